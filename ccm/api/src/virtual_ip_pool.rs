@@ -216,8 +216,7 @@ pub enum OnAddressInUse {
 
 impl OnAddressInUse {
     /// Whether it is left to who has it.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
-    pub(crate) const fn refuses(&self) -> bool {
+    pub const fn refuses(&self) -> bool {
         !matches!(self, Self::Claim)
     }
 }

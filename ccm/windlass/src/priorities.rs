@@ -8,7 +8,8 @@
 //! | 30 | 1 | unfit: it has no endpoint that the VIPs need, or a check of its own fails |
 //!
 //! Late and unfit ones have their priority from their place among all nodes of the router: where all are late, or unfit, the order is
-//! what it was. Late ones come before fair ones, which are about to serve no more. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
+//! what it was. Late ones come before fair ones, which are about to serve no more. Never 255: no node owns a Service's address
+//! (RFC 9568 §5.2.4).
 
 /// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
 const TOP: u8 = 254;

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use kube::ResourceExt as _;
-use windlass_api::{
-    ANNOTATION_ALLOW_MOVE, KnownRouter, OnAddressInUse, RankedNode, VirtualIP, VirtualRouter,
-};
+use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, RankedNode, VirtualIP, VirtualRouter};
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
@@ -58,9 +56,9 @@ pub(crate) struct Refused {
 
 /// The virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
 ///
-/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is
-/// in quarantine is not announced: it is no Service's, and may be given to another. Nor is what the kernel of this node
-/// has `answered` before we can. What is being deleted counts until it is gone: the controller takes it out of service before, and
+/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is in quarantine is not
+/// announced: it is no Service's, and may be given to another. Nor is what the kernel of this node has `answered` before we can. What
+/// is being deleted counts until it is gone: the controller takes it out of service before, and
 /// whoever else deletes it may do so by mistake.
 pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V], answered: &Answered) -> Desired
 where
@@ -192,7 +190,7 @@ pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
 
 /// Whether it is announced although another station has it.
 pub(crate) fn is_forced(vip: &VirtualIP) -> bool {
-    vip.spec.on_address_in_use == OnAddressInUse::Claim
+    !vip.spec.on_address_in_use.refuses()
 }
 
 /// Whether `node` may announce an address in a virtual router with these candidates, its own adverts coming from `source`.

@@ -80,7 +80,6 @@ use self::index::Update;
 use self::keys::KeyFolder;
 use self::node_events::NodeEvents;
 pub(crate) use self::service_proxy::GuardMode;
-use self::service_proxy::ServiceProxy;
 use self::state::StateFile;
 use self::throttle::Throttle;
 use self::watch::Shown;
@@ -176,7 +175,7 @@ pub(crate) async fn run(
     let mut engine_updates = EngineUpdates::new(
         Arc::clone(&engine),
         Arc::clone(&engine_state),
-        guard.obstacle(proxy),
+        guard.obstacle(has_guard, proxy),
         known,
         Arc::clone(keys.keys()),
     );
@@ -308,10 +307,11 @@ pub(crate) async fn run(
                 if has_guard && !guard.has_guard(proxy) {
                     break Err(anyhow!("IPVS serves Services on this node: the agent has to start anew without its guard"));
                 }
-                // One that began without a guard has none until it is started anew.
-                let proxy = if has_guard == guard.has_guard(proxy) { proxy } else { ServiceProxy::Ipvs };
-                engine_updates.set_guard_obstacle(guard.obstacle(proxy), desired_sender.borrow().as_deref());
-                node_events.service_proxy(guard.obstacle(proxy).filter(|_| guard != GuardMode::Off));
+                let obstacle = guard.obstacle(has_guard, proxy);
+                if let Some(obstacle) = obstacle.as_deref().filter(|_| guard != GuardMode::Off) {
+                    node_events.unguarded(obstacle);
+                }
+                engine_updates.set_guard_obstacle(obstacle, desired_sender.borrow().as_deref());
             }
             _ = look_at_keys.tick() => {
                 let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();

@@ -47,13 +47,11 @@ impl NodeEvents {
         }
     }
 
-    /// Tells why the guard keeps nobody out; `None`: it does.
-    pub(crate) fn service_proxy(&self, obstacle: Option<String>) {
-        if let Some(obstacle) = obstacle {
-            let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
-            tracing::warn!("{message}");
-            self.sink.send(self.node.clone(), EventType::Warning, node_event::UNGUARDED, message);
-        }
+    /// Tells why the guard keeps nobody out.
+    pub(crate) fn unguarded(&self, obstacle: &str) {
+        let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
+        tracing::warn!("{message}");
+        self.sink.send(self.node.clone(), EventType::Warning, node_event::UNGUARDED, message);
     }
 
     /// Tells what became of addresses whose objects were deleted by accident, which are announced for `time`; in the log, too.

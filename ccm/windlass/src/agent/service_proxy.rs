@@ -36,10 +36,9 @@ pub(crate) enum GuardMode {
 }
 
 /// Who takes the packets of Services.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceProxy {
     /// Nobody was found, as before kube-proxy has started. The guard sees all packets.
-    #[default]
     Unknown,
     /// kube-proxy in nftables mode.
     Nftables,
@@ -111,11 +110,12 @@ impl GuardMode {
         }
     }
 
-    /// Why the guard keeps nobody out, whatever it says itself; `None`: it does.
-    pub(crate) fn obstacle(self, proxy: ServiceProxy) -> Option<String> {
+    /// Why the guard, if the engine `has` one, keeps nobody out, whatever it says itself; `None`: it does.
+    pub(crate) fn obstacle(self, has: bool, proxy: ServiceProxy) -> Option<String> {
         match (self, proxy) {
             (Self::Off, _) => Some("its agent runs with --guard=false".to_owned()),
-            (Self::Auto, ServiceProxy::Ipvs) => Some(
+            // Of one that began beside IPVS, until it is started anew.
+            (Self::Auto, _) if !has => Some(
                 "IPVS serves Services on it, beside which there is no guard: use kube-proxy in nftables mode"
                     .to_owned(),
             ),
@@ -123,8 +123,12 @@ impl GuardMode {
                 "{by} (interface {interface}) takes packets before the agent's guard can see them, and no kube-proxy tells its mode: \
                  restrict clients by its own network policies, or start the agent with --guard=true if kube-proxy serves all the same"
             )),
+            // The agent ends where IPVS turns up.
             (Self::On, _)
-            | (Self::Auto, ServiceProxy::Unknown | ServiceProxy::Nftables | ServiceProxy::Iptables) => None,
+            | (
+                Self::Auto,
+                ServiceProxy::Unknown | ServiceProxy::Nftables | ServiceProxy::Iptables | ServiceProxy::Ipvs,
+            ) => None,
         }
     }
 }

@@ -139,13 +139,14 @@ impl AddressProbe {
             return;
         }
         self.forced = Arc::clone(forced);
-        for (_, state) in self.states.iter_mut().filter(|(address, _)| forced.contains(*address)) {
-            if matches!(state, ProbeState::Taken { .. }) {
-                *state = ProbeState::Clear;
-                self.changed = true;
-            }
+        let is_taken = |address: &IpAddr| matches!(self.states.get(address), Some(ProbeState::Taken { .. }));
+        let taken: Vec<IpAddr> =
+            self.open.intersection(forced).copied().filter(|address| is_taken(address)).collect();
+        for address in taken {
+            self.states.insert(address, ProbeState::Clear);
+            self.open.remove(&address);
+            self.changed = true;
         }
-        self.update_open();
     }
 
     /// Those of these addresses that were not asked for need not be.

@@ -177,17 +177,15 @@ impl Neighbour<'_> {
                 let interface = followed.handle.key.interface.clone();
                 self.events.send(Event::AddressConflict { interface, address, mac });
             }
-            let policy = match followed.plan.address_conflict {
-                AddressConflictPolicy::Yield if followed.plan.forced.contains(&address) => {
-                    AddressConflictPolicy::Defend
-                }
-                policy @ (AddressConflictPolicy::Yield | AddressConflictPolicy::Defend) => policy,
-            };
-            match policy {
-                AddressConflictPolicy::Defend if conflict.defend => self.defend(conflict.router, address),
-                AddressConflictPolicy::Defend => {}
+            match followed.plan.address_conflict {
                 // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.
-                AddressConflictPolicy::Yield => followed.tracker.contest(address, now),
+                AddressConflictPolicy::Yield if !followed.plan.forced.contains(&address) => {
+                    followed.tracker.contest(address, now);
+                }
+                AddressConflictPolicy::Yield | AddressConflictPolicy::Defend if conflict.defend => {
+                    self.defend(conflict.router, address);
+                }
+                AddressConflictPolicy::Yield | AddressConflictPolicy::Defend => {}
             }
         }
     }

@@ -42,7 +42,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
     let address: IpAddr = address.parse().unwrap();
     let owner = ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() };
     let spec = VirtualIPSpec {
-        on_address_in_use: OnAddressInUse::Refuse,
+        on_address_in_use: windlass_api::OnAddressInUse::Refuse,
         former_pools: Vec::new(),
         address,
         pool: "lan".to_owned(),

@@ -46,10 +46,12 @@ fn there_is_no_guard_beside_ipvs_and_none_that_claims_to_see_what_it_does_not() 
     ];
     for (mode, proxy, has_guard, word) in rows {
         assert_eq!(mode.has_guard(proxy), has_guard, "{mode:?} {proxy:?}");
-        let obstacle = mode.obstacle(proxy);
+        let obstacle = mode.obstacle(has_guard, proxy);
         assert_eq!(obstacle.is_some(), word.is_some(), "{mode:?} {proxy:?}: {obstacle:?}");
         assert!(obstacle.unwrap_or_default().contains(word.unwrap_or_default()), "{mode:?} {proxy:?}");
     }
+    let began_beside_ipvs = Auto.obstacle(false, Nftables);
+    assert!(began_beside_ipvs.is_some_and(|why| why.contains("IPVS serves")), "until it is started anew");
 }
 
 #[test]

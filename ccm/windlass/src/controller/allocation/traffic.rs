@@ -1,6 +1,7 @@
 //! What a `VirtualIP` says of the traffic to its address: for which ports it is, who may send it, and which nodes serve it.
 //!
-//! It follows from the Services that own the address, and what becomes of it if another station has it from its pool. What an owner that is not known here may have said stays as it is.
+//! It follows from the Services that own the address, and what becomes of it if another station has it, from its pool. What an owner
+//! that is not known here may have said stays as it is.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -67,7 +68,7 @@ impl VipTraffic {
             put("healthCheckNodePorts", health_check_node_ports.is_empty(), json!(health_check_node_ports));
         }
         if known.map_or(OnAddressInUse::Refuse, |known| known.on_address_in_use) != *in_use {
-            put("onAddressInUse", *in_use == OnAddressInUse::Refuse, json!(in_use));
+            put("onAddressInUse", in_use.refuses(), json!(in_use));
         }
     }
 }
@@ -127,15 +128,13 @@ impl ClusterState {
     fn on_address_in_use(&self, address: IpAddr) -> OnAddressInUse {
         let pool = self.ledger.pool_of(address).and_then(|pool| self.stores.pools.get(&pool.name));
         let known = self.vip(address).map(|vip| vip.spec.on_address_in_use);
-        match pool.map_or(known.unwrap_or_default(), |pool| pool.spec.on_address_in_use) {
-            OnAddressInUse::Claim => OnAddressInUse::Claim,
-            OnAddressInUse::Refuse | OnAddressInUse::Unknown => OnAddressInUse::Refuse,
-        }
+        let said = pool.map(|pool| pool.spec.on_address_in_use).or(known).unwrap_or_default();
+        if said.refuses() { OnAddressInUse::Refuse } else { said }
     }
 
     /// The ports of an address of which the known owners have these. What an owner that is not known here has is in the
-    /// object, if anything is: without that, they are not known. Nor are more than an object names, or than nodes have room for, so that nothing is refused for
-    /// that; but where not everybody may use each port, nobody may use those that the object does not name.
+    /// object, if anything is: without that, they are not known. Nor are more than an object names, or than nodes have room for, so that
+    /// nothing is refused for that; but where not everybody may use each port, nobody may use those that the object does not name.
     fn ports_of(
         &self,
         address: IpAddr,

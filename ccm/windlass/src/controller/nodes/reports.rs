@@ -93,12 +93,15 @@ impl fmt::Display for Doubt {
     }
 }
 
+/// The doubts about the report of each node of which there are any.
+pub(crate) type DoubtsByNode = BTreeMap<String, BTreeSet<Doubt>>;
+
 /// The reports, as far as they are believed.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ReviewedReports {
     networks: BTreeMap<String, Arc<NodeNetwork>>,
     /// By the node that reports.
-    pub(crate) doubts: BTreeMap<String, BTreeSet<Doubt>>,
+    pub(crate) doubts: DoubtsByNode,
     /// Whose each address is that some node reports.
     holders: BTreeMap<Claim, String>,
 }
@@ -330,11 +333,7 @@ pub(crate) struct ToldDoubts(BTreeMap<String, (Instant, BTreeSet<Doubt>)>);
 
 impl ToldDoubts {
     /// What is to be told now, by node.
-    pub(crate) fn news(
-        &mut self,
-        doubts: &BTreeMap<String, BTreeSet<Doubt>>,
-        now: Instant,
-    ) -> Vec<(String, String)> {
+    pub(crate) fn news(&mut self, doubts: &DoubtsByNode, now: Instant) -> Vec<(String, String)> {
         self.0.retain(|node, (at, _)| doubts.contains_key(node) || now.duration_since(*at) < TELL_EVERY);
         let mut news = Vec::new();
         for (node, doubts) in doubts {

@@ -19,6 +19,7 @@ use super::load_balancer::Provider;
 use crate::controller::allocation::ownership::is_orphaned;
 use crate::controller::allocation::request::is_object_name;
 use crate::controller::nodes::report_condition::{self, Due};
+use crate::controller::nodes::reports::DoubtsByNode;
 use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::stores::call::{CallFailed, call};
 
@@ -50,8 +51,9 @@ impl Provider {
             return ReconcileReport::default();
         }
         let began = Instant::now();
-        self.tell_doubts(began);
-        let conditions = self.report_conditions();
+        let doubts = self.shared.state().doubts();
+        self.tell_doubts(&doubts, began);
+        let conditions = self.report_conditions(&doubts);
         let claims = self.external_claims();
         let (orphan_candidates, due) = {
             let mut state = self.shared.state();
@@ -75,10 +77,9 @@ impl Provider {
     }
 
     /// Says what of the nodes' reports is not believed: in the log, and on the Node, if there is one.
-    fn tell_doubts(&self, now: Instant) {
+    fn tell_doubts(&self, doubts: &DoubtsByNode, now: Instant) {
         let mut state = self.shared.state();
-        let doubts = state.doubts();
-        for (node, message) in state.told_doubts.news(&doubts, now) {
+        for (node, message) in state.told_doubts.news(doubts, now) {
             tracing::warn!(node, "{message}");
             if let Some(node) = state.stores.nodes.get(&node) {
                 self.events.send(
@@ -92,11 +93,13 @@ impl Provider {
     }
 
     /// The conditions that Nodes are to have about what their agents report. It is looked again when others are due.
-    fn report_conditions(&self) -> Vec<(String, NodeCondition)> {
-        let state = self.shared.state();
-        let (now, doubts) = (state.clock.now(), state.doubts());
+    fn report_conditions(&self, doubts: &DoubtsByNode) -> Vec<(String, NodeCondition)> {
+        let (now, nodes) = {
+            let state = self.shared.state();
+            (state.clock.now(), state.stores.nodes.list())
+        };
         let (mut due, mut next) = (Vec::new(), None::<Duration>);
-        for node in state.stores.nodes.list() {
+        for node in nodes {
             let name = node.name_any();
             match report_condition::due(&node, doubts.get(&name), now) {
                 Due::Nothing => {}
@@ -104,7 +107,6 @@ impl Provider {
                 Due::After(rest) => next = Some(next.map_or(rest, |next| next.min(rest))),
             }
         }
-        drop(state);
         if let Some(rest) = next {
             self.shared.upkeep_wakeup.request_at(Instant::now() + rest);
         }

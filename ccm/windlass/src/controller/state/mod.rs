@@ -23,7 +23,7 @@ use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedP
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::source_budget::SourceElements;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
-use crate::controller::nodes::reports::{Doubt, ToldDoubts};
+use crate::controller::nodes::reports::{Doubt, DoubtsByNode, ToldDoubts};
 use crate::controller::nodes::taken_addresses::TakenAddresses;
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::endpoints::EndpointIndex;
@@ -120,7 +120,7 @@ impl ClusterState {
     }
 
     /// What of the nodes' reports is not believed, by node.
-    pub(crate) fn doubts(&self) -> BTreeMap<String, BTreeSet<Doubt>> {
+    pub(crate) fn doubts(&self) -> DoubtsByNode {
         let mut doubts = self.stores.reports().doubts.clone();
         let mut withheld: BTreeMap<String, usize> = BTreeMap::new();
         for (node, ignored) in self.reviewed().iter().flat_map(|one| &one.ignored_reports) {
