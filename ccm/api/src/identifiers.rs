@@ -270,6 +270,10 @@ pub mod node_event {
         ADDRESSES_GIVEN_UP = "AddressesGivenUp";
         /// Another station sends adverts from this node's own address.
         SOURCE_IN_USE = "SourceAddressInUse";
+        /// Another node goes on as Active of a virtual router in which this one is, too.
+        SECOND_ACTIVE = "SecondActive";
+        /// Multicast of VRRP does not pass between this node and others.
+        WITHOUT_MULTICAST = "WithoutMulticast";
         /// The kernel of the node refuses to send adverts.
         ADVERTS_REFUSED = "AdvertsRefused";
         /// Adverts from the address of another node are not authentic.

@@ -33,7 +33,7 @@ mod fault_reports;
 mod heard_adverts;
 mod heard_peers;
 mod heartbeat;
-mod holding_plan;
+pub(crate) mod holding_plan;
 mod instance;
 mod link;
 mod peer_authentication;

@@ -80,6 +80,18 @@ pub enum Event {
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },
+    /// A VIP is no longer claimed here: a peer is Active for it in a virtual router that this node does not run, would win an
+    /// election against this node, and answered when the VIP was asked for. One of the two has not heard yet that the VIP has
+    /// changed its virtual router. It is claimed again ([`Event::AddressesClaimed`]) once the peer resigns there, or loses to this
+    /// node in a virtual router of both, or does not answer any more: it is asked each second. Needs [`crate::RouterConfig::probe`].
+    AddressLeftToPeer {
+        /// The router that serves it here.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
+        /// Link-layer address from which the peer answered.
+        mac: [u8; 6],
+    },
     /// A VIP of an Active virtual router is not on its interface: the kernel refuses it, or somebody else's equal address is
     /// there. Tried again by itself; told again when the reason is another.
     AddressRefused {
@@ -143,6 +155,14 @@ pub enum Event {
         /// The peers: those that an Active tells by unicast because they do not hear it, and the Active that a Backup hears by
         /// unicast alone.
         peers: BTreeSet<IpAddr>,
+    },
+    /// A peer goes on as Active of this virtual router, for some seconds now, although this node's adverts beat its own: it does not
+    /// hear them, or does not believe them, or another station sends in its name. At most once a minute.
+    SecondActive {
+        /// The router.
+        key: RouterKey,
+        /// The peer.
+        source: IpAddr,
     },
     /// Which restrictions of sources are in force has changed, or what is in the way of them:
     /// [`Engine::guard_status`](crate::Engine::guard_status) tells.

@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use windlass_vrrp::Time;
+use windlass_vrrp::auth::Authentication;
+use windlass_vrrp::{Priority, Time};
 
-use crate::config::{AddressConflictPolicy, Hold, RouterKey};
+use crate::config::{AddressConflictPolicy, Hold, RouterConfig, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
@@ -69,6 +70,8 @@ pub(crate) struct RouterHandle {
     unicast: ArcSwapOption<UnicastSocket>,
     /// ARP requests and neighbour solicitations answered.
     pub(crate) replies: AtomicU64,
+    /// Adverts with its VRID from others than candidates of this interface.
+    pub(crate) foreign_adverts: AtomicU64,
     /// Frames the kernel refused to send.
     pub(crate) send_errors: AtomicU64,
     /// Gratuitous ARP and unsolicited neighbour advertisements sent.
@@ -92,8 +95,41 @@ pub(crate) struct Plan {
     pub(crate) address_conflict: AddressConflictPolicy,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
+    /// What adverts of its peers are held against that come in another virtual router.
+    pub(crate) standing: Arc<Standing>,
     /// The interface's sockets; `None` while it cannot be used.
     pub(crate) link: Option<Arc<LinkSockets>>,
+}
+
+/// How a router stands to its peers.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    priority: Priority,
+    source: IpAddr,
+    peers: BTreeSet<IpAddr>,
+    /// How its peers' adverts are told from forged ones.
+    pub(crate) authentication: Option<Authentication>,
+}
+
+impl Standing {
+    pub(crate) fn of(config: &RouterConfig) -> Self {
+        Self {
+            priority: config.priority,
+            source: config.source,
+            peers: config.peers.clone(),
+            authentication: config.authentication.clone(),
+        }
+    }
+
+    /// Whether this is one of its peers.
+    pub(crate) fn is_peer(&self, source: IpAddr) -> bool {
+        self.peers.contains(&source)
+    }
+
+    /// Whether it would lose an election to this one (RFC 9568 §6.4.3).
+    pub(crate) fn loses_to(&self, priority: Priority, source: IpAddr) -> bool {
+        (priority, source) > (self.priority, self.source)
+    }
 }
 
 /// A takeover as a helper thread sees it.
@@ -128,6 +164,7 @@ impl RouterHandle {
             bound: ArcSwap::default(),
             unicast: ArcSwapOption::empty(),
             replies: AtomicU64::new(0),
+            foreign_adverts: AtomicU64::new(0),
             send_errors: AtomicU64::new(0),
             announcements: AtomicU64::new(0),
         }

@@ -5,6 +5,7 @@
 //! RouterHandle ──► tracker: what is to be done? ──► address_probe: may it be claimed? ──► probes ──┐
 //!                    │                                                                             ├─► token_bucket ─► LAN
 //!                    └────────────────────► schedule: what is announced when? ──► announcements ───┘
+//! LAN ──► peer_adverts: does a peer go first in another virtual router? ──► ask (address_probe)
 //! LAN ──► packet: what does it say? ──► query for a VIP: reply ───────────────────────────────────────────────────────► LAN
 //!                                   └──► claim to a VIP: taken (address_probe) or conflict (conflicts) ──► event
 //!                                                                                     └─► defend (schedule) or ask (address_probe)
@@ -26,10 +27,12 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use windlass_vrrp::Time;
+use windlass_vrrp::auth::Authenticator;
 use windlass_vrrp::wire::ForeignRouter;
+use windlass_vrrp::{Family, Time};
 
 use crate::clock;
+use crate::config::RouterKey;
 use crate::event_thread::EventSender;
 use crate::faults;
 use crate::handle::{Plan, RouterHandle, SharedState};
@@ -48,6 +51,7 @@ mod listener;
 mod ndp;
 mod own_macs;
 mod packet;
+mod peer_adverts;
 mod schedule;
 mod source_announcements;
 #[cfg(test)]
@@ -70,6 +74,9 @@ const IDLE: Duration = Duration::from_hours(1);
 /// for each of them.
 const FOREIGN_PAUSE: Duration = Duration::from_millis(10);
 
+/// Between two questions for a VIP because a peer goes first that serves it in another virtual router, or says so.
+const PEER_QUESTIONS: Duration = Duration::from_secs(1);
+
 /// Time in which packets arrive that were sent before their sender had heard what a peer announced.
 const TRANSIT_TIME: Duration = Duration::from_millis(20);
 
@@ -85,6 +92,8 @@ struct FollowedRouter {
     waits_until: Option<Time>,
     /// Hears who asks its virtual router MAC address.
     unicast: Option<Arc<UnicastSocket>>,
+    /// Admits adverts of its peers that come in virtual routers which this node does not run.
+    authenticator: Authenticator,
 }
 
 /// The thread's state.
@@ -94,6 +103,8 @@ struct Neighbour<'a> {
     followed: BTreeMap<HandleId, FollowedRouter>,
     /// The routers by address, whatever their state, so that a takeover has nothing to build.
     by_address: BTreeSet<(SocketsId, IpAddr, HandleId)>,
+    /// The routers by VRID.
+    by_vrid: BTreeMap<(SocketsId, Family, u8), Arc<RouterHandle>>,
     schedule: Schedule<HandleId>,
     token_bucket: TokenBucket,
     conflicts: Conflicts<HandleId>,
@@ -101,8 +112,12 @@ struct Neighbour<'a> {
     source_announcements: SourceAnnouncements,
     own_macs: OwnMacs,
     foreign_reports: RateLimiter<(String, ForeignRouter)>,
+    /// When VIPs were asked for because a peer goes first that did not answer, perhaps.
+    peer_questions: RateLimiter<(RouterKey, IpAddr)>,
     /// Until then all that other stations sent was read.
     read_until: Time,
+    /// Until then what they ask and claim is not read, so that a flood leaves other work half of a processor.
+    answer_due: Time,
     /// Until then foreign adverts are not read.
     foreign_due: Time,
     buffer: ReceiveBuffer,
@@ -115,6 +130,7 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
         events,
         followed: BTreeMap::new(),
         by_address: BTreeSet::new(),
+        by_vrid: BTreeMap::new(),
         schedule: Schedule::new(),
         token_bucket: TokenBucket::new(NonZeroU32::new(pacing.frames_per_second).unwrap_or(NonZeroU32::MIN)),
         conflicts: Conflicts::new(),
@@ -122,7 +138,9 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
         source_announcements: SourceAnnouncements::default(),
         own_macs: OwnMacs::default(),
         foreign_reports: RateLimiter::new(),
+        peer_questions: RateLimiter::with_period(PEER_QUESTIONS),
         read_until: Time::default(),
+        answer_due: Time::default(),
         foreign_due: Time::default(),
         buffer: ReceiveBuffer::new(),
     };
@@ -137,11 +155,7 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
         }
         neighbour.end_waits();
         neighbour.announce();
-        let read_until = clock::now();
-        for link in links.iter() {
-            neighbour.answer(link);
-        }
-        neighbour.read_until = read_until;
+        neighbour.answer_all(&links);
         neighbour.receive_foreign_adverts(&links);
         neighbour.answer_unicast();
         neighbour.settle_conflicts();
@@ -155,10 +169,12 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
 impl Neighbour<'_> {
     /// Waits for a frame, the waker or the next thing that is due; whether it was the waker.
     fn wait(&self, links: &[Arc<LinkSockets>], wait_time: Duration) -> bool {
-        let hears_routers = self.foreign_due <= clock::now();
+        let now = clock::now();
+        let (hears_stations, hears_routers) = (self.answer_due <= now, self.foreign_due <= now);
         let mut descriptors = vec![PollFd::new(self.shared.neighbour_waker().as_fd(), PollFlags::POLLIN)];
         for link in links {
-            descriptors.extend(link.neighbour.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            let stations = link.neighbour.readable().into_iter().filter(|_| hears_stations);
+            descriptors.extend(stations.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             let foreign = link.families().filter(|_| hears_routers);
             descriptors.extend(foreign.map(|raw| PollFd::new(raw.foreign.as_fd(), PollFlags::POLLIN)));
         }
@@ -178,9 +194,9 @@ impl Neighbour<'_> {
         let frames = probes.chain(self.schedule.deadline()).min();
         // What is due waits for its turn.
         let frames = frames.map(|due| due.max(self.token_bucket.next(now)));
-        let foreign = Some(self.foreign_due).filter(|due| *due > now);
+        let reads = [self.answer_due, self.foreign_due].into_iter().filter(|due| *due > now);
         let frames = frames.into_iter().chain(waits);
-        frames.chain(self.conflicts.deadline()).chain(self.groups_deadline()).chain(foreign).min()
+        frames.chain(self.conflicts.deadline()).chain(self.groups_deadline()).chain(reads).min()
     }
 }
 

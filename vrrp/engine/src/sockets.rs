@@ -2,9 +2,9 @@
 //!
 //! | socket | receives | sends | used by |
 //! |---|---|---|---|
-//! | `adverts`, for each family | adverts of configured VRIDs (BPF) | adverts, IP header included | timer thread |
+//! | `adverts`, for each family | adverts of configured VRIDs from candidates (BPF) | adverts, IP header included | timer thread |
 //! | `frames` | nothing | adverts from the virtual router MAC address | timer thread |
-//! | `foreign`, for each family | adverts of all other VRIDs (BPF) | nothing | neighbour thread |
+//! | `foreign`, for each family | all other adverts (BPF) | nothing | neighbour thread |
 //! | `neighbour` | ARP, neighbour discovery | ARP, neighbour discovery | neighbour thread |
 //! | [`UnicastSocket`] of each device with a virtual router MAC address | ARP or neighbour discovery to it | nothing | neighbour thread |
 //!
@@ -31,7 +31,7 @@ mod neighbour;
 pub(crate) use adverts::{AdvertSender, AdvertSocket, ReceiveBuffer};
 pub(crate) use checks::{check_capabilities, interface_error, source_error};
 pub(crate) use counters::LinkCounters;
-pub(crate) use filter::VridSet;
+pub(crate) use filter::AdvertFilter;
 pub(crate) use frames::FrameSocket;
 pub(crate) use mac::{Mac, group_mac, group_mac_v6};
 pub(crate) use memberships::Memberships;
@@ -255,13 +255,18 @@ impl FamilySockets {
             verifiable,
             sender: AdvertSender::open(interface, index, family)
                 .map_err(step("open the socket that sends adverts"))?,
-            foreign: AdvertSocket::open(interface, index, family, &filter::foreign(family, &VridSet::EMPTY))
-                .map_err(step("open the socket that hears other routers"))?,
+            foreign: AdvertSocket::open(
+                interface,
+                index,
+                family,
+                &filter::foreign(family, &AdvertFilter::NOTHING),
+            )
+            .map_err(step("open the socket that hears other routers"))?,
         })
     }
 
-    /// From now on adverts of these VRIDs go to the adverts socket, and all others to the foreign socket.
-    pub(crate) fn filter_by_vrid(&self, family: Family, own: &VridSet) -> io::Result<()> {
+    /// From now on these adverts go to the adverts socket, and all others to the foreign socket.
+    pub(crate) fn sort(&self, family: Family, own: &AdvertFilter) -> io::Result<()> {
         self.adverts.filter(&filter::own(family, own))?;
         self.foreign.filter(&filter::foreign(family, own))
     }

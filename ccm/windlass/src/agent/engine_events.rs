@@ -42,6 +42,17 @@ impl Fault {
                 "adverts come in from this node's own address: another station has it, or the LAN sends frames back; two nodes with one \
                  address both become Active: give one of them another address",
             )),
+            Event::SecondActive { key, source } => Some(Self::new(
+                node_event::SECOND_ACTIVE,
+                key,
+                Some(*source),
+                &format!(
+                    "{source} goes on as Active of VRID {} beside this node, which comes first: it does not hear this node's adverts \
+                     (look for a firewall, a full receive queue or a cable that carries one way only, there) or does not believe them \
+                     (keys, clock), or another station sends in its name: require a key (spec.vrrp.authentication of the Announcement)",
+                    key.vrid
+                ),
+            )),
             Event::AdvertsRefused { key, error } => Some(Self::new(
                 node_event::ADVERTS_REFUSED,
                 key,
@@ -106,6 +117,13 @@ pub(crate) fn log(event: &Event) {
             tracing::warn!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
                 "the address is not announced: another station answers for it; asking again until it does not"
+            );
+        }
+        Event::AddressLeftToPeer { key, address, mac: peer } => {
+            let mac = mac(*peer);
+            tracing::info!(
+                vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
+                "the address is left to a peer that serves it in another virtual router and goes first"
             );
         }
         Event::WithoutMulticast { key, peers } if peers.is_empty() => {

@@ -133,6 +133,10 @@ impl EngineState {
                 drop(inner);
                 self.to_report.add(Changed::addresses([address]));
             }
+            Event::AddressLeftToPeer { key, address, .. } => {
+                self.forget(key, &[*address]);
+                self.to_report.add(Changed::addresses([address]));
+            }
             Event::WithoutMulticast { key, peers } => {
                 self.lock().set_without_multicast(key, peers);
                 self.to_report.add(Changed::all());

@@ -1,7 +1,7 @@
-//! A failover while somebody sends 50,000 adverts a second.
+//! A failover while somebody sends 50,000 adverts or questions a second.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::flooder::Flooder;
 use crate::interop::process::{Daemon, TempDir};
 use crate::measure::{WITNESS, adverts_sent, fail_over, median, settle, start};
 use crate::shared::adverts::Adverts;
-use crate::shared::site::{Site, ipv4};
+use crate::shared::site::{Site, ipv4, vip};
 use crate::shared::{own_path, setting, tenth};
 
 /// The argument that makes this program one that floods.
@@ -46,9 +46,12 @@ enum Kind {
     Active,
     /// The Backup, with a lower priority.
     Backup,
+    /// ARP requests for the VIP instead of adverts, from anybody.
+    Questions,
 }
 
-const KINDS: [Kind; 5] = [Kind::None, Kind::Foreign, Kind::Stranger, Kind::Active, Kind::Backup];
+const KINDS: [Kind; 6] =
+    [Kind::None, Kind::Foreign, Kind::Stranger, Kind::Active, Kind::Backup, Kind::Questions];
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -58,17 +61,22 @@ impl Kind {
             Self::Stranger => "a stranger",
             Self::Active => "the Active's address",
             Self::Backup => "the Backup's address",
+            Self::Questions => "questions for the VIP",
         }
     }
 
-    /// Source, VRID, priority.
-    fn claim(self) -> Option<(Ipv4Addr, u8, u8)> {
+    /// What sends it from the caller's namespace.
+    fn flooder(self) -> Option<Flooder> {
         match self {
             Self::None => None,
-            Self::Foreign => Some((ipv4(0, WITNESS), 99, 255)),
-            Self::Stranger => Some((ipv4(0, WITNESS), 1, 255)),
-            Self::Active => Some((ipv4(0, 0), 1, 100)),
-            Self::Backup => Some((ipv4(0, 1), 1, 100)),
+            Self::Foreign => Some(Flooder::new(ipv4(0, WITNESS), 99, 255)),
+            Self::Stranger => Some(Flooder::new(ipv4(0, WITNESS), 1, 255)),
+            Self::Active => Some(Flooder::new(ipv4(0, 0), 1, 100)),
+            Self::Backup => Some(Flooder::new(ipv4(0, 1), 1, 100)),
+            Self::Questions => match vip(Family::V4, 0, 0) {
+                IpAddr::V4(target) => Some(Flooder::questions(ipv4(0, WITNESS), target)),
+                IpAddr::V6(_) => None,
+            },
         }
     }
 }
@@ -76,10 +84,9 @@ impl Kind {
 /// Floods until it is killed.
 pub(crate) fn run(arguments: &[String]) {
     let kind = KINDS.into_iter().find(|kind| arguments == [kind.name()]);
-    let Some((source, vrid, priority)) = kind.and_then(Kind::claim) else {
+    let Some(flooder) = kind.and_then(Kind::flooder) else {
         panic!("flood: {arguments:?}: wanted is one of {KINDS:?}")
     };
-    let flooder = Flooder::new(source, vrid, priority);
     let (began, mut done) = (Instant::now(), 0);
     loop {
         let due = u64::try_from(began.elapsed().as_micros()).unwrap() * RATE / 1_000_000;
@@ -108,13 +115,13 @@ fn measure(case: Case, kind: Kind) -> Value {
     let announcements = Announcements::on(&site.hosts[WITNESS], case.family);
     let adverts = Adverts::on(&site.hosts[WITNESS], case.family);
     let mut nodes = [0, 1].map(|number| start(&site.hosts[number], &scratch, case, number));
-    let (mut rates, mut taken, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
+    let (mut rates, mut taken, mut cpu) = (Vec::new(), Vec::new(), [(); 4].map(|()| Vec::new()));
     let (mut unwanted, rounds) = (0, setting("ROUNDS", 3));
     for _ in 0..rounds {
         settle(case, &site, &announcements);
         let takeovers = log(&scratch).became_active;
         let program = own_path();
-        let flood = kind.claim().map(|_| {
+        let flood = (kind != Kind::None).then(|| {
             // Ordinary, but before whatever else runs: it is to reach its rate.
             let command = ["chrt", "-o", "0", "nice", "-n", "-19", program.as_str(), ROLE, kind.name()];
             Daemon::start(&site.hosts[WITNESS], &scratch, "flood", &command)
@@ -122,7 +129,12 @@ fn measure(case: Case, kind: Kind) -> Value {
         std::thread::sleep(Duration::from_secs(1));
         let (sent, began) = (adverts_sent(&site.hosts[WITNESS]), Instant::now());
         let [active, backup] = [0, 1].map(|node: usize| nodes[node].pid());
-        let threads = [(active, TIMER_THREAD), (backup, TIMER_THREAD), (backup, NEIGHBOUR_THREAD)];
+        let threads = [
+            (active, TIMER_THREAD),
+            (backup, TIMER_THREAD),
+            (active, NEIGHBOUR_THREAD),
+            (backup, NEIGHBOUR_THREAD),
+        ];
         let look = || threads.map(|(process, name)| Used::by_threads(process, |thread| thread == name));
         let before = look();
         std::thread::sleep(LOOK);
@@ -139,7 +151,7 @@ fn measure(case: Case, kind: Kind) -> Value {
         nodes[0].sigkill();
         nodes[0] = start(&site.hosts[0], &scratch, case, 0);
     }
-    let [active_cpu, backup_cpu, neighbour_cpu] = cpu.map(median);
+    let [active_cpu, backup_cpu, active_neighbour_cpu, neighbour_cpu] = cpu.map(median);
     let row = json!({
         "measure": "flood",
         "case": CASE,
@@ -154,6 +166,7 @@ fn measure(case: Case, kind: Kind) -> Value {
         "bound_ms": BOUND,
         "timer_cpu_percent": active_cpu,
         "backup_timer_cpu_percent": backup_cpu,
+        "neighbour_cpu_percent": active_neighbour_cpu,
         "backup_neighbour_cpu_percent": neighbour_cpu,
         "unwanted_moves": unwanted,
         "log_lines": log(&scratch).others,

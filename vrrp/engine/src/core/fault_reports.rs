@@ -1,8 +1,10 @@
 //! Which faults of a virtual router are reported, and how often.
 
 use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
 
-use windlass_vrrp::Time;
+use windlass_vrrp::{Interval, Time};
 
 use crate::config::RouterKey;
 use crate::event::Event;
@@ -13,11 +15,25 @@ mod tests;
 
 /// Adverts refused in a row that are reported: as many as a Backup misses before it takes over.
 const REPORTED_AFTER: u32 = 3;
+/// How long a peer of lower claim goes on as Active, in intervals and at least, until that is reported: one that hears this node falls
+/// silent at once.
+const CONTENDED_FOR: (u32, Duration) = (5, Duration::from_secs(3));
+/// Adverts that it may miss, as a Backup may, without having fallen silent.
+const MISSED: u32 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     SourceInUse,
     AdvertsRefused,
+    SecondActive,
+}
+
+/// Adverts of a peer of lower claim while this node is Active.
+#[derive(Clone, Copy, Debug)]
+struct Contention {
+    source: IpAddr,
+    since: Time,
+    last: Time,
 }
 
 /// Of one router.
@@ -25,16 +41,36 @@ pub(super) struct FaultReports {
     reported: RateLimiter<Fault>,
     /// Adverts refused since one was sent.
     refused: u32,
+    contention: Option<Contention>,
 }
 
 impl FaultReports {
     pub(super) fn new() -> Self {
-        Self { reported: RateLimiter::new(), refused: 0 }
+        Self { reported: RateLimiter::new(), refused: 0, contention: None }
     }
 
     /// An advert came from the router's own address.
     pub(super) fn own_source(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
         self.reported.permits(Fault::SourceInUse, now).then(|| Event::SourceInUse { key: key.clone() })
+    }
+
+    /// A peer's advert came that is beaten by this node's own, while this node was Active.
+    pub(super) fn contended(
+        &mut self,
+        key: &RouterKey,
+        source: IpAddr,
+        interval: Interval,
+        now: Time,
+    ) -> Option<Event> {
+        let (intervals, at_least) = CONTENDED_FOR;
+        let goes_on = |known: &Contention| {
+            known.source == source && now.since(known.last) <= interval.duration() * MISSED
+        };
+        let since = self.contention.filter(goes_on).map_or(now, |known| known.since);
+        self.contention = Some(Contention { source, since, last: now });
+        let is_reported = now.since(since) >= (interval.duration() * intervals).max(at_least)
+            && self.reported.permits(Fault::SecondActive, now);
+        is_reported.then(|| Event::SecondActive { key: key.clone(), source })
     }
 
     /// An advert was sent, or refused for this reason.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::{RouterConfig, Transport};
-use crate::handle::Plan;
+use crate::handle::{Plan, Standing};
 use crate::sockets::LinkSockets;
 
 /// The VIPs that no peer is known to have claimed.
@@ -14,7 +14,7 @@ pub(super) fn unproven(config: &RouterConfig, unlisted: &BTreeSet<IpAddr>) -> Ar
 }
 
 /// `unlisted`: of its VIPs those that the Active did not list. `in_service`: those that came to it when this node served them.
-pub(super) fn plan(
+pub(crate) fn plan(
     config: &RouterConfig,
     unlisted: &BTreeSet<IpAddr>,
     in_service: &BTreeSet<IpAddr>,
@@ -26,6 +26,7 @@ pub(super) fn plan(
     };
     Plan {
         unicast_source,
+        standing: Arc::new(Standing::of(config)),
         addresses: config.addresses.iter().copied().collect(),
         hold: config.hold,
         accept: config.accept,

@@ -386,6 +386,10 @@ impl Instance {
         if outcome == AdvertOutcome::OwnAddress {
             out.events.extend(self.fault_reports.own_source(&self.key, out.now));
         }
+        if outcome == AdvertOutcome::Inferior && was_active {
+            let (source, interval) = (packet.source, packet.interval.max(self.config.interval));
+            out.events.extend(self.fault_reports.contended(&self.key, source, interval, out.now));
+        }
         let before = self.heard.from();
         if self.count(packet, outcome, was_active, out.now) && self.note_unlisted() {
             self.tell_unproven(out);
@@ -426,6 +430,7 @@ impl Instance {
         let mut counters = self.counters.clone();
         counters.replies = self.handle.replies.load(Ordering::Relaxed);
         counters.announcements = self.handle.announcements.load(Ordering::Relaxed);
+        counters.foreign_adverts += self.handle.foreign_adverts.load(Ordering::Relaxed);
         counters.send_errors += self.handle.send_errors.load(Ordering::Relaxed);
         RouterStatus {
             key: self.key.clone(),

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::handle::RouterHandle;
 use crate::links::LinkState;
 use crate::rate_limit::RateLimiter;
-use crate::sockets::{LinkCounters, LinkSockets, ReceiveBuffer, VridSet, is_empty, source_error};
+use crate::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty, source_error};
 use crate::status::{LinkStatus, RouterStatus};
 
 use super::backlog::Backlog;
@@ -319,19 +319,19 @@ impl Link {
         }
     }
 
-    /// Has the kernel sort adverts by the routers there are.
+    /// Has the kernel sort adverts by the routers there are and their candidates.
     fn update_filters(&mut self) {
         let Some(sockets) = usable(self.state.as_ref()) else { return };
         for family in FAMILIES {
-            let own: VridSet =
-                self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
             let Ok(raw) = sockets.family(family) else { continue };
+            let own = own_adverts(family, &self.routers);
             let receive_filter = &mut self.receive_filters[index(family)];
             // Compiling filters takes longer than sending an advert.
-            if receive_filter.passes_exactly(own) {
+            if receive_filter.passes_exactly(&own) {
                 continue;
             }
-            let answer = raw.filter_by_vrid(family, &own);
+            // Where the kernel has no room for the sources, strangers are heard, too, and not obeyed.
+            let answer = raw.sort(family, &own).or_else(|_| raw.sort(family, &own.with_any_source()));
             receive_filter.filtered(
                 own,
                 answer.map_err(|error| {
@@ -349,7 +349,7 @@ impl Link {
     fn update_readiness(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
         for (id, instance) in &mut self.routers {
-            let hearing = self.receive_filters[index(id.0)].hears(id.1);
+            let hearing = self.receive_filters[index(id.0)].hears(id.1, &instance.config().peers);
             let config_error =
                 instance.config_error(context.net_admin).or_else(|| self.overlaps.get(id).cloned());
             let readiness = match (config_error, readiness(name, state, instance.config()), hearing) {
@@ -493,6 +493,16 @@ impl Link {
             foreign_adverts: self.counters.foreign_adverts(),
         }
     }
+}
+
+/// Adverts of these routers of a family, from their candidates: from this node's own addresses, too, which are told of.
+fn own_adverts(family: Family, routers: &BTreeMap<RouterId, Instance>) -> AdvertFilter {
+    let of_family = || routers.iter().filter(|((of, _), _)| *of == family);
+    let candidates = |(_, instance)| {
+        let RouterConfig { source, peers, .. } = Instance::config(instance);
+        peers.iter().chain([source]).copied()
+    };
+    AdvertFilter::new(of_family().map(|((_, vrid), _)| *vrid).collect(), of_family().flat_map(candidates))
 }
 
 fn index(family: Family) -> usize {

@@ -1,17 +1,20 @@
 //! Whether the adverts of a family reach this thread. A router that hears none would become a second Active.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use windlass_vrrp::Vrid;
 
-use crate::sockets::VridSet;
+use crate::sockets::AdvertFilter;
 
 /// What the kernel does for a family's adverts on an interface.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveFilter {
     /// Whether its socket is waited for, or why not.
     polled: Option<Result<(), String>>,
-    /// VRIDs that it lets through.
-    vrids: Option<VridSet>,
-    /// Why it lets no others through.
+    /// What it lets through.
+    own: Option<AdvertFilter>,
+    /// Why it lets nothing else through.
     refusal: Option<String>,
 }
 
@@ -23,28 +26,28 @@ impl ReceiveFilter {
 
     /// The kernel's answer when it was asked to wait for a new socket, which lets nothing through yet.
     pub(super) fn polled(&mut self, answer: Result<(), String>) {
-        *self = Self { polled: Some(answer), vrids: None, refusal: None };
+        *self = Self { polled: Some(answer), own: None, refusal: None };
     }
 
-    /// Whether the socket lets exactly these through.
-    pub(super) fn passes_exactly(&self, vrids: VridSet) -> bool {
-        self.vrids == Some(vrids)
+    /// Whether the socket lets exactly this through.
+    pub(super) fn passes_exactly(&self, own: &AdvertFilter) -> bool {
+        self.own.as_ref() == Some(own)
     }
 
-    /// The kernel's answer when it was asked to let exactly these through.
-    pub(super) fn filtered(&mut self, vrids: VridSet, answer: Result<(), String>) {
+    /// The kernel's answer when it was asked to let exactly this through.
+    pub(super) fn filtered(&mut self, own: AdvertFilter, answer: Result<(), String>) {
         self.refusal = answer.err();
         if self.refusal.is_none() {
-            self.vrids = Some(vrids);
+            self.own = Some(own);
         }
     }
 
-    /// Whether a router of this VRID hears; `None` while the kernel was not asked.
-    pub(super) fn hears(&self, vrid: Vrid) -> Option<Result<(), String>> {
-        match (&self.polled, self.vrids, &self.refusal) {
+    /// Whether a router of this VRID hears these peers; `None` while the kernel was not asked.
+    pub(super) fn hears(&self, vrid: Vrid, peers: &BTreeSet<IpAddr>) -> Option<Result<(), String>> {
+        match (&self.polled, &self.own, &self.refusal) {
             (None, _, _) => None,
             (Some(Err(reason)), _, _) => Some(Err(reason.clone())),
-            (Some(Ok(())), Some(vrids), _) if vrids.contains(vrid) => Some(Ok(())),
+            (Some(Ok(())), Some(own), _) if own.passes(vrid, peers) => Some(Ok(())),
             (Some(Ok(())), _, refusal) => refusal.clone().map(Err),
         }
     }

@@ -163,11 +163,20 @@ fn advert(path: Path) -> Vec<u8> {
     advert.datagram(Version::V3, Checksum::Rfc9568)
 }
 
-/// A Backup with VRID 1 on one end of the cable, when it is due to take over, and the sockets of the other end.
+/// A Backup with VRID 1 on one end of the cable, when it is due to take over, and the sockets of the other end. Adverts of host 77 reach
+/// its thread, which is no peer.
 fn backup(family: Family) -> (Core, Time, LinkSockets) {
     let mut configs = routers("end-b", 2, 100).into_iter();
     let config = configs.find(|config| config.family() == family).unwrap();
-    let (mut backup, _inbox) = core("end-b", 2, vec![RouterConfig { addresses: BTreeSet::new(), ..config }]);
+    let config = RouterConfig { addresses: BTreeSet::new(), ..config };
+    // The kernel keeps away whoever is a peer in none. It is due much later.
+    let of_stranger = RouterConfig {
+        vrid: Vrid::new(2).unwrap(),
+        interval: Interval::from_seconds(10).unwrap(),
+        peers: [path(family, 77).source()].into(),
+        ..config.clone()
+    };
+    let (mut backup, _inbox) = core("end-b", 2, vec![config, of_stranger]);
     assert!(!backup.round());
     let (due, _) = backup.deadlines.first().expect("a Backup's deadline");
     (backup, due, LinkSockets::open("end-a", end_a(), [0; 6], 1500).unwrap())

@@ -6,6 +6,7 @@ use crate::config::{AddressConflictPolicy, RouterConfig};
 fn handle() -> RouterHandle {
     let config = RouterConfig::new("eth0", Vrid::new(1).unwrap(), "192.0.2.1".parse().unwrap());
     let plan = Plan {
+        standing: Arc::new(Standing::of(&config)),
         forced: Arc::default(),
         addresses: Arc::from([]),
         hold: config.hold,

@@ -12,7 +12,10 @@
 //!
 //! Probing ── another station answered, of what is to be claimed all the same ─► Clear
 //! Clear ── contested, and to be yielded ─► Probing, claimed meanwhile ── nobody answered ─► Clear
+//! Clear ── a peer goes first ────────────► Probing, claimed meanwhile ── it answered ─► Taken ── it has gone ─► Clear
 //! ```
+//!
+//! A peer goes first that is Active for the address in a virtual router which this node does not run ([`super::peer_adverts`]).
 //!
 //! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
 //! to be another station's: a peer that was Active before may have announced it no more than this node did. It is asked for
@@ -58,13 +61,25 @@ enum ProbeState {
         station: Option<ConflictingStation>,
         /// Whether it may be claimed until another station answers: it was, when one claimed it, too.
         claimed: bool,
+        /// Who is thought to have it.
+        claimant: Claimant,
     },
     Clear,
     /// Another station has it.
     Taken {
         retry: Time,
         station: ConflictingStation,
+        claimant: Claimant,
     },
+}
+
+/// Who has or may have an address, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Claimant {
+    /// Any station.
+    Station,
+    /// A peer, as its adverts say.
+    Peer,
 }
 
 impl ProbeState {
@@ -109,6 +124,8 @@ pub(super) enum ClaimOutcome {
     Irrelevant,
     /// The address was asked for, and it is taken.
     Taken,
+    /// The address was asked for because a peer goes first, and it is left to that one.
+    LeftToPeer,
     /// The address is cleared, so there are two that claim it.
     Conflict,
     /// The address was asked for, it is taken, and it is cleared all the same: from now on two claim it.
@@ -183,9 +200,13 @@ impl AddressProbe {
                 (ProbeState::Clear, _) | (ProbeState::Probing { .. } | ProbeState::Taken { .. }, Some(_)) => {
                     continue;
                 }
-                (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => {
-                    ProbeState::Probing { sent: 0, due, station: None, claimed: false }
-                }
+                (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => ProbeState::Probing {
+                    sent: 0,
+                    due,
+                    station: None,
+                    claimed: false,
+                    claimant: Claimant::Station,
+                },
                 (
                     ProbeState::Unprobed
                     | ProbeState::Suspect { .. }
@@ -205,31 +226,59 @@ impl AddressProbe {
         self.probe = None;
         for (address, state) in &mut self.states {
             let next = match *state {
-                ProbeState::Probing { station: Some(station), .. } | ProbeState::Taken { station, .. } => {
+                ProbeState::Probing { station: Some(station), claimant: Claimant::Station, .. }
+                | ProbeState::Taken { station, claimant: Claimant::Station, .. } => {
                     ProbeState::Suspect { since: station.seen }
                 }
-                ProbeState::Clear | ProbeState::Probing { station: None, claimed: true, .. }
+                ProbeState::Clear
+                | ProbeState::Probing { station: None, claimed: true, .. }
+                | ProbeState::Probing { claimant: Claimant::Peer, .. }
+                | ProbeState::Taken { claimant: Claimant::Peer, .. }
                     if !self.unproven.contains(address) =>
                 {
                     ProbeState::Clear
                 }
-                ProbeState::Clear | ProbeState::Probing { station: None, .. } => ProbeState::Unprobed,
+                ProbeState::Clear | ProbeState::Probing { .. } | ProbeState::Taken { .. } => {
+                    ProbeState::Unprobed
+                }
                 ProbeState::Unprobed | ProbeState::Suspect { .. } => continue,
             };
-            self.changed |= state.is_claimed() && next != ProbeState::Clear;
+            self.changed |= state.is_claimed() != (next == ProbeState::Clear);
             *state = next;
         }
         self.update_open();
     }
 
-    /// Another station claims an address that is claimed here: it is asked for, and claimed until that station answers.
-    pub(super) fn contest(&mut self, address: IpAddr, now: Time) {
+    /// Another claims an address that is claimed here: it is asked for, and claimed until somebody answers.
+    pub(super) fn contest(&mut self, address: IpAddr, claimant: Claimant, now: Time) {
         if self.probe.is_some()
             && let Some(state) = self.states.get_mut(&address)
             && *state == ProbeState::Clear
         {
-            *state = ProbeState::Probing { sent: 0, due: now, station: None, claimed: true };
+            *state = ProbeState::Probing { sent: 0, due: now, station: None, claimed: true, claimant };
             self.open.insert(address);
+        }
+    }
+
+    /// A peer has an address no longer, as it says itself: if it was left to it, it is claimed again.
+    pub(super) fn take_back(&mut self, address: IpAddr) {
+        if let Some(state) = self.states.get_mut(&address)
+            && matches!(
+                state,
+                ProbeState::Probing { claimant: Claimant::Peer, .. }
+                    | ProbeState::Taken { claimant: Claimant::Peer, .. }
+            )
+        {
+            *state = ProbeState::Clear;
+            self.open.remove(&address);
+            self.changed = true;
+        }
+    }
+
+    /// Likewise, all that was left to peers.
+    pub(super) fn take_all_back(&mut self) {
+        for address in self.open.clone() {
+            self.take_back(address);
         }
     }
 
@@ -240,10 +289,14 @@ impl AddressProbe {
         let (mut ask, mut closed) = (Vec::new(), Vec::new());
         for address in &self.open {
             let Some(state) = self.states.get_mut(address) else { continue };
-            let (sent, station, claimed) = match *state {
+            let (sent, station, claimed, claimant) = match *state {
                 ProbeState::Probing { sent: PROBES, due, .. } if due > read_until => continue,
-                ProbeState::Probing { sent, due, station, claimed } if due <= now => (sent, station, claimed),
-                ProbeState::Taken { retry, station } if retry <= now => (0, Some(station), false),
+                ProbeState::Probing { sent, due, station, claimed, claimant } if due <= now => {
+                    (sent, station, claimed, claimant)
+                }
+                ProbeState::Taken { retry, station, claimant } if retry <= now => {
+                    (0, Some(station), false, claimant)
+                }
                 ProbeState::Unprobed
                 | ProbeState::Suspect { .. }
                 | ProbeState::Clear
@@ -254,7 +307,8 @@ impl AddressProbe {
                 *state = ProbeState::Clear;
                 closed.push(*address);
             } else if ask.len() < limit {
-                *state = ProbeState::Probing { sent: sent + 1, due: now + probe / PROBES, station, claimed };
+                let due = now + probe / PROBES;
+                *state = ProbeState::Probing { sent: sent + 1, due, station, claimed, claimant };
                 ask.push(*address);
             }
         }
@@ -273,24 +327,33 @@ impl AddressProbe {
             | ProbeState::Unprobed
             | ProbeState::Suspect { .. }
             | ProbeState::Taken { .. } => ClaimOutcome::Irrelevant,
-            ProbeState::Probing { claimed, .. } if self.forced.contains(&address) => {
+            ProbeState::Probing { claimed, claimant: Claimant::Station, .. }
+                if self.forced.contains(&address) =>
+            {
                 self.changed |= !*claimed;
                 *state = ProbeState::Clear;
                 self.open.remove(&address);
                 ClaimOutcome::Forced
             }
-            ProbeState::Probing { station, claimed, .. } => {
+            ProbeState::Probing { station, claimed, claimant, .. } => {
+                let claimant = *claimant;
                 self.changed |= *claimed;
                 let is_due = |station: &ConflictingStation| now.since(station.reported) >= RETRY;
                 let report = station.as_ref().is_none_or(is_due);
                 let found = station.map_or(now, |station| station.found);
                 let reported = station.filter(|_| !report).map_or(now, |station| station.reported);
-                let pause = if now.since(found) < EARLY_RETRY_PERIOD { EARLY_RETRY } else { RETRY };
+                let is_early = claimant == Claimant::Peer || now.since(found) < EARLY_RETRY_PERIOD;
+                let pause = if is_early { EARLY_RETRY } else { RETRY };
                 *state = ProbeState::Taken {
                     retry: now + pause,
                     station: ConflictingStation { found, seen: now, reported },
+                    claimant,
                 };
-                if report { ClaimOutcome::Taken } else { ClaimOutcome::Irrelevant }
+                match claimant {
+                    Claimant::Peer => ClaimOutcome::LeftToPeer,
+                    Claimant::Station if report => ClaimOutcome::Taken,
+                    Claimant::Station => ClaimOutcome::Irrelevant,
+                }
             }
             ProbeState::Clear => ClaimOutcome::Conflict,
         }

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
 
 use super::groups::Groups;
-use super::tracker::{AnnouncementChange, RouterTracker, RouterView, SocketsId};
+use super::tracker::{AnnouncementChange, RouterView, SocketsId};
 use super::{FollowedRouter, HandleId, Neighbour, id_of, ndp, packet};
 
 impl Neighbour<'_> {
@@ -32,6 +32,7 @@ impl Neighbour<'_> {
         }
         if changed {
             self.note_groups();
+            self.note_vrids();
         }
         self.note_own_macs();
         self.announce_sources();
@@ -40,7 +41,8 @@ impl Neighbour<'_> {
     /// Compares one router handle with what was done.
     pub(super) fn follow(&mut self, id: HandleId) {
         let now = clock::now();
-        let Some(FollowedRouter { handle, plan, tracker, waits_until, unicast }) = self.followed.get_mut(&id)
+        let Some(FollowedRouter { handle, plan, tracker, waits_until, unicast, .. }) =
+            self.followed.get_mut(&id)
         else {
             return;
         };
@@ -110,16 +112,20 @@ impl Neighbour<'_> {
         if let Some(followed) = self.followed.get_mut(&id)
             && is_listed_alike(&followed.plan, &plan)
         {
+            followed.authenticator.reconfigure(plan.standing.authentication.clone());
             followed.plan = plan;
             return false;
         }
         let before = self.followed.remove(&id);
         self.list(id, before.as_ref().map(|followed| &*followed.plan), &plan);
         self.source_announcements.note(before.as_ref().map(|followed| &*followed.plan), &plan);
-        let tracker = before.map_or_else(RouterTracker::default, |followed| followed.tracker);
+        let (tracker, mut authenticator) =
+            before.map_or_else(Default::default, |followed| (followed.tracker, followed.authenticator));
+        authenticator.reconfigure(plan.standing.authentication.clone());
+        let handle = Arc::clone(handle);
         self.followed.insert(
             id,
-            FollowedRouter { handle: Arc::clone(handle), plan, tracker, waits_until: None, unicast: None },
+            FollowedRouter { handle, plan, tracker, waits_until: None, unicast: None, authenticator },
         );
         true
     }
@@ -156,6 +162,15 @@ impl Neighbour<'_> {
             Hold::Respond | Hold::Address => None,
         });
         self.own_macs.set(of_links.iter().map(|link| link.mac).chain(of_routers));
+    }
+
+    /// Which routers adverts are counted for.
+    fn note_vrids(&mut self) {
+        let by_vrid = self.followed.values().filter_map(|FollowedRouter { handle, plan, .. }| {
+            let link = plan.link.as_ref().map(id_of)?;
+            Some(((link, handle.key.family, handle.key.vrid.get()), Arc::clone(handle)))
+        });
+        self.by_vrid = by_vrid.collect();
     }
 
     /// Which groups the solicitations for VIPs come in. An address on the interface is the kernel's to listen for.

@@ -12,37 +12,62 @@ use crate::config::AddressConflictPolicy;
 use crate::event::Event;
 use crate::sockets::{LinkSockets, is_empty};
 
-use super::address_probe::ClaimOutcome;
+use super::address_probe::{ClaimOutcome, Claimant};
 use super::announcer::announced_mac;
 use super::packet::{Claim, NeighbourPacket, Query};
+use super::peer_adverts::PeerAdverts;
 use super::tracker::SocketsId;
 use super::{FOREIGN_PAUSE, FollowedRouter, HandleId, Neighbour, TRANSIT_TIME, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
+/// Longest time for which nothing is read in a flood: whoever asks for a VIP meanwhile asks again after a second.
+const LONGEST_REST: Duration = Duration::from_millis(5);
 /// Time that the announcement of one address takes, among many of a takeover.
 const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 /// Longest frame that is read whole.
 const MAX_FRAME_LENGTH: usize = 1514;
 
 impl Neighbour<'_> {
-    /// Reads what ARP and neighbour discovery there is; answers who asks for addresses this node is Active for.
-    pub(super) fn answer(&mut self, link: &Arc<LinkSockets>) {
+    /// Reads what ARP and neighbour discovery there is; answers who asks for addresses this node is Active for. Rests for as long
+    /// as it took if there is more than is read in a round.
+    pub(super) fn answer_all(&mut self, links: &[Arc<LinkSockets>]) {
+        let began = clock::now();
+        if began < self.answer_due {
+            return;
+        }
+        let mut is_flooded = false;
+        for link in links {
+            is_flooded |= self.answer(link);
+        }
+        self.read_until = began;
+        if is_flooded {
+            let now = clock::now();
+            self.answer_due = now + now.since(began).min(LONGEST_REST);
+        }
+    }
+
+    /// Whether there may be more than is read in a round.
+    fn answer(&mut self, link: &Arc<LinkSockets>) -> bool {
+        let [arp, ndp] = [Family::V4, Family::V6].map(|family| self.answer_family(link, family));
+        arp || ndp
+    }
+
+    fn answer_family(&mut self, link: &Arc<LinkSockets>, family: Family) -> bool {
         let mut buffer = [0; MAX_FRAME_LENGTH];
-        for family in [Family::V4, Family::V6] {
-            for _ in 0..PACKETS_A_ROUND {
-                match link.neighbour.receive(family, &mut buffer) {
-                    Ok(length) => {
-                        if let Some(packet) = NeighbourPacket::parse(&buffer[..length]) {
-                            self.handle_packet(link, &packet);
-                        }
+        for _ in 0..PACKETS_A_ROUND {
+            match link.neighbour.receive(family, &mut buffer) {
+                Ok(length) => {
+                    if let Some(packet) = NeighbourPacket::parse(&buffer[..length]) {
+                        self.handle_packet(link, &packet);
                     }
-                    Err(error) if is_empty(&error) => break,
-                    // An error that the kernel left on the socket, as when the interface goes down. It is read only once.
-                    Err(_) => {}
                 }
+                Err(error) if is_empty(&error) => return false,
+                // An error that the kernel left on the socket, as when the interface goes down. It is read only once.
+                Err(_) => {}
             }
         }
+        true
     }
 
     /// Likewise, of those who ask a virtual router MAC address.
@@ -105,6 +130,15 @@ impl Neighbour<'_> {
                     let key = followed.handle.key.clone();
                     self.events.send(Event::AddressTaken { key, address: claim.address, mac: claim.mac });
                     // It may have been announced until now.
+                    self.follow(id);
+                }
+                ClaimOutcome::LeftToPeer => {
+                    let key = followed.handle.key.clone();
+                    self.events.send(Event::AddressLeftToPeer {
+                        key,
+                        address: claim.address,
+                        mac: claim.mac,
+                    });
                     self.follow(id);
                 }
                 ClaimOutcome::Conflict => self.conflicts.note(id, claim, now),
@@ -180,7 +214,7 @@ impl Neighbour<'_> {
             match followed.plan.address_conflict {
                 // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.
                 AddressConflictPolicy::Yield if !followed.plan.forced.contains(&address) => {
-                    followed.tracker.contest(address, now);
+                    followed.tracker.contest(address, Claimant::Station, now);
                 }
                 AddressConflictPolicy::Yield | AddressConflictPolicy::Defend if conflict.defend => {
                     self.defend(conflict.router, address);
@@ -190,7 +224,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Hears routers whose VRID is not configured on their interface, unless it did so a moment ago.
+    /// Hears routers that are no candidates, unless it did so a moment ago.
     pub(super) fn receive_foreign_adverts(&mut self, links: &[Arc<LinkSockets>]) {
         let now = clock::now();
         if now < self.foreign_due {
@@ -206,6 +240,7 @@ impl Neighbour<'_> {
     /// Whether there were any.
     fn read_foreign_adverts(&mut self, link: &LinkSockets) -> bool {
         let mut heard = false;
+        let mut peer_adverts = PeerAdverts::new(link.serial);
         for raw in link.families() {
             for _ in 0..PACKETS_A_ROUND {
                 let received = raw.foreign.receive(&mut self.buffer);
@@ -215,8 +250,13 @@ impl Neighbour<'_> {
                         if let Err(rejection) = wire::parse(&datagram, |_| None) {
                             link.counters.count_rejected(rejection);
                         }
+                        peer_adverts.hear(&datagram, &self.by_address, &mut self.followed);
                         let Some(foreign) = wire::foreign_router(&datagram) else { continue };
                         link.counters.count_foreign();
+                        let router = (link.serial, Family::of(foreign.source), foreign.vrid);
+                        if let Some(handle) = self.by_vrid.get(&router) {
+                            handle.foreign_adverts.fetch_add(1, Ordering::Relaxed);
+                        }
                         if self.foreign_reports.permits((link.name.clone(), foreign), clock::now()) {
                             self.events.send(Event::foreign_router(&link.name, foreign));
                         }
@@ -227,6 +267,7 @@ impl Neighbour<'_> {
                 }
             }
         }
+        self.obey(peer_adverts);
         heard
     }
 

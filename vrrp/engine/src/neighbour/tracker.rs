@@ -12,7 +12,7 @@ use crate::config::Hold;
 use crate::core::predecessor::Predecessor;
 use crate::handle::ActiveState;
 
-use super::address_probe::{AddressProbe, ClaimOutcome};
+use super::address_probe::{AddressProbe, ClaimOutcome, Claimant};
 
 #[cfg(test)]
 mod tests;
@@ -118,6 +118,11 @@ impl RouterTracker {
             self.address_probe.clear(view.in_service);
             self.address_probe.activate(view.probe, Predecessor::Nobody, now);
         }
+        let contested = before.is_some_and(|before| before.contentions != contentions);
+        if contested {
+            // Whoever went first in another virtual router is in this one now, and loses.
+            self.address_probe.take_all_back();
+        }
         let cleared = self.address_probe.has_changed();
         if fresh || before.is_some_and(|before| before.link != link || before.hold != self.hold) {
             self.announced = self.ready();
@@ -126,7 +131,7 @@ impl RouterTracker {
             if listed || moved || cleared {
                 self.announce_changes(&mut changes);
             }
-            if before.is_some_and(|before| before.contentions != contentions) {
+            if contested {
                 changes.push(AnnouncementChange::Again);
             }
         }
@@ -146,10 +151,17 @@ impl RouterTracker {
         }
     }
 
-    /// Another station claims an address that this node claims and is to yield: it is asked for.
-    pub(super) fn contest(&mut self, address: IpAddr, now: Time) {
+    /// Another claims an address that this node claims and is to yield: it is asked for.
+    pub(super) fn contest(&mut self, address: IpAddr, claimant: Claimant, now: Time) {
         if self.active.is_some() {
-            self.address_probe.contest(address, now);
+            self.address_probe.contest(address, claimant, now);
+        }
+    }
+
+    /// A peer has an address no longer: if it was left to it, it is claimed again. Call [`Self::follow`] after it.
+    pub(super) fn take_back(&mut self, address: IpAddr) {
+        if self.active.is_some() {
+            self.address_probe.take_back(address);
         }
     }
 

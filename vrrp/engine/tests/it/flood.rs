@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use windlass_engine::{Interval, RouterConfig, RouterStatus, State, TransitionReason};
 
 use crate::flooder::Flooder;
-use crate::lab::{Host, Lan, Node, address, await_some, one_at_a_time, require_root, router, source};
+use crate::lab::{Host, Lan, Node, VIP, address, await_some, one_at_a_time, require_root, router, source};
 
 /// Adverts in a row. More at once, to catch up, and the kernel's queues would lose the peers' own.
 const BURST: u64 = 50;
@@ -24,9 +24,9 @@ struct Flood {
 }
 
 impl Flood {
-    /// From this host, in the name of `source`.
-    fn from(host: &Host, source: Ipv4Addr, vrid: u8, priority: u8) -> Self {
-        let flooder = host.run(move || Flooder::new(source, vrid, priority));
+    /// From this host.
+    fn from(host: &Host, flooder: impl FnOnce() -> Flooder + Send + 'static) -> Self {
+        let flooder = host.run(flooder);
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
@@ -56,11 +56,10 @@ impl Drop for Flood {
 /// Address of the host that floods.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
 
-/// An Active and a Backup, and a third host that floods, in the name of an address, with a VRID and a priority; neither moves, and a
-/// failover happens all the same. Returns both, how often at most the second may have told of the stranger (once a minute), and
-/// why it took over.
+/// An Active and a Backup, and a third host that floods; neither moves, and a failover happens all the same. Returns both, how often
+/// at most the second may have told of the stranger (once a minute), and why it took over.
 fn unmoved_by(
-    (claimed, vrid, priority): (Ipv4Addr, u8, u8),
+    flooder: impl FnOnce() -> Flooder + Send + 'static,
     heard: impl Fn(&RouterStatus) -> bool,
 ) -> ([Node; 2], usize, TransitionReason) {
     let _turn = one_at_a_time();
@@ -74,7 +73,7 @@ fn unmoved_by(
     second.forget_events();
     let takeovers = [&first, &second].map(|node| node.status().counters.became_active);
 
-    let flood = Flood::from(&lan.hosts[2], claimed, vrid, priority);
+    let flood = Flood::from(&lan.hosts[2], flooder);
     let began = Instant::now();
     flood.await_sent(50_000);
     second.await_status("flood", heard);
@@ -97,7 +96,7 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     }
     // The kernel may lose some of them.
     let ([_, second], minutes, reason) =
-        unmoved_by((STRANGER, 7, 255), |status| status.counters.foreign_adverts > 20_000);
+        unmoved_by(|| Flooder::new(STRANGER, 7, 255), |status| status.counters.foreign_adverts > 20_000);
     assert_eq!(reason, TransitionReason::ActiveSilent);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
@@ -107,11 +106,21 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     if !require_root() {
         return;
     }
-    let ([_, second], minutes, reason) = unmoved_by((STRANGER, 9, 255), |_| true);
+    let ([_, second], minutes, reason) = unmoved_by(|| Flooder::new(STRANGER, 9, 255), |_| true);
     assert_eq!(reason, TransitionReason::ActiveSilent);
     assert_eq!(second.status().counters.foreign_adverts, 0);
     assert!(second.engine.links()[0].foreign_adverts > 0);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
+}
+
+#[test]
+fn a_flood_of_questions_for_the_vip_moves_nobody_and_prevents_no_failover() {
+    if !require_root() {
+        return;
+    }
+    let ([first, _second], _, reason) = unmoved_by(|| Flooder::questions(STRANGER, VIP), |_| true);
+    assert_eq!(reason, TransitionReason::ActiveSilent);
+    assert!(first.status().counters.replies > 1000, "{:?}", first.status().counters);
 }
 
 #[test]
@@ -120,7 +129,7 @@ fn a_flood_of_lower_priority_in_the_name_of_the_active_neither_hastens_nor_preve
         return;
     }
     let ([first, second], _, reason) =
-        unmoved_by((address(0), 7, 100), |status| status.counters.adverts_received > 20_000);
+        unmoved_by(|| Flooder::new(address(0), 7, 100), |status| status.counters.adverts_received > 20_000);
     // The last that was heard was inferior.
     assert_eq!(reason, TransitionReason::Preempted);
     assert_eq!([&first, &second].map(Node::strangers_reported), [0, 0]);
@@ -139,7 +148,7 @@ fn under_a_flood_a_failover_takes_no_longer_than_the_active_down_interval() {
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
     first.engine.apply(vec![router(0, 2)]);
     second.engine.apply(vec![router(1, 2)]);
-    let flood = Flood::from(&lan.hosts[2], STRANGER, 7, 255);
+    let flood = Flood::from(&lan.hosts[2], || Flooder::new(STRANGER, 7, 255));
     flood.await_sent(10_000);
     let interval = router(0, 2).interval.duration();
     let bound = interval * 3 + interval * (256 - 180) / 256;

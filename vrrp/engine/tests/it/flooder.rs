@@ -1,22 +1,30 @@
-//! Sends the same advert again and again, from whatever address.
+//! Sends the same advert or the same question again and again, from whatever address.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{LinkAddr, MsgFlags, sendto};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use windlass_engine::{Interval, Priority, Vrid};
 use windlass_vrrp::Version;
 use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, Path, TTL};
 
-/// An advert and where it goes.
+/// A packet and where it goes.
 pub(crate) struct Flooder {
     socket: Socket,
-    group: SockAddr,
-    datagram: Vec<u8>,
+    to: Destination,
+    packet: Vec<u8>,
+}
+
+enum Destination {
+    Group(SockAddr),
+    Link(LinkAddr),
 }
 
 impl Flooder {
-    /// Sends by `eth0` of the caller's namespace, in the name of `source`. Nobody in the namespace hears it.
+    /// Adverts, sent by `eth0` of the caller's namespace, in the name of `source`. Nobody in the namespace hears it.
     pub(crate) fn new(source: Ipv4Addr, vrid: u8, priority: u8) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))
             .expect("raw socket");
@@ -31,14 +39,30 @@ impl Flooder {
             interval: Interval::SECOND,
             addresses: AddressList::representing(&BTreeSet::new(), path.source(), 1),
         };
-        let datagram = advert.datagram(Version::V3, Checksum::Rfc9568);
-        Self { socket, group: SocketAddrV4::new(GROUP_V4, 0).into(), datagram }
+        let packet = advert.datagram(Version::V3, Checksum::Rfc9568);
+        Self { socket, to: Destination::Group(SocketAddrV4::new(GROUP_V4, 0).into()), packet }
+    }
+
+    /// ARP requests, sent by `eth0` of the caller's namespace, in the name of `sender`.
+    pub(crate) fn questions(sender: Ipv4Addr, target: Ipv4Addr) -> Self {
+        let mut entries = getifaddrs().expect("interfaces").filter(|entry| entry.interface_name == "eth0");
+        let eth0 = entries.find_map(|entry| entry.address?.as_link_addr().copied()).expect("eth0");
+        let mac = eth0.addr().expect("an Ethernet address");
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None).expect("packet socket");
+        let header = [&[0xff; 6], &mac[..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+        let packet = [&header[..], &mac, &sender.octets(), &[0; 6], &target.octets()].concat();
+        Self { socket, to: Destination::Link(eth0), packet }
     }
 
     /// Sends so many at once; the kernel may refuse some.
     pub(crate) fn send(&self, count: u64) {
         for _ in 0..count {
-            let _ = self.socket.send_to(&self.datagram, &self.group);
+            match &self.to {
+                Destination::Group(group) => drop(self.socket.send_to(&self.packet, group)),
+                Destination::Link(link) => {
+                    let _ = sendto(self.socket.as_raw_fd(), &self.packet, link, MsgFlags::empty());
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Event, State};
 
+use crate::flooder::Flooder;
 use crate::lab::{Host, Lan, VIP, address, await_some, require_root, router, router_v6};
 
 /// Sends these messages as protocol 112 to the group, with this TTL.
@@ -47,6 +48,26 @@ fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
     let status = node.await_status("three strangers counted", |status| status.counters.foreign_adverts == 3);
     assert_eq!(status.state, State::Active);
     assert_eq!(status.counters.adverts_received, 0);
+}
+
+#[test]
+fn who_sends_in_the_name_of_a_backup_is_told_of_and_moves_nothing() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let node = lan.hosts[0].active(router(0, 2));
+    let forged = lan.hosts[2].run(|| Flooder::new(address(1), 7, 100));
+    let forged_until_told = || {
+        forged.send(1);
+        node.reported(|event| match event {
+            Event::SecondActive { source, .. } => Some(*source),
+            _ => None,
+        })
+    };
+    assert_eq!(await_some("a second Active told of", forged_until_told), address(1));
+    assert_eq!(node.status().state, State::Active);
+    assert_eq!(node.status().counters.became_active, 1);
 }
 
 #[test]

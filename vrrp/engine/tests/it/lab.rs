@@ -230,6 +230,11 @@ impl Node {
         }
     }
 
+    /// What `accept` turns an event into that was reported by now; those before it are passed over.
+    pub(crate) fn reported<T>(&self, accept: impl Fn(&Event) -> Option<T>) -> Option<T> {
+        self.events.try_iter().find_map(|event| accept(&event))
+    }
+
     /// How many reports of strangers there were.
     pub(crate) fn strangers_reported(&self) -> usize {
         self.foreign_adverts.load(Ordering::Relaxed)

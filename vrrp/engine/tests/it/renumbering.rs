@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use windlass_engine::{Event, Priority, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, one_at_a_time, require_root, router};
+
+const PROBE: Duration = Duration::from_millis(100);
 
 /// The same router with another VRID.
 fn renumbered(host: usize) -> RouterConfig {
@@ -40,7 +43,7 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     }
 
     // The other hears of it later. Meanwhile the VIP is where it was.
-    let probing = RouterConfig { probe: Some(std::time::Duration::from_mins(1)), ..renumbered(0) };
+    let probing = RouterConfig { probe: Some(Duration::from_mins(1)), ..renumbered(0) };
     apply(&active, probing);
     assert_eq!(active.await_state(State::Active), TransitionReason::InService);
     let claimed = await_some("the VIP is answered for", || {
@@ -93,7 +96,7 @@ fn a_vip_that_joins_another_router_which_is_active_on_the_same_host_is_asked_for
     let _turn = one_at_a_time();
     let lan = Lan::new(1);
     let (moving, staying, new) = (VIP.into(), "192.0.2.51".parse().unwrap(), "192.0.2.52".parse().unwrap());
-    let minute = Some(std::time::Duration::from_mins(1));
+    let minute = Some(Duration::from_mins(1));
     let of = |vrid: u8, addresses: &[IpAddr], probe| RouterConfig {
         vrid: Vrid::new(vrid).unwrap(),
         addresses: addresses.iter().copied().collect(),
@@ -188,4 +191,70 @@ fn a_router_with_one_vip_that_was_not_served_waits_as_any_other() {
     let other = "192.0.2.51".parse().unwrap();
     apply(&node, RouterConfig { addresses: [VIP.into(), other].into(), ..renumbered(0) });
     assert_eq!(node.await_state(State::Active), TransitionReason::ActiveSilent);
+}
+
+/// Two hosts that were apart while the VIP changed its virtual router, of which one does not know that; together again. Each is
+/// Active in a router of its own. The second has this priority.
+fn together_again(lan: &Lan, second: u8) -> (Node, Node) {
+    let asks = |config| RouterConfig { probe: Some(PROBE), ..config };
+    let [priority, first] = [second, 200].map(|priority| Priority::new(priority).unwrap());
+    for host in [0, 1] {
+        lan.part(host, true);
+    }
+    let behind = lan.hosts[0].active(asks(RouterConfig { priority: first, ..router(0, 2) }));
+    let ahead = lan.hosts[1].active(asks(RouterConfig { priority, ..renumbered(1) }));
+    for node in [&behind, &ahead] {
+        node.await_status("the VIP claimed", |status| !status.claimed.is_empty());
+        node.forget_events();
+    }
+    lan.part(1, false);
+    (behind, ahead)
+}
+
+fn await_left_to_peer(node: &Node) -> (IpAddr, Vec<u8>) {
+    node.await_event("an address left to a peer", |event| match event {
+        Event::AddressLeftToPeer { address, mac, .. } => Some((*address, mac.to_vec())),
+        _ => None,
+    })
+}
+
+#[test]
+fn of_two_that_serve_a_vip_in_different_routers_after_a_partition_one_leaves_it_to_the_other() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    for (second, winner) in [(201, 1), (199, 0)] {
+        let lan = Lan::new(2);
+        let (behind, ahead) = together_again(&lan, second);
+        let (keeps, leaves) = if winner == 0 { (behind, ahead) } else { (ahead, behind) };
+        assert_eq!(await_left_to_peer(&leaves), (VIP.into(), mac(&lan.hosts[winner])));
+        assert!(leaves.status().claimed.is_empty());
+        assert_eq!(keeps.status().claimed, [VIP.into()].into());
+        // The other is told, and goes: nobody is asked.
+        keeps.engine.apply(Vec::new());
+        leaves.await_status("the VIP claimed again", |status| !status.claimed.is_empty());
+        assert_eq!(leaves.status().counters.became_active, 1);
+    }
+}
+
+#[test]
+fn who_left_a_vip_to_a_peer_in_another_router_has_it_back_when_both_are_in_the_same_one() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    // Who is behind goes first there, and second in the router that it is told of.
+    let (behind, ahead) = together_again(&lan, 199);
+    await_left_to_peer(&ahead);
+    behind.engine.apply(vec![RouterConfig {
+        priority: Priority::new(150).unwrap(),
+        probe: Some(PROBE),
+        ..renumbered(0)
+    }]);
+    ahead.await_status("the VIP claimed again", |status| !status.claimed.is_empty());
+    await_some("the other lets go of it", || {
+        behind.engine.snapshot().iter().all(|status| status.claimed.is_empty()).then_some(())
+    });
 }

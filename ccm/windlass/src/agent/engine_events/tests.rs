@@ -14,6 +14,12 @@ fn faults_that_somebody_has_to_mend_say_where_and_what_helps() {
             ["own address", "another address"].as_slice(),
         ),
         (
+            Event::SecondActive { key: key.clone(), source },
+            node_event::SECOND_ACTIVE,
+            Some(source),
+            &["192.0.2.12", "VRID 7", "does not hear", "spec.vrrp.authentication"],
+        ),
+        (
             Event::AdvertsRefused { key: key.clone(), error: "EPERM: look".to_owned() },
             node_event::ADVERTS_REFUSED,
             None,

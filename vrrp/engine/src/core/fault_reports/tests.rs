@@ -37,3 +37,27 @@ fn an_own_source_that_is_in_use_is_told_once_a_minute() {
     let reported = [1, 2, 60, 61].map(|second| fault_reports.own_source(&key(), at(second)).is_some());
     assert_eq!(reported, [true, false, false, true]);
 }
+
+#[test]
+fn a_peer_that_goes_on_as_active_is_told_after_a_while_and_once_a_minute() {
+    let interval = Interval::from_millis(1000).unwrap();
+    let [one, other] = [2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+    let told = |heard: &[(u64, IpAddr)]| {
+        let mut fault_reports = FaultReports::new();
+        let mut told = Vec::new();
+        for (second, source) in heard {
+            if let Some(event) = fault_reports.contended(&key(), *source, interval, at(*second)) {
+                assert_eq!(event, Event::SecondActive { key: key(), source: *source });
+                told.push(*second);
+            }
+        }
+        told
+    };
+    let each_second = |seconds: std::ops::Range<u64>| seconds.map(|second| (second, one)).collect::<Vec<_>>();
+    assert_eq!(told(&each_second(1..100)), [6, 66]);
+    assert_eq!(told(&each_second(1..6)), [], "a hand-over");
+    assert_eq!(told(&[each_second(1..5), each_second(9..14)].concat()), [], "it fell silent between");
+    let in_turn =
+        (1..20).map(|second| (second, if second % 2 == 0 { one } else { other })).collect::<Vec<_>>();
+    assert_eq!(told(&in_turn), [], "two that fall silent in turn are not one that does not");
+}

@@ -188,7 +188,9 @@ fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
         match address_probe.note_claim(vip, answer) {
             ClaimOutcome::Taken => told.push(answer.nanos() / 1_000_000),
             ClaimOutcome::Irrelevant => {}
-            ClaimOutcome::Conflict | ClaimOutcome::Forced => panic!("claimed at {due:?}"),
+            ClaimOutcome::LeftToPeer | ClaimOutcome::Conflict | ClaimOutcome::Forced => {
+                panic!("claimed at {due:?}")
+            }
         }
     }
     assert_eq!(asked[..4], [0, 1010, 2020, 3030], "each second");
@@ -249,7 +251,7 @@ fn contested() -> (AddressProbe, IpAddr) {
     let vip = addresses(1)[0];
     address_probe.activate(Some(PROBE), Predecessor::Established, at(0));
     assert_eq!(address_probe.note_claim(vip, at(500)), ClaimOutcome::Conflict);
-    address_probe.contest(vip, at(1000));
+    address_probe.contest(vip, Claimant::Station, at(1000));
     address_probe.take_changed();
     (address_probe, vip)
 }
@@ -260,11 +262,11 @@ fn an_address_that_is_contested_is_claimed_until_the_other_station_answers_and_a
     assert!(address_probe.is_clear(vip));
     assert_eq!(address_probe.note_claim(vip, at(1000)), ClaimOutcome::Irrelevant, "it was not asked");
     assert_eq!(address_probe.due(at(1000), at(1000), 1), [vip]);
-    address_probe.contest(vip, at(1000));
+    address_probe.contest(vip, Claimant::Station, at(1000));
     assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [vip], "it has not answered");
     assert_eq!(address_probe.note_claim(vip, at(1001)), ClaimOutcome::Taken);
     assert_eq!((address_probe.is_clear(vip), address_probe.take_changed()), (false, true));
-    address_probe.contest(vip, at(1002));
+    address_probe.contest(vip, Claimant::Station, at(1002));
     assert!(!address_probe.is_clear(vip), "a conflict no more");
     assert_eq!(run(&mut address_probe, 2001), [(2001, 1)], "asked again after a second");
     assert!(!address_probe.is_clear(vip));
@@ -289,7 +291,7 @@ fn a_contest_ends_with_the_active_period_and_is_begun_by_nobody_else() {
         address_probe.deactivate();
         assert_eq!(address_probe.is_clear(vip), claimed, "as what was not contested");
         assert_eq!(address_probe.deadline(), None);
-        address_probe.contest(vip, at(1100));
+        address_probe.contest(vip, Claimant::Station, at(1100));
         assert_eq!(address_probe.deadline(), None, "a Backup asks nothing");
     }
     let (mut address_probe, vip) = contested();
@@ -320,4 +322,81 @@ fn a_change_is_told_once() {
     assert!(!address_probe.take_changed());
     address_probe.activate(Some(PROBE), Predecessor::Established, at(1));
     assert!(!address_probe.take_changed(), "nothing new");
+}
+
+/// Two addresses, in service since a takeover from a peer; for the first of them another peer goes first since 1000.
+fn for_which_a_peer_goes_first() -> (AddressProbe, [IpAddr; 2]) {
+    let mut address_probe = listed(2);
+    let all = addresses(2);
+    address_probe.activate(Some(PROBE), Predecessor::Established, at(0));
+    address_probe.contest(all[0], Claimant::Peer, at(1000));
+    assert_eq!(address_probe.due(at(1000), at(1000), 10), [all[0]]);
+    address_probe.take_changed();
+    (address_probe, [all[0], all[1]])
+}
+
+#[test]
+fn an_address_is_left_to_a_peer_that_goes_first_once_it_answers_and_taken_back_when_it_has_gone() {
+    let (mut address_probe, [moved, kept]) = for_which_a_peer_goes_first();
+    assert!(address_probe.is_clear(moved), "the peer may not serve it");
+    assert_eq!(address_probe.note_claim(moved, at(1001)), ClaimOutcome::LeftToPeer);
+    assert!(address_probe.take_changed());
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [kept]);
+    // It says so itself: nobody is asked.
+    address_probe.take_back(moved);
+    assert!(address_probe.take_changed());
+    assert!(address_probe.is_clear(moved));
+    assert_eq!(address_probe.deadline(), None);
+    address_probe.take_back(kept);
+    assert!(!address_probe.take_changed(), "it was left to nobody");
+}
+
+#[test]
+fn an_address_is_kept_from_a_peer_that_goes_first_and_does_not_answer() {
+    let (mut address_probe, [moved, kept]) = for_which_a_peer_goes_first();
+    assert_eq!(run(&mut address_probe, 5000), [(1200, 1)]);
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [moved, kept]);
+    assert_eq!(address_probe.note_claim(moved, at(5000)), ClaimOutcome::Conflict);
+}
+
+#[test]
+fn an_address_that_was_left_to_a_peer_is_asked_for_each_second_for_as_long_as_it_answers() {
+    let (mut address_probe, [moved, _]) = for_which_a_peer_goes_first();
+    address_probe.note_claim(moved, at(1000));
+    for second in 2..30 {
+        let now = second * 1000;
+        assert_eq!(run(&mut address_probe, now), [(now, 1)]);
+        assert_eq!(address_probe.note_claim(moved, at(now)), ClaimOutcome::LeftToPeer);
+    }
+    assert_eq!(run(&mut address_probe, 40_000), [(30_000, 1), (30_200, 1)]);
+    assert!(address_probe.is_clear(moved), "the peer is dead");
+}
+
+#[test]
+fn what_was_left_to_a_peer_is_no_strangers_at_the_next_takeover() {
+    for answered in [false, true] {
+        let (mut address_probe, [moved, _]) = for_which_a_peer_goes_first();
+        if answered {
+            address_probe.note_claim(moved, at(1001));
+            address_probe.take_changed();
+        }
+        address_probe.deactivate();
+        assert!(address_probe.is_clear(moved), "as before");
+        assert_eq!(address_probe.take_changed(), answered, "it was not claimed until now");
+        assert_eq!(address_probe.deadline(), None);
+    }
+    let (mut address_probe, [moved, _]) = for_which_a_peer_goes_first();
+    address_probe.note_claim(moved, at(1001));
+    address_probe.set_unproven(&Arc::new([moved].into()));
+    address_probe.deactivate();
+    assert!(!address_probe.is_clear(moved), "but asked for if none is known to have claimed it");
+}
+
+#[test]
+fn an_address_that_is_claimed_from_any_station_is_left_to_a_peer() {
+    let (mut address_probe, [moved, _]) = for_which_a_peer_goes_first();
+    address_probe.set_forced(&Arc::new([moved].into()));
+    assert_eq!(address_probe.note_claim(moved, at(1001)), ClaimOutcome::LeftToPeer);
+    address_probe.take_all_back();
+    assert!(address_probe.is_clear(moved));
 }

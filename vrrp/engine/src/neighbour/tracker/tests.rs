@@ -255,7 +255,7 @@ fn an_address_that_is_yielded_is_neither_answered_nor_announced_until_it_is_take
     let mut scene = Scene::new(Hold::Respond);
     let (all, [contested, other]) = (addresses(0..2), [addresses(0..1)[0], addresses(1..2)[0]]);
     scene.follow(0);
-    scene.tracker.contest(contested, at(1000));
+    scene.tracker.contest(contested, Claimant::Station, at(1000));
     assert!(scene.tracker.answers(contested), "nobody has answered yet");
     assert_eq!(scene.tracker.probes(at(1000), at(1000), 10), [contested]);
     assert_eq!(scene.follow(1000), []);
@@ -268,4 +268,21 @@ fn an_address_that_is_yielded_is_neither_answered_nor_announced_until_it_is_take
     }
     assert!(scene.tracker.answers(contested));
     assert_eq!(scene.follow(3000), [AnnouncementChange::Changed { all, added: vec![contested] }]);
+}
+
+#[test]
+fn what_was_left_to_a_peer_is_not_announced_until_the_peer_loses_to_this_node() {
+    let mut scene = Scene::new(Hold::Respond);
+    let all = addresses(0..2);
+    scene.follow(0);
+    scene.tracker.contest(all[0], Claimant::Peer, at(1));
+    scene.tracker.probes(at(1), at(1), 10);
+    assert_eq!(scene.follow(2), [], "it has not answered");
+    assert_eq!(scene.tracker.note_claim(all[0], at(3)), ClaimOutcome::LeftToPeer);
+    assert_eq!(scene.follow(3), [AnnouncementChange::Changed { all: addresses(1..2), added: vec![] }]);
+    assert!(!scene.tracker.answers(all[0]));
+    scene.active_state.contentions += 1;
+    let back = AnnouncementChange::Changed { all: all.clone(), added: vec![all[0]] };
+    assert_eq!(scene.follow(4), [back, AnnouncementChange::Again]);
+    assert!(scene.tracker.answers(all[0]));
 }

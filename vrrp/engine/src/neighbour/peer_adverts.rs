@@ -1,0 +1,125 @@
+//! Adverts of peers in virtual routers that this node does not run, for VIPs that it claims.
+//!
+//! A node that was cut off while VIPs changed their virtual router goes on in the old one when it is back. So two nodes are Active for
+//! them, each in a virtual router that the other does not run, and no election can end that. Nor can either know that it is the
+//! one that is behind. So they are held against each other as in an election: who would lose it asks the LAN for the VIPs and leaves
+//! them to the peer if that answers, whatever becomes of addresses that others claim. What a peer's advert does not list, because
+//! it has more VIPs than an advert can, stays with both until they are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use windlass_vrrp::Versions;
+use windlass_vrrp::auth::SignedData;
+use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert, Packet};
+
+use super::address_probe::Claimant;
+use super::tracker::SocketsId;
+use super::{FollowedRouter, HandleId, Neighbour};
+use crate::clock;
+
+#[cfg(test)]
+mod tests;
+
+/// Most VIPs of adverts that are looked up in one round, which comes each ten milliseconds: a flood must not take more of a processor
+/// than a few hundredths.
+const LISTED_A_ROUND: usize = 4096;
+
+/// What a peer says of a VIP of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PeerClaim {
+    /// It is Active for it, and would win an election.
+    GoesFirst,
+    /// It has resigned.
+    Resigned,
+}
+
+/// What the adverts of a round say.
+pub(super) struct PeerAdverts {
+    link: SocketsId,
+    lookups: usize,
+    claims: Vec<(HandleId, IpAddr, PeerClaim)>,
+}
+
+impl PeerAdverts {
+    /// Of this interface.
+    pub(super) fn new(link: SocketsId) -> Self {
+        Self { link, lookups: LISTED_A_ROUND, claims: Vec::new() }
+    }
+
+    /// Reads an advert of a virtual router that this node does not run.
+    pub(super) fn hear(
+        &mut self,
+        datagram: &Datagram<'_>,
+        by_address: &BTreeSet<(SocketsId, IpAddr, HandleId)>,
+        followed: &mut BTreeMap<HandleId, FollowedRouter>,
+    ) {
+        let expected = expected(datagram);
+        let Ok(packet) = wire::parse(datagram, |_| Some(&expected)) else { return };
+        // Each router admits it once for all its VIPs: a second time it would be a replay.
+        let mut admitted: BTreeMap<HandleId, bool> = BTreeMap::new();
+        for address in packet.addresses() {
+            let Some(left) = self.lookups.checked_sub(1) else { return };
+            self.lookups = left;
+            let routers = (self.link, address, HandleId::MIN)..=(self.link, address, HandleId::MAX);
+            for (_, _, id) in by_address.range(routers) {
+                let Some(router) = followed.get_mut(id) else { continue };
+                let Some(claim) = claim(&packet, address, router) else { continue };
+                if *admitted.entry(*id).or_insert_with(|| is_authentic(&packet, router)) {
+                    self.claims.push((*id, address, claim));
+                }
+            }
+        }
+    }
+}
+
+impl Neighbour<'_> {
+    /// Asks for VIPs for which peers go first, and takes back what they have no longer.
+    pub(super) fn obey(&mut self, adverts: PeerAdverts) {
+        let now = clock::now();
+        for (id, address, claim) in adverts.claims {
+            let Some(FollowedRouter { handle, tracker, .. }) = self.followed.get_mut(&id) else { continue };
+            match claim {
+                PeerClaim::GoesFirst => {
+                    if self.peer_questions.permits((handle.key.clone(), address), now) {
+                        tracker.contest(address, Claimant::Peer, now);
+                    }
+                }
+                PeerClaim::Resigned => {
+                    tracker.take_back(address);
+                    self.follow(id);
+                }
+            }
+        }
+    }
+}
+
+/// What the advert says of a VIP of this router, if it is a peer's and this node is Active.
+fn claim(packet: &Packet<'_>, address: IpAddr, router: &FollowedRouter) -> Option<PeerClaim> {
+    let FollowedRouter { plan, tracker, .. } = router;
+    if !plan.standing.is_peer(packet.source) {
+        return None;
+    }
+    match packet.priority {
+        Some(priority) if plan.standing.loses_to(priority, packet.source) => {
+            tracker.claims(address).then_some(PeerClaim::GoesFirst)
+        }
+        Some(_) => None,
+        None => Some(PeerClaim::Resigned),
+    }
+}
+
+fn is_authentic(packet: &Packet<'_>, router: &mut FollowedRouter) -> bool {
+    let data = SignedData { source: packet.source, vrid: packet.vrid, message: packet.message };
+    router.authenticator.admit(data, packet.trailer, clock::wall()).is_ok()
+}
+
+/// Any advert of this link, signed or not.
+fn expected(datagram: &Datagram<'_>) -> ExpectedAdvert {
+    let addressing = if datagram.destination.is_multicast() {
+        Addressing::Multicast { group: datagram.destination, unicast: false }
+    } else {
+        Addressing::Unicast { ttl: wire::TTL..=wire::TTL }
+    };
+    ExpectedAdvert { versions: Versions::V2AndV3, addressing, trailer: true }
+}
