@@ -8,7 +8,7 @@ use serde_json::json;
 use windlass_api::{CONDITION_MULTICAST_HEARD, NodeNetwork, multicast_heard};
 use windlass_e2e::{Lab, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_answer, await_ingresses, dual_stack, lab, other, router_of};
+use crate::setup::{LIMIT, await_answer, await_event_on, await_ingresses, dual_stack, lab, other, router_of};
 
 const NODES: [&str; 2] = ["n1", "n2"];
 
@@ -34,6 +34,10 @@ fn where_multicast_is_lost_one_node_answers_and_both_say_so_until_it_passes_agai
             await_condition(lab, *vip, "False", multicast_heard::UNICAST_FALLBACK, other(owner)).await?;
         }
         await_networks(lab, true).await?;
+        for node in NODES {
+            await_event_on(lab, "Node", node, "WithoutMulticast", &["on eth0", "unicast takes its place"])
+                .await?;
+        }
         stay("filtered").await?;
 
         // Who starts where it hears nobody finds who announces.

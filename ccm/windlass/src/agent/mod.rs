@@ -92,6 +92,8 @@ pub(crate) use self::keys::SECRET as KEYS_SECRET;
 const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
+/// How often it is looked whether faults that last are to be told on the Node: at first within seconds.
+const TELL_LASTING: Duration = Duration::from_secs(5);
 /// How many times as long as it took to find what this node is to do it is not looked for again.
 const IDLE_FACTOR: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
@@ -262,6 +264,9 @@ pub(crate) async fn run(
     };
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut tell_again = tokio::time::interval(TELL_LASTING);
+    tell_again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut unguarded = None;
     let (mut throttle, mut is_stale) = (Throttle::new(IDLE_FACTOR), false);
     let mut activity_changed = false;
     let outcome = loop {
@@ -308,10 +313,17 @@ pub(crate) async fn run(
                     break Err(anyhow!("IPVS serves Services on this node: the agent has to start anew without its guard"));
                 }
                 let obstacle = guard.obstacle(has_guard, proxy);
-                if let Some(obstacle) = obstacle.as_deref().filter(|_| guard != GuardMode::Off) {
-                    node_events.unguarded(obstacle);
+                unguarded = obstacle.clone().filter(|_| guard != GuardMode::Off);
+                if let Some(obstacle) = &unguarded {
+                    node_events.unguarded(obstacle, Instant::now());
                 }
                 engine_updates.set_guard_obstacle(obstacle, desired_sender.borrow().as_deref());
+            }
+            _ = tell_again.tick() => {
+                if let Some(obstacle) = &unguarded {
+                    node_events.unguarded(obstacle, Instant::now());
+                }
+                node_events.without_multicast(&engine_state.without_multicast(), Instant::now());
             }
             _ = look_at_keys.tick() => {
                 let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();

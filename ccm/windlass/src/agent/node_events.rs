@@ -1,6 +1,6 @@
 //! What this node tells on its own Node, where `kubectl describe node` shows it, and in its log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use windlass_api::node_event;
 use windlass_ccm::events::{EventSink, EventType};
 
-use super::engine_events::Fault;
+use super::engine_events::{Fault, MULTICAST_REMEDY};
 use super::hold::News;
 
 #[cfg(test)]
@@ -18,6 +18,8 @@ mod tests;
 const AGAIN: Duration = Duration::from_mins(10);
 /// More faults than these are not told at a time, only logged.
 const MOST: usize = 64;
+/// Most peers that an event names.
+const NAMED: usize = 5;
 
 /// Writes events on the Node of this agent.
 pub(crate) struct NodeEvents {
@@ -42,16 +44,35 @@ impl NodeEvents {
     /// Tells a fault, unless it was told a while ago; in the log each time.
     pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
         tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message);
-        if self.told.is_news(&fault, now) {
+        if self.told.is_news((fault.reason, fault.key.interface, fault.about), now) {
             self.sink.send(self.node.clone(), EventType::Warning, fault.reason, fault.message);
         }
     }
 
-    /// Tells why the guard keeps nobody out.
-    pub(crate) fn unguarded(&self, obstacle: &str) {
-        let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
+    /// Tells why the guard keeps nobody out, unless that was told a while ago. To be called for as long as it lasts.
+    pub(crate) fn unguarded(&mut self, obstacle: &str, now: Instant) {
+        if self.told.is_news((node_event::UNGUARDED, obstacle.to_owned(), None), now) {
+            let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
+            self.warn(node_event::UNGUARDED, message);
+        }
+    }
+
+    /// Tells on which interfaces between this node and which peers there multicast does not pass. Likewise.
+    pub(crate) fn without_multicast(&mut self, all: &BTreeSet<(String, IpAddr)>, now: Instant) {
+        let mut by_interface: BTreeMap<&String, BTreeSet<IpAddr>> = BTreeMap::new();
+        for (interface, peer) in all {
+            by_interface.entry(interface).or_default().insert(*peer);
+        }
+        for (interface, peers) in &by_interface {
+            if self.told.is_news((node_event::WITHOUT_MULTICAST, (*interface).clone(), None), now) {
+                self.warn(node_event::WITHOUT_MULTICAST, of_multicast(interface, peers));
+            }
+        }
+    }
+
+    fn warn(&self, reason: &'static str, message: String) {
         tracing::warn!("{message}");
-        self.sink.send(self.node.clone(), EventType::Warning, node_event::UNGUARDED, message);
+        self.sink.send(self.node.clone(), EventType::Warning, reason, message);
     }
 
     /// Tells what became of addresses whose objects were deleted by accident, which are announced for `time`; in the log, too.
@@ -63,6 +84,19 @@ impl NodeEvents {
         }
         self.sink.send(self.node.clone(), kind, reason, message);
     }
+}
+
+/// What is said of multicast that does not pass.
+fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
+    let named: Vec<String> = peers.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match peers.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "on {interface}: multicast of VRRP does not pass between this node and {}{more}: unicast takes its place; {MULTICAST_REMEDY}",
+        named.join(", ")
+    )
 }
 
 /// What is said of addresses that are held, in the log and on the Node.
@@ -96,17 +130,19 @@ fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
 
 /// Which faults were told, and when.
 #[derive(Debug, Default)]
-struct Told(BTreeMap<(&'static str, String, Option<IpAddr>), Instant>);
+struct Told(BTreeMap<FaultId, Instant>);
+
+/// Its reason; the interface, or what is in the way; whom it is about, if that is not this node.
+type FaultId = (&'static str, String, Option<IpAddr>);
 
 impl Told {
     /// Whether it is to be told. Then it is noted.
-    fn is_news(&mut self, fault: &Fault, now: Instant) -> bool {
+    fn is_news(&mut self, fault: FaultId, now: Instant) -> bool {
         self.0.retain(|_, told| now.duration_since(*told) < AGAIN);
-        let key = (fault.reason, fault.key.interface.clone(), fault.about);
-        if self.0.contains_key(&key) || self.0.len() >= MOST {
+        if self.0.contains_key(&fault) || self.0.len() >= MOST {
             return false;
         }
-        self.0.insert(key, now);
+        self.0.insert(fault, now);
         true
     }
 }

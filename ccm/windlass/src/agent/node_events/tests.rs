@@ -1,11 +1,7 @@
-use windlass_engine::{Family, RouterKey, Vrid};
-
 use super::*;
 
-fn fault(reason: &'static str, interface: &str, about: Option<&str>) -> Fault {
-    let about = about.map(|address| address.parse().unwrap());
-    let key = RouterKey { interface: interface.to_owned(), family: Family::V4, vrid: Vrid::new(7).unwrap() };
-    Fault { reason, key, about, message: "x".to_owned() }
+fn fault(reason: &'static str, interface: &str, about: Option<&str>) -> FaultId {
+    (reason, interface.to_owned(), about.map(|address| address.parse().unwrap()))
 }
 
 #[test]
@@ -19,24 +15,23 @@ fn a_fault_is_told_once_in_ten_minutes_and_each_by_itself() {
         fault(node_event::CLOCKS_DIFFER, "eth0", Some("192.0.2.12")),
     ];
     for one in &faults {
-        assert!(told.is_news(one, start), "{one:?}");
+        assert!(told.is_news(one.clone(), start), "{one:?}");
     }
     for minute in 1..10 {
         for one in &faults {
-            let another_text = Fault { message: format!("{minute}"), ..one.clone() };
-            assert!(!told.is_news(&another_text, minutes(minute)), "{one:?} after {minute} minutes");
+            assert!(!told.is_news(one.clone(), minutes(minute)), "{one:?} after {minute} minutes");
         }
     }
-    assert!(told.is_news(&faults[0], minutes(10)));
-    assert!(!told.is_news(&faults[0], minutes(11)), "counted from when it was told last");
+    assert!(told.is_news(faults[0].clone(), minutes(10)));
+    assert!(!told.is_news(faults[0].clone(), minutes(11)), "counted from when it was told last");
 }
 
 #[test]
 fn a_flood_of_faults_is_told_in_part() {
     let (mut told, start) = (Told::default(), Instant::now());
     let one = |n: usize| fault(node_event::ADVERTS_NOT_AUTHENTIC, "eth0", Some(&format!("2001:db8::{n:x}")));
-    assert_eq!((0..10_000).filter(|n| told.is_news(&one(*n), start)).count(), MOST);
-    assert!(told.is_news(&one(9_999), start + AGAIN), "once the others are old");
+    assert_eq!((0..10_000).filter(|n| told.is_news(one(*n), start)).count(), MOST);
+    assert!(told.is_news(one(9_999), start + AGAIN), "once the others are old");
 }
 
 #[test]
@@ -56,4 +51,14 @@ fn what_becomes_of_held_addresses_is_said_with_how_many_and_for_how_long() {
         assert_eq!((said_kind, said_reason), (kind, reason));
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
+}
+
+#[test]
+fn of_many_peers_that_multicast_does_not_reach_a_few_are_named() {
+    let peers = (1..=7).map(|last| IpAddr::from([192, 0, 2, last])).collect();
+    let message = of_multicast("eth0", &peers);
+    let words =
+        ["on eth0", "192.0.2.1, 192.0.2.2", "192.0.2.5 and 2 more", "unicast takes its place", "Unicast"];
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    assert!(!of_multicast("eth0", &[IpAddr::from([192, 0, 2, 1])].into()).contains("more"));
 }
