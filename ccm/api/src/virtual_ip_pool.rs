@@ -231,8 +231,8 @@ pub struct VirtualIPPoolStatus {
     /// IPv6 counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<AddressCounts>,
-    /// The addresses of the pool as CIDRs, ascending: what `spec.externalIPs` of Services are compared with when they are written.
-    /// Of more than 1024 the largest.
+    /// The addresses of the pool as CIDRs, ascending, and those given from it that no pool holds any more: what `spec.externalIPs` of
+    /// Services are compared with when they are written. Of more than 1024 the largest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 43)))]
     pub cidrs: Vec<String>,

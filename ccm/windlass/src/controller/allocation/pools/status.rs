@@ -1,6 +1,7 @@
 //! What a pool's status says. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -22,7 +23,7 @@ use crate::controller::stores::Stores;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PoolFindings {
     /// Addresses given from this pool that no pool holds any more, with their Services.
-    kept: BTreeSet<String>,
+    kept: BTreeMap<IpAddr, String>,
     /// Addresses that another station of the LAN has.
     conflicts: BTreeSet<String>,
     /// How many addresses of it Services list in `spec.externalIPs` that they may not have, and the first of them.
@@ -37,7 +38,7 @@ impl PoolFindings {
     pub(super) fn new<'a>(
         vips: impl IntoIterator<Item = &'a Arc<VirtualIP>>,
         networks: impl IntoIterator<Item = &'a Arc<NodeNetwork>>,
-        pool_of: impl Fn(std::net::IpAddr) -> Option<&'a str>,
+        pool_of: impl Fn(IpAddr) -> Option<&'a str>,
     ) -> BTreeMap<String, Self> {
         let mut findings: BTreeMap<String, Self> = BTreeMap::new();
         for vip in vips {
@@ -48,7 +49,7 @@ impl PoolFindings {
                     let names: Vec<_> = vip.spec.owners.iter().map(ToString::to_string).collect();
                     let some = names.get(..NAMED).unwrap_or(&names);
                     let kept = format!("{address} of {}", list(some, names.len()));
-                    findings.entry(vip.spec.pool.clone()).or_default().kept.insert(kept);
+                    findings.entry(vip.spec.pool.clone()).or_default().kept.insert(address, kept);
                 }
                 Some(QuarantineReason::AddressTaken) => {
                     let pool = pool.unwrap_or(&vip.spec.pool).to_owned();
@@ -127,15 +128,16 @@ pub(crate) fn status(
         Announceability::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
     };
     set(CONDITION_ANNOUNCEABLE, announceable);
-    let some = |all: &BTreeSet<String>| {
-        let named: Vec<_> = all.iter().take(NAMED).cloned().collect();
-        list(&named, all.len())
+    let some = |all: &mut dyn ExactSizeIterator<Item = &String>| {
+        let count = all.len();
+        let named: Vec<_> = all.take(NAMED).cloned().collect();
+        list(&named, count)
     };
     let kept = (!findings.kept.is_empty()).then(|| {
         let message = format!(
             "in no pool any more, and kept by their Services: {}. To give them others, set spec.onRemoval: Move here, or \
              annotate their VirtualIPs with windlass.dev/allow-move=true",
-            some(&findings.kept)
+            some(&mut findings.kept.values())
         );
         (true, REASON_OUTSIDE_POOLS, message)
     });
@@ -143,7 +145,7 @@ pub(crate) fn status(
     let conflict = (!findings.conflicts.is_empty()).then(|| {
         let message = format!(
             "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
-            some(&findings.conflicts)
+            some(&mut findings.conflicts.iter())
         );
         (true, announced::ADDRESS_TAKEN, message)
     });
@@ -166,7 +168,7 @@ pub(crate) fn status(
     VirtualIPPoolStatus {
         ipv4: family(Family::V4),
         ipv6: family(Family::V6),
-        cidrs: cidrs(&reviewed.held),
+        cidrs: cidrs(&reviewed.held, &findings.kept),
         conditions,
     }
 }
@@ -174,8 +176,13 @@ pub(crate) fn status(
 /// Most of them that a status has room for.
 const MAX_CIDRS: usize = 1024;
 
-/// The CIDRs of a set; of too many the largest, which have the most of its addresses.
-fn cidrs(set: &AddressSet) -> Vec<String> {
+/// The CIDRs of what a pool holds and of what was given from it before it held less: nobody else may take that, either. Of too many the
+/// largest, which have the most of its addresses.
+fn cidrs(held: &AddressSet, kept: &BTreeMap<IpAddr, String>) -> Vec<String> {
+    let mut set = held.clone();
+    for address in kept.keys() {
+        set.insert_address(*address);
+    }
     let mut cidrs: Vec<IpNet> = set.cidrs().collect();
     if cidrs.len() > MAX_CIDRS {
         cidrs.sort_by_key(|cidr| std::cmp::Reverse(cidr.max_prefix_len() - cidr.prefix_len()));

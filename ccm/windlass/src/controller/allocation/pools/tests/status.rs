@@ -143,6 +143,8 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
              take it off the address, or exclude the address from the pool",
         ]
     );
+    assert!(shown.cidrs.contains(&"203.0.113.1/32".to_owned()), "nobody else may list it: {:?}", shown.cidrs);
+    assert!(!shown.cidrs.contains(&"203.0.113.2/32".to_owned()), "nobody has it: {:?}", shown.cidrs);
     let over = status(
         Some(&shown),
         Some(3),
