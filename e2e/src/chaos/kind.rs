@@ -209,28 +209,16 @@ impl Kind {
     /// Whether nodes that live may not hear each other meanwhile, so that two may have an address. Where multicast is lost, those
     /// that were parted before find each other within seconds only (`docs/announcements.md`).
     pub(super) fn deafens(self) -> bool {
-        self.parts() || self == Self::MulticastFiltered
-    }
-
-    /// Whether a node is cut off meanwhile from some others, or all.
-    fn parts(self) -> bool {
         matches!(
             self,
-            Self::CablePulled
+            Self::MulticastFiltered
+                | Self::CablePulled
                 | Self::CableFlapping
                 | Self::LossIncoming
                 | Self::LossOutgoing
                 | Self::Alone
                 | Self::WithClient
                 | Self::InterfaceRenamed
-        )
-    }
-
-    /// Whether the nodes have to be told of another VRID or another address of one of them.
-    fn changes_routers(self) -> bool {
-        matches!(
-            self,
-            Self::Readdressed | Self::StrangerHasVrid | Self::AnnouncementChanged | Self::KeysChanged
         )
     }
 
@@ -284,13 +272,6 @@ impl Kind {
                 | Self::KeysChanged
                 | Self::CheckToggles
         )
-    }
-
-    /// Whether both may be in one storm. A node that is cut off while a virtual router changes may go on with what it knew when it
-    /// is back, beside the node that was told, until the API server tells it, too: seeds 404 and 505 showed it, before these two
-    /// were kept apart.
-    pub(super) fn is_in_storm_with(self, other: Self) -> bool {
-        !(self.changes_routers() && other.parts() || self.parts() && other.changes_routers())
     }
 
     /// How long it has to last until all has come of it.

@@ -17,6 +17,8 @@ use crate::setup::{CUT_OFF, LIMIT, lab, other, router_of, served};
 const MORE: usize = 8;
 /// Much longer than an election takes.
 const WHILE: Duration = Duration::from_secs(2);
+/// Within which two that were parted have to find each other.
+const MEETING: Duration = Duration::from_secs(1);
 
 #[test]
 fn one_node_answers_for_an_address_whose_service_changes_its_announcement_though_that_node_is_cut_off()
@@ -58,6 +60,71 @@ fn one_node_answers_for_an_address_whose_service_changes_its_announcement_though
         await_alone(&answering, vip, &owner).await?;
         let seen = answering.stop()?;
         ensure!(seen.doubled.is_empty(), "two answered: {:?}", seen.doubled);
+        Ok(())
+    })
+}
+
+/// Nor once it is back: it hears what the others say, and asks before it goes on.
+#[test]
+fn one_node_answers_for_an_address_that_changed_its_vrid_while_another_was_cut_off_also_before_that_is_told()
+-> anyhow::Result<()> {
+    scenario("behind", lab(), async |lab| {
+        let lab = &*lab;
+        let vip = served(lab).await?;
+        let old = router_of(lab, vip).await?.spec.vrid;
+        let behind = lab.await_owner("c1", vip).await?;
+        let ahead = other(&behind);
+        lab.exec(&behind, &["nft", CUT_OFF]).await?;
+        lab.partition(&[&behind])?;
+        lab.announcement("others", json!({"vrrp": {"vridRange": {"first": 200, "last": 210}}})).await?;
+        await_that(
+            &format!("{ahead} has the address with another VRID, and has left the old one"),
+            LIMIT,
+            async || {
+                let router = router_of(lab, vip).await?;
+                let active = router.status.and_then(|status| status.active_node);
+                ensure!(
+                    router.spec.vrid != old && active.as_deref() == Some(ahead),
+                    "{active:?} is Active of {}",
+                    router.spec.vrid
+                );
+                let metrics = lab.agent_metrics(ahead).await?;
+                let is_of_old = |line: &&str| {
+                    line.starts_with("windlass_vrrp_state{") && line.contains(&format!("vrid=\"{old}\""))
+                };
+                Ok(metrics.lines().all(|line| !is_of_old(&line)).then_some(()))
+            },
+        )
+        .await?;
+
+        let answering = lab.answering("c1", &[vip])?;
+        await_alone(&answering, vip, ahead).await?;
+        lab.heal()?;
+        // Each goes on as Active, in a router of its own. Who leaves the address to the other does not matter.
+        await_that("both hear each other", LIMIT, async || {
+            let seen = answering.seen()?;
+            let alone = seen.alone.get(&vip).with_context(|| format!("{:?} answer", seen.last.get(&vip)))?;
+            Ok((alone.since.elapsed() >= WHILE).then_some(()))
+        })
+        .await?;
+        lab.exec(&behind, &["nft", "delete table inet cut-off"]).await?;
+        await_that("one has the address again, as is told, and none the old VRID", LIMIT, async || {
+            let active = router_of(lab, vip).await?.status.and_then(|status| status.active_node);
+            let seen = answering.seen()?;
+            let alone = seen.alone.get(&vip).with_context(|| format!("{:?} answer", seen.last.get(&vip)))?;
+            ensure!(active.as_ref() == Some(&alone.node), "{active:?} is Active, {} answers", alone.node);
+            let is_old = lab.agent_metrics(&behind).await?.contains(&format!("vrid=\"{old}\""));
+            Ok((!is_old && alone.since.elapsed() >= WHILE).then_some(()))
+        })
+        .await?;
+        let doubled = answering.stop()?.doubled;
+        let longest = doubled.iter().map(|one| one.end - one.begin).max().unwrap_or_default();
+        println!(
+            "{behind} was behind: two answered {} times, {} ms at most",
+            doubled.len(),
+            longest.as_millis()
+        );
+        ensure!(longest < MEETING, "two answered: {doubled:?}");
         Ok(())
     })
 }
