@@ -1,9 +1,10 @@
 //! Who may reach a Service: the field, which kube-proxy enforces in part, the annotation, which it does not read, and the
 //! guard, which closes what is left open.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
@@ -133,6 +134,55 @@ fn a_service_that_no_node_can_guard_is_not_announced_and_says_why() -> anyhow::R
         ensure!(owner == "n2", "{owner} has the address, and no guard");
         Ok(())
     })
+}
+
+/// As many elements of restrictions, and named ports, as the controller takes of a whole cluster (`source_budget.rs`), all on both
+/// nodes. kube-proxy leaves them alone.
+#[test]
+fn agents_stay_within_their_memory_with_the_most_restrictions_and_ports_that_are_accepted()
+-> anyhow::Result<()> {
+    const PORTS: u32 = 1985;
+    scenario("sources-most", lab(), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("default", &["192.0.2.150-192.0.2.250"]).await?;
+        let ranges: Vec<String> =
+            (0..1023_u32).map(|at| format!("{}/32", Ipv4Addr::from(0x0a00_0000 + 2 * at))).collect();
+        let restricted: Vec<String> = (0..4).map(|number| format!("restricted-{number}")).collect();
+        let many: Vec<String> = (0..66).map(|number| format!("many-ports-{number}")).collect();
+        for name in &restricted {
+            lab.load_balancer(name, |service| {
+                annotate(service, ANNOTATION_SOURCE_RANGES, &ranges.join(","));
+                name_ports(service, 4);
+            })
+            .await?;
+        }
+        for name in &many {
+            lab.load_balancer(name, |service| name_ports(service, PORTS)).await?;
+        }
+        for name in restricted.iter().chain(&many) {
+            lab.ingress(name, LIMIT).await?;
+        }
+        let most: u64 = 256 << 10;
+        for node in ["n1", "n2"] {
+            let file = format!("/proc/{}/status", lab.process_id(node, "agent")?);
+            let status = std::fs::read_to_string(&file)?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context(file)?;
+            let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+            println!("the agent of {node} has used {kilobytes} kB");
+            ensure!(kilobytes <= most, "{node}: {kilobytes} kB, of which its manifest grants {most}");
+        }
+        Ok(())
+    })
+}
+
+/// Gives it so many ports, more than there are node ports, and keeps kube-proxy from it.
+fn name_ports(service: &mut Service, count: u32) {
+    let ports = (1..=count).map(|port| json!({"name": format!("p{port}"), "port": port}));
+    let ports = ports.map(|port| serde_json::from_value(port).expect("a port"));
+    let spec = service.spec.get_or_insert_default();
+    (spec.ports, spec.allocate_load_balancer_node_ports) = (Some(ports.collect()), Some(false));
+    let label = ("service.kubernetes.io/service-proxy-name".to_owned(), "none".to_owned());
+    service.metadata.labels.get_or_insert_default().extend([label]);
 }
 
 async fn edit(lab: &Lab, change: serde_json::Value) -> anyhow::Result<()> {
