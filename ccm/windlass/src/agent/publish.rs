@@ -28,8 +28,7 @@ use crate::failures;
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How soon the object is applied anew if the API server shows another one, or none: a Node that was deleted took it along,
-/// and without it the node is no candidate.
+/// How soon the object is applied anew if the API server shows another one, or has never shown it.
 const REPEAT_AFTER: Duration = Duration::from_mins(1);
 /// How long the API server may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -54,7 +53,7 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Looks and publishes until `token` is cancelled. The engine listens on every interface that is reported.
     pub(crate) async fn run(self, token: CancellationToken) {
-        let mut published: Option<(NodeNetworkSpec, Instant)> = None;
+        let mut published: Option<Published> = None;
         let mut listening: Vec<String> = Vec::new();
         let backoff = backoff(&self.node);
         let (mut failures, mut not_before) = (0, Instant::now());
@@ -75,7 +74,8 @@ impl Publisher {
             let now = Instant::now();
             let shown = self.networks.get(&ObjectRef::new(&self.node));
             let shown = shown.as_ref().map(|network| &network.spec);
-            if is_published(published.as_ref(), shown, &spec, now) || now < not_before {
+            let is_published = published.as_mut().is_some_and(|last| last.holds(shown, &spec, now));
+            if is_published || now < not_before {
                 continue;
             }
             let applied = tokio::select! {
@@ -90,7 +90,7 @@ impl Publisher {
                 not_before = Instant::now() + backoff.delay(failures);
             } else {
                 failures = 0;
-                published = Some((spec, Instant::now()));
+                published = Some(Published { spec, at: Instant::now(), was_shown: false });
             }
         }
     }
@@ -168,17 +168,24 @@ impl Publisher {
     }
 }
 
-/// Whether nothing is to be done for `spec` at `now`: it was `published` (and when), and the API server shows it, or had no
-/// time to.
-fn is_published(
-    published: Option<&(NodeNetworkSpec, Instant)>,
-    shown: Option<&NodeNetworkSpec>,
-    spec: &NodeNetworkSpec,
-    now: Instant,
-) -> bool {
-    published.is_some_and(|(old, at)| {
-        old == spec && (shown == Some(spec) || now.duration_since(*at) < REPEAT_AFTER)
-    })
+/// What was published last.
+struct Published {
+    spec: NodeNetworkSpec,
+    at: Instant,
+    /// Whether the API server has shown it since.
+    was_shown: bool,
+}
+
+impl Published {
+    /// Whether nothing is to be done for `spec` at `now`, where the API server shows `shown`: it shows it, or had no time to. What it
+    /// showed and shows no more was deleted, as by the deletion of the Node, and without it the node is no candidate: that is not
+    /// waited for. (Where another writes something else, it is: two that write the same object are not to outdo each other.)
+    fn holds(&mut self, shown: Option<&NodeNetworkSpec>, spec: &NodeNetworkSpec, now: Instant) -> bool {
+        self.was_shown |= shown == Some(&self.spec);
+        let is_deleted = self.was_shown && shown.is_none();
+        let is_waited_for = !is_deleted && now.duration_since(self.at) < REPEAT_AFTER;
+        self.spec == *spec && (shown == Some(spec) || is_waited_for)
+    }
 }
 
 #[cfg(test)]
@@ -194,18 +201,32 @@ mod tests {
         let (old, new) = (spec("1"), spec("2"));
         let start = Instant::now();
         let rows = [
-            ("never published", None, None, 0, false),
-            ("changed", Some(&old), Some(&old), 1, false),
-            ("the watch is behind", Some(&new), Some(&old), 59, true),
-            ("the watch is not there", Some(&new), None, 59, true),
-            ("deleted, or the watch is not allowed", Some(&new), None, 60, false),
-            ("somebody changed it", Some(&new), Some(&old), 60, false),
-            ("as it should be", Some(&new), Some(&new), 86_400, true),
+            ("changed", &old, false, Some(&old), 1, false),
+            ("the watch is behind", &new, false, Some(&old), 59, true),
+            ("the watch is not there", &new, false, None, 59, true),
+            ("the watch is not allowed", &new, false, None, 60, false),
+            ("deleted", &new, true, None, 1, false),
+            ("changed and deleted", &old, true, None, 1, false),
+            ("somebody changes it again and again", &new, true, Some(&old), 59, true),
+            ("somebody changed it", &new, true, Some(&old), 60, false),
+            ("as it should be", &new, true, Some(&new), 86_400, true),
         ];
-        for (what, published, shown, seconds, expected) in rows {
-            let published = published.map(|spec| (spec.clone(), start));
+        for (what, published, was_shown, shown, seconds, expected) in rows {
+            let mut published = Published { spec: published.clone(), at: start, was_shown };
             let now = start + Duration::from_secs(seconds);
-            assert_eq!(is_published(published.as_ref(), shown, &new, now), expected, "{what}");
+            assert_eq!(published.holds(shown, &new, now), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn what_was_shown_once_and_is_deleted_is_applied_anew_at_once() {
+        let spec = NodeNetworkSpec::default();
+        let start = Instant::now();
+        let mut published = Published { spec: spec.clone(), at: start, was_shown: false };
+        let mut holds_after =
+            |shown, seconds| published.holds(shown, &spec, start + Duration::from_secs(seconds));
+        assert!(holds_after(None, 1), "the watch is behind");
+        assert!(holds_after(Some(&spec), 2));
+        assert!(!holds_after(None, 3), "deleted");
     }
 }
