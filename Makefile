@@ -21,9 +21,9 @@ soak: ## Storms of random edits and faults, for 30 minutes: target/bench/soak.js
 	@program=$$(e2e/tools/binary soak) && exec e2e/tools/as-root "$$program" --seconds $(or $(SECONDS),1800) $(SEED:%=--seed %)
 
 .PHONY: chaos
-chaos: ## Each fault alone, then storms of them for 10 minutes, as a client sees it: target/bench/chaos.json (SECONDS=…, SEED=…, several as "1 2 3")
+chaos: ## Each fault alone, then storms of them for 10 minutes, as a client sees it: target/bench/chaos.json (SECONDS=…, SEED=…, several as "1 2 3"; FAULTS="KeysGone …": only these, alone)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary chaos) && exec e2e/tools/as-root "$$program" --seconds $(or $(SECONDS),600) $(SEED:%=--seed %)
+	@program=$$(e2e/tools/binary chaos) && exec e2e/tools/as-root "$$program" $(SECONDS:%=--seconds %) $(SEED:%=--seed %) $(FAULTS:%=--fault %)
 
 .PHONY: fuzz
 fuzz: ## Made-up input for the parsers and the state machine, for 10 minutes (SECONDS=…)

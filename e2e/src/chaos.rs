@@ -5,7 +5,9 @@
 //! befall; the only backend is on n4, so that what fails is an address and never the pod behind it; c1 is the client, c2 the
 //! stranger. Beside it is a Service with `externalTrafficPolicy: Local`, whose one pod is on n1, n2 or n3.
 //!
-//! Left out: a stepped clock. Namespaces share the machine's; what depends on it is in `docs/benchmarks.md`.
+//! Left out: a stepped clock. Namespaces share the machine's; what depends on it is in `docs/benchmarks.md`. And what a light lab has
+//! nobody for: nothing evicts the pods of a node that is drained or deleted ([`Kind::LocalRollout`] moves one), and what goes with a
+//! Node, and that it is written again, is done by hand, as the garbage collector and a kubelet do it.
 
 mod alone;
 mod bound;
@@ -22,7 +24,8 @@ use serde::Serialize;
 
 use crate::{Lab, LabBuilder};
 
-pub use alone::{alone, harmless};
+pub use alone::alone;
+pub use kind::Kind;
 pub use scene::Scene;
 pub use storms::storms;
 

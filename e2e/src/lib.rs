@@ -51,6 +51,7 @@ mod invariants;
 mod keepalived;
 mod kernel_limits;
 mod lab;
+mod lan;
 mod light;
 mod load;
 mod lock;

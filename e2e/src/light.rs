@@ -45,11 +45,7 @@ impl Lab {
 
     /// Writes the Node of a host and starts a kube-proxy on it, if there is to be one.
     pub(crate) async fn start_light_node(&self, host: &Host) -> anyhow::Result<()> {
-        let api: Api<NodeObject> = Api::all(self.client.clone());
-        let node = node_object(host, self.options.uninitialized)?;
-        api.create(&PostParams::default(), &node)
-            .await
-            .with_context(|| format!("writing Node {}", host.name))?;
+        self.write_node(&host.name).await?;
         let (v4, v6) = host.pod_addresses(1).context("a node without pod addresses")?;
         let name = &host.name;
         self.sandbox.script(&format!(
@@ -59,6 +55,17 @@ impl Lab {
              ip -n {name} link set cni0 up"
         ))?;
         self.start_kube_proxy(host)
+    }
+
+    /// Light only: writes the Node of a host, as a kubelet does that registers it.
+    pub async fn write_node(&self, node: &str) -> anyhow::Result<()> {
+        let nodes: Api<NodeObject> = Api::all(self.client());
+        let object = node_object(self.host(node)?, self.options.uninitialized)?;
+        nodes
+            .create(&PostParams::default(), &object)
+            .await
+            .with_context(|| format!("writing Node {node}"))
+            .map(drop)
     }
 
     /// Waits for the kube-proxies of these nodes, if they are to be waited for.

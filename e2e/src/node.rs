@@ -247,40 +247,4 @@ impl Lab {
         marked.extend(command);
         self.daemons.start(&self.sandbox, node, name, marked)
     }
-
-    /// Cuts the LAN in two: the hosts named here, and all others. In place of an earlier partition.
-    pub fn partition(&self, part: &[&str]) -> anyhow::Result<()> {
-        ensure!(!part.is_empty(), "a partition needs at least one host");
-        let ports: anyhow::Result<Vec<String>> =
-            part.iter().map(|name| Ok(format!("\"v-{}\"", self.host(name)?.name))).collect();
-        let ports = ports?.join(", ");
-        self.sandbox.script(&format!(
-            "nsenter --net=/run/netns/lan nft -f - <<END
-            table bridge partition
-            delete table bridge partition
-            table bridge partition {{ chain forward {{ type filter hook forward priority 0;
-            iifname {{ {ports} }} oifname != {{ {ports} }} drop;
-            iifname != {{ {ports} }} oifname {{ {ports} }} drop; }}; }}\nEND"
-        ))?;
-        Ok(())
-    }
-
-    /// The LAN's switch loses the multicast of VRRP, or no longer.
-    pub fn filter_multicast(&self, filtered: bool) -> anyhow::Result<()> {
-        let rules = "chain forward { type filter hook forward priority 0;
-            ether type ip ip daddr 224.0.0.18 drop; ether type ip6 ip6 daddr ff02::12 drop; };";
-        let table = if filtered { format!("table bridge multicast {{ {rules} }}") } else { String::new() };
-        self.sandbox.script(&format!(
-            "nsenter --net=/run/netns/lan nft -f - <<END
-            table bridge multicast
-            delete table bridge multicast
-            {table}\nEND"
-        ))?;
-        Ok(())
-    }
-
-    /// Ends a partition.
-    pub fn heal(&self) -> anyhow::Result<()> {
-        self.sandbox.script("nsenter --net=/run/netns/lan nft delete table bridge partition").map(drop)
-    }
 }

@@ -7,7 +7,7 @@ use clap::Parser;
 use serde::Serialize;
 use windlass_e2e::{
     Lab,
-    chaos::{self, FaultRow, Scene},
+    chaos::{self, FaultRow, Kind, Scene},
     command,
     soak::new_seed,
     write_rows,
@@ -16,12 +16,15 @@ use windlass_e2e::{
 /// Each fault alone, and then storms of faults that overlap.
 #[derive(Parser)]
 struct Arguments {
-    /// How long the storms of each seed last; 0: no storms.
-    #[arg(long, default_value_t = 600)]
-    seconds: u64,
+    /// How long the storms of each seed last; 0: no storms. By default 600, or none where faults are named.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// What the storms follow from; several are run one after another. By default one that nobody tried.
     #[arg(long)]
     seed: Vec<u64>,
+    /// Only this fault alone, as KeysGone; several, or one several times, are inflicted one after another. By default all.
+    #[arg(long)]
+    fault: Vec<Kind>,
     /// Only the storms.
     #[arg(long)]
     no_table: bool,
@@ -43,7 +46,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let Arguments { seconds, seed: mut seeds, no_table } = Arguments::parse();
+    let Arguments { seconds, seed: mut seeds, fault: mut faults, no_table } = Arguments::parse();
+    let seconds = seconds.unwrap_or(if faults.is_empty() { 600 } else { 0 });
+    if faults.is_empty() {
+        faults = Kind::ALL.to_vec();
+    }
     if seeds.is_empty() {
         seeds.push(new_seed()?);
     }
@@ -57,7 +64,7 @@ fn run() -> anyhow::Result<()> {
     );
     if !no_table {
         let outcome = Lab::run("chaos-alone", chaos::lab(0).interactive(), async |lab| {
-            chaos::alone(&Scene::set(lab).await?, |row| report.note(row)).await
+            chaos::alone(&Scene::set(lab).await?, &faults, |row| report.note(row)).await
         });
         write_rows("chaos", &report)?;
         note(outcome, &mut failures)?;

@@ -11,6 +11,7 @@ use super::{
     FaultRow,
     bound::{self, Deaf},
     clients::Clients,
+    cluster_faults as cluster,
     kind::{Fault, Kind},
     scene::Scene,
 };
@@ -21,24 +22,12 @@ const BEFORE: Duration = Duration::from_secs(1);
 /// And after the calm that follows it.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// Inflicts each fault on the node that has the clients' addresses, and hands each row to `tell`.
+/// Inflicts these faults, one after the other, on the node that has the clients' addresses, and hands each row to `tell`.
 ///
 /// # Errors
 /// What was not in order after a fault, two nodes that answered for an address for too long, or what a client lost by a fault that
 /// is to cost nothing.
-pub async fn alone(scene: &Scene<'_>, tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
-    each(scene, &Kind::ALL, tell).await
-}
-
-/// The same of a few faults that are to cost no client anything.
-///
-/// # Errors
-/// As [`alone`].
-pub async fn harmless(scene: &Scene<'_>, tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
-    each(scene, &Kind::HARMLESS, tell).await
-}
-
-async fn each(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
+pub async fn alone(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for kind in kinds {
         let (row, verdict) = one(scene, *kind).await.with_context(|| kind.name())?;
@@ -52,6 +41,9 @@ async fn each(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(FaultRow))
 /// What it cost, and whether that is what it may cost.
 async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
     scene.await_fit_nodes().await?;
+    if kind == Kind::KeysGone && scene.key.get() == 0 {
+        cluster::change_key(scene).await?;
+    }
     let answering = scene.lab.answering("c1", scene.vips())?;
     let target = scene.await_calm(&answering).await?;
     let vips = if kind == Kind::LocalRollout { scene.local_vips() } else { &target.vips };
@@ -67,6 +59,11 @@ async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow:
     let end = Instant::now();
     scene.await_calm(&answering).await?;
     let calm = end.elapsed();
+    if kind.costs_the_share() {
+        scene.await_fit_nodes().await?;
+        scene.await_shares().await?;
+        scene.await_calm(&answering).await?;
+    }
     tokio::time::sleep(AFTER).await;
     let answers = answering.seen()?;
     let row = clients.stop(kind.name().to_owned(), &answers, calm)?;

@@ -1,18 +1,19 @@
 //! What is done to the cluster's objects and to who leads, as an admin, an upgrade or a partition of the control plane does it.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fmt::Debug, fs, time::Duration};
 
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{ClusterResourceScope, api::core::v1::Node};
 use kube::{
     Api,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use nix::sys::signal::Signal;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_api::VirtualRouter;
+use windlass_api::{NodeNetwork, VirtualRouter};
 
-use super::scene::{ANNOUNCEMENT, CONTROLLER, LIMIT, NODES, Scene, start_controller};
+use super::scene::{ANNOUNCEMENT, CONTROLLER, LIMIT, NODES, Scene, next, start_controller};
 use crate::{
     EndpointState::{self, Ready, Starting, Terminating},
     Lab, await_that,
@@ -72,6 +73,49 @@ pub(super) async fn taint(lab: &Lab, node: &str, tainted: bool) -> anyhow::Resul
     .await
 }
 
+/// As `kubectl cordon` and `kubectl uncordon` do.
+pub(super) async fn cordon(lab: &Lab, node: &str, cordoned: bool) -> anyhow::Result<()> {
+    let change = Patch::Merge(json!({"spec": {"unschedulable": cordoned}}));
+    let nodes: Api<Node> = Api::all(lab.client());
+    patiently("the node is cordoned", async || {
+        nodes.patch(node, &PatchParams::default(), &change).await.map(drop)?;
+        Ok(())
+    })
+    .await
+}
+
+/// Deletes a Node, and what its agent tells of it, as the garbage collector does, which a light lab does not have.
+pub(super) async fn delete_node(lab: &Lab, node: &str) -> anyhow::Result<()> {
+    delete::<Node>(lab, node).await?;
+    delete::<NodeNetwork>(lab, node).await
+}
+
+async fn delete<K>(lab: &Lab, name: &str) -> anyhow::Result<()>
+where
+    K: kube::Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::all(lab.client());
+    let what = format!("there is no {} {name}", K::kind(&()));
+    await_that(&what, LIMIT, async || {
+        Ok(match api.delete(name, &DeleteParams::default()).await {
+            // (It had been deleted by a request whose answer was lost.)
+            Err(kube::Error::Api(status)) if status.code == 404 => Some(()),
+            deleted => deleted.map(|_| None)?,
+        })
+    })
+    .await
+}
+
+/// As the kubelet does that finds none.
+pub(super) async fn write_node(lab: &Lab, node: &str) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(lab.client());
+    patiently("the Node is written", async || {
+        let exists = nodes.get_opt(node).await?.is_some();
+        if exists { Ok(()) } else { lab.write_node(node).await }
+    })
+    .await
+}
+
 /// A pod on the next node is ready beside the one that is to end, as with `maxSurge: 1`.
 pub(super) async fn begin_rollout(scene: &Scene<'_>) -> anyhow::Result<()> {
     let from = scene.pod_on.get();
@@ -86,11 +130,6 @@ pub(super) async fn end_rollout(scene: &Scene<'_>) -> anyhow::Result<()> {
     tokio::time::sleep(LAST_SERVICE).await;
     scene.pod_on.set(next(from));
     write_pods(scene, &[(next(from), Ready)]).await
-}
-
-fn next(node: &str) -> &'static str {
-    let nodes = NODES.iter().cycle();
-    nodes.skip_while(|other| **other != node).nth(1).copied().unwrap_or(NODES[0])
 }
 
 async fn write_pods(scene: &Scene<'_>, pods: &[(&str, EndpointState)]) -> anyhow::Result<()> {

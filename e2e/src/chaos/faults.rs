@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use super::{
     cluster_faults as cluster,
     kind::{Fault, Kind},
-    scene::{CONTROLLER, LOCAL, Scene},
+    scene::{CONTROLLER, LOCAL, NODES, Scene, next},
 };
 use crate::{Direction, Keepalived, state_folder};
 
@@ -45,6 +45,15 @@ impl Fault {
             Kind::Alone => lab.partition(&[self.node]),
             Kind::WithClient => lab.partition(&["c1", "n4", self.node]),
             Kind::MulticastFiltered => lab.filter_multicast(true),
+            Kind::MulticastUnheard => {
+                let others = NODES.iter().filter(|other| **other != self.node);
+                let ways: Vec<(&str, &str)> = others.map(|other| (self.node, *other)).collect();
+                lab.filter_multicast_on(&ways)
+            }
+            Kind::MulticastLostBetweenTwo => {
+                let other = next(self.node);
+                lab.filter_multicast_on(&[(self.node, other), (other, self.node)])
+            }
             Kind::AgentKilled => lab.stop_agent(self.node, Signal::SIGKILL).await,
             Kind::AgentStopped => lab.stop_agent(self.node, Signal::SIGTERM).await,
             Kind::AgentFrozen => node.freeze_agent(),
@@ -75,6 +84,7 @@ impl Fault {
                 lab.stop_agent(self.node, Signal::SIGKILL).await?;
                 scene.start_agent(self.node)
             }
+            Kind::StateCorrupted => self.ruin_state(scene, "head --bytes=300 /dev/urandom >").await,
             Kind::Readdressed => node.readdress(node.address(), other_address(node.address())),
             Kind::InterfaceRenamed => node.rename_interface(INTERFACE[0], INTERFACE[1]),
             Kind::StrangerHasAddress => {
@@ -96,9 +106,16 @@ impl Fault {
             Kind::KubeProxyKilled => node.kill("kube-proxy").await,
             Kind::NodeExcluded => cluster::exclude(lab, self.node, true).await,
             Kind::NodeTainted => cluster::taint(lab, self.node, true).await,
+            Kind::NodeCordoned => cluster::cordon(lab, self.node, true).await,
+            Kind::NodeDeleted => cluster::delete_node(lab, self.node).await,
+            Kind::NodeJoins => {
+                lab.stop_agent(self.node, Signal::SIGTERM).await?;
+                cluster::delete_node(lab, self.node).await
+            }
             Kind::LocalRollout => cluster::begin_rollout(scene).await,
             Kind::AnnouncementChanged => cluster::announce_by(lab, "Unicast").await,
             Kind::KeysChanged => cluster::change_key(scene).await,
+            Kind::KeysGone => scene.delete_keys(),
             Kind::CheckToggles => cluster::begin_checks(lab, self.node).await,
         }
     }
@@ -112,7 +129,9 @@ impl Fault {
             Kind::LossIncoming => node.lose_nothing(Direction::Incoming),
             Kind::LossOutgoing => node.lose_nothing(Direction::Outgoing),
             Kind::Alone | Kind::WithClient => lab.heal(),
-            Kind::MulticastFiltered => lab.filter_multicast(false),
+            Kind::MulticastFiltered | Kind::MulticastUnheard | Kind::MulticastLostBetweenTwo => {
+                lab.filter_multicast(false)
+            }
             Kind::AgentKilled | Kind::AgentStopped => scene.start_agent(self.node),
             Kind::AgentFrozen => node.thaw_agent(),
             Kind::AgentStarved => {
@@ -148,6 +167,7 @@ impl Fault {
             Kind::DiskFull => {
                 lab.sandbox.script(&format!("rm -f {}/filler", state_folder(self.node))).map(drop)
             }
+            Kind::StateCorrupted => self.ruin_state(scene, "truncate --size=40").await,
             Kind::Readdressed => node.readdress(other_address(node.address()), node.address()),
             Kind::InterfaceRenamed => node.rename_interface(INTERFACE[1], INTERFACE[0]),
             Kind::StrangerHasAddress => {
@@ -161,11 +181,25 @@ impl Fault {
             Kind::KubeProxyKilled => node.start_again("kube-proxy"),
             Kind::NodeExcluded => cluster::exclude(lab, self.node, false).await,
             Kind::NodeTainted => cluster::taint(lab, self.node, false).await,
+            Kind::NodeCordoned => cluster::cordon(lab, self.node, false).await,
+            Kind::NodeDeleted => cluster::write_node(lab, self.node).await,
+            Kind::NodeJoins => {
+                cluster::write_node(lab, self.node).await?;
+                scene.start_agent(self.node)
+            }
             Kind::LocalRollout => cluster::end_rollout(scene).await,
             Kind::AnnouncementChanged => cluster::announce_by(lab, "Multicast").await,
             Kind::KeysChanged => cluster::change_key(scene).await,
+            Kind::KeysGone => scene.put_keys_back(),
             Kind::CheckToggles => cluster::end_checks(lab).await,
         }
+    }
+
+    /// Kills the agent, does this to the file of its state, and starts it.
+    async fn ruin_state(self, scene: &Scene<'_>, ruin: &str) -> anyhow::Result<()> {
+        scene.lab.stop_agent(self.node, Signal::SIGKILL).await?;
+        scene.lab.sandbox.script(&format!("{ruin} {}/state.json", state_folder(self.node)))?;
+        scene.start_agent(self.node)
     }
 }
 

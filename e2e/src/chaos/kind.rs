@@ -1,10 +1,13 @@
 //! The kinds of faults: what they are called, how long they last, and which go together.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
+
+use anyhow::Context as _;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[expect(missing_docs, reason = "their names tell; what is done: docs/benchmarks.md")]
+pub enum Kind {
     CablePulled,
     CableFlapping,
     LossIncoming,
@@ -15,6 +18,10 @@ pub(super) enum Kind {
     WithClient,
     /// The LAN loses the multicast of VRRP between all nodes, and nothing else.
     MulticastFiltered,
+    /// The others hear none of the node's multicast of VRRP; it hears theirs.
+    MulticastUnheard,
+    /// The node and the next do not hear each other's; the third hears both, and they hear it.
+    MulticastLostBetweenTwo,
     AgentKilled,
     AgentStopped,
     AgentFrozen,
@@ -35,6 +42,8 @@ pub(super) enum Kind {
     /// The leader is frozen until another leads, and goes on beside it.
     TwoControllers,
     DiskFull,
+    /// What the agent knows on disk is garbage when it starts after a SIGKILL, and half of what it was the next time.
+    StateCorrupted,
     Readdressed,
     InterfaceRenamed,
     StrangerHasAddress,
@@ -44,19 +53,27 @@ pub(super) enum Kind {
     NodeExcluded,
     /// The cluster autoscaler is about to delete the node.
     NodeTainted,
+    /// Its Announcement says that the addresses of such a node yield.
+    NodeCordoned,
+    /// Its object is deleted under the agent that runs, and written again.
+    NodeDeleted,
+    /// It leaves the cluster, agent and objects, and joins it again.
+    NodeJoins,
     /// The one pod of a `Local` Service goes from node to node.
     LocalRollout,
     /// What a virtual router cannot change to while it runs.
     AnnouncementChanged,
     /// The nodes get another key, and sign with it.
     KeysChanged,
+    /// The Secret of the keys is deleted, and made again with the same content.
+    KeysGone,
     /// A check on the node passes for a second, and fails for one and a half.
     CheckToggles,
 }
 
 impl Kind {
-    /// In the order of the table. The last but one leaves the adverts signed.
-    pub(super) const ALL: [Self; 33] = [
+    /// In the order of the table. The last but two leaves the adverts signed.
+    pub const ALL: [Self; 40] = [
         Self::CablePulled,
         Self::CableFlapping,
         Self::LossIncoming,
@@ -64,6 +81,8 @@ impl Kind {
         Self::Alone,
         Self::WithClient,
         Self::MulticastFiltered,
+        Self::MulticastUnheard,
+        Self::MulticastLostBetweenTwo,
         Self::AgentKilled,
         Self::AgentStopped,
         Self::AgentFrozen,
@@ -79,6 +98,7 @@ impl Kind {
         Self::ControllerKilled,
         Self::TwoControllers,
         Self::DiskFull,
+        Self::StateCorrupted,
         Self::Readdressed,
         Self::InterfaceRenamed,
         Self::StrangerHasAddress,
@@ -86,14 +106,18 @@ impl Kind {
         Self::KubeProxyKilled,
         Self::NodeExcluded,
         Self::NodeTainted,
+        Self::NodeCordoned,
+        Self::NodeDeleted,
+        Self::NodeJoins,
         Self::LocalRollout,
         Self::AnnouncementChanged,
         Self::KeysChanged,
+        Self::KeysGone,
         Self::CheckToggles,
     ];
 
     /// Those of every run of the tests, which cost no client anything.
-    pub(super) const HARMLESS: [Self; 4] =
+    pub const HARMLESS: [Self; 4] =
         [Self::ApiServerStopped, Self::EtcdStopped, Self::ControllerKilled, Self::AnnouncementChanged];
 
     pub(super) fn name(self) -> &'static str {
@@ -105,6 +129,8 @@ impl Kind {
             Self::Alone => "partition, client on the other side",
             Self::WithClient => "partition, client on its side",
             Self::MulticastFiltered => "multicast filtered",
+            Self::MulticastUnheard => "one-way multicast loss, what it sends",
+            Self::MulticastLostBetweenTwo => "multicast lost between two nodes",
             Self::AgentKilled => "agent killed (SIGKILL)",
             Self::AgentStopped => "agent stopped (SIGTERM)",
             Self::AgentFrozen => "agent frozen (SIGSTOP)",
@@ -120,6 +146,7 @@ impl Kind {
             Self::ControllerKilled => "controller killed",
             Self::TwoControllers => "two controllers at once",
             Self::DiskFull => "disk of the state full, agent killed",
+            Self::StateCorrupted => "state file corrupted, agent killed",
             Self::Readdressed => "node re-addressed",
             Self::InterfaceRenamed => "interface renamed",
             Self::StrangerHasAddress => "a stranger takes the address",
@@ -127,9 +154,13 @@ impl Kind {
             Self::KubeProxyKilled => "kube-proxy killed",
             Self::NodeExcluded => "node drained, by label",
             Self::NodeTainted => "node drained, by taint",
+            Self::NodeCordoned => "node cordoned, its addresses yield",
+            Self::NodeDeleted => "Node deleted and written again",
+            Self::NodeJoins => "node leaves the cluster and joins it",
             Self::LocalRollout => "pod of a Local Service rolled",
             Self::AnnouncementChanged => "Announcement changed",
             Self::KeysChanged => "keys changed",
+            Self::KeysGone => "keys deleted and put back",
             Self::CheckToggles => "check toggling",
         }
     }
@@ -141,12 +172,13 @@ impl Kind {
             Self::LossIncoming => "incoming",
             Self::LossOutgoing => "outgoing",
             Self::Alone | Self::WithClient => "LAN",
-            Self::MulticastFiltered => "multicast",
+            Self::MulticastFiltered | Self::MulticastUnheard | Self::MulticastLostBetweenTwo => "multicast",
             Self::AgentKilled
             | Self::AgentStopped
             | Self::AgentFrozen
             | Self::AgentStarved
-            | Self::DiskFull => "agent",
+            | Self::DiskFull
+            | Self::StateCorrupted => "agent",
             Self::HostKilled | Self::NodePoweredOff => "node",
             Self::ProcessorsBusy => "processors",
             Self::ApiServerStopped
@@ -159,10 +191,14 @@ impl Kind {
             Self::StrangerHasAddress => "stranger's address",
             Self::StrangerHasVrid => "stranger's VRID",
             Self::KubeProxyKilled => "kube-proxy",
-            Self::NodeExcluded | Self::NodeTainted => "drain",
+            Self::NodeExcluded
+            | Self::NodeTainted
+            | Self::NodeCordoned
+            | Self::NodeDeleted
+            | Self::NodeJoins => "Node",
             Self::LocalRollout => "pods",
             Self::AnnouncementChanged => "Announcement",
-            Self::KeysChanged => "keys",
+            Self::KeysChanged | Self::KeysGone => "keys",
             Self::CheckToggles => "check",
         }
     }
@@ -173,6 +209,8 @@ impl Kind {
             Self::Alone
             | Self::WithClient
             | Self::MulticastFiltered
+            | Self::MulticastUnheard
+            | Self::MulticastLostBetweenTwo
             | Self::AgentStarved
             | Self::ProcessorsBusy
             | Self::ApiServerStopped
@@ -187,6 +225,7 @@ impl Kind {
             | Self::LocalRollout
             | Self::AnnouncementChanged
             | Self::KeysChanged
+            | Self::KeysGone
             | Self::CheckToggles => true,
             Self::CablePulled
             | Self::CableFlapping
@@ -198,11 +237,15 @@ impl Kind {
             | Self::HostKilled
             | Self::NodePoweredOff
             | Self::DiskFull
+            | Self::StateCorrupted
             | Self::Readdressed
             | Self::InterfaceRenamed
             | Self::KubeProxyKilled
             | Self::NodeExcluded
-            | Self::NodeTainted => false,
+            | Self::NodeTainted
+            | Self::NodeCordoned
+            | Self::NodeDeleted
+            | Self::NodeJoins => false,
         }
     }
 
@@ -212,6 +255,8 @@ impl Kind {
         matches!(
             self,
             Self::MulticastFiltered
+                | Self::MulticastUnheard
+                | Self::MulticastLostBetweenTwo
                 | Self::CablePulled
                 | Self::CableFlapping
                 | Self::LossIncoming
@@ -222,9 +267,14 @@ impl Kind {
         )
     }
 
-    /// Whether all of what runs on the node ends by it.
+    /// Whether it is of all of the node, so that nothing else may befall that meanwhile.
     fn is_of_whole_node(self) -> bool {
-        matches!(self, Self::HostKilled | Self::NodePoweredOff)
+        matches!(self, Self::HostKilled | Self::NodePoweredOff | Self::NodeJoins)
+    }
+
+    /// Whether no address prefers the node afterwards, until it is given its share again.
+    pub(super) fn costs_the_share(self) -> bool {
+        matches!(self, Self::NodeDeleted | Self::NodeJoins)
     }
 
     /// Whether the API server does not answer meanwhile.
@@ -245,6 +295,9 @@ impl Kind {
             Self::NodePoweredOff
                 | Self::NodeExcluded
                 | Self::NodeTainted
+                | Self::NodeCordoned
+                | Self::NodeDeleted
+                | Self::NodeJoins
                 | Self::LocalRollout
                 | Self::AnnouncementChanged
                 | Self::KeysChanged
@@ -257,6 +310,8 @@ impl Kind {
         matches!(
             self,
             Self::MulticastFiltered
+                | Self::MulticastUnheard
+                | Self::MulticastLostBetweenTwo
                 | Self::AgentStopped
                 | Self::ApiServerStopped
                 | Self::ApiServerFrozen
@@ -268,8 +323,12 @@ impl Kind {
                 | Self::StrangerHasVrid
                 | Self::NodeExcluded
                 | Self::NodeTainted
+                | Self::NodeCordoned
+                | Self::NodeDeleted
+                | Self::NodeJoins
                 | Self::AnnouncementChanged
                 | Self::KeysChanged
+                | Self::KeysGone
                 | Self::CheckToggles
         )
     }
@@ -283,10 +342,23 @@ impl Kind {
             // The lease is over after 5 s.
             Self::TwoControllers => 8,
             // Agents look each 5 s.
-            Self::KeysChanged => 7,
+            Self::KeysChanged | Self::KeysGone => 7,
             // A failure counts for a minute.
             Self::CheckToggles => 65,
             _ => 3,
+        })
+    }
+}
+
+impl FromStr for Kind {
+    type Err = anyhow::Error;
+
+    /// By what it is called in the code, as `KeysGone`.
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let called = |kind: &Self| format!("{kind:?}") == text;
+        Self::ALL.into_iter().find(called).with_context(|| {
+            let all = Self::ALL.map(|kind| format!("{kind:?}")).join(", ");
+            format!("no fault is called {text:?}; there are {all}")
         })
     }
 }
@@ -337,8 +409,23 @@ mod tests {
             ((Kind::KeysChanged, "n1"), (Kind::ApiServerFrozen, "n2"), false),
             ((Kind::KeysChanged, "n1"), (Kind::ApiServerSlow, "n2"), true),
             ((Kind::ProcessorsBusy, "n1"), (Kind::EtcdStopped, "n2"), false),
+            ((Kind::NodeDeleted, "n1"), (Kind::NodeExcluded, "n1"), false),
+            ((Kind::NodeDeleted, "n1"), (Kind::NodeCordoned, "n2"), true),
+            ((Kind::NodeJoins, "n1"), (Kind::AgentKilled, "n1"), false),
+            ((Kind::NodeJoins, "n1"), (Kind::AgentKilled, "n2"), true),
+            ((Kind::KeysGone, "n1"), (Kind::KeysChanged, "n2"), false),
+            ((Kind::KeysGone, "n1"), (Kind::EtcdStopped, "n2"), true),
         ] {
             assert_eq!(go_together(one, other), expected, "{one:?}, {other:?}");
         }
+    }
+
+    #[test]
+    fn each_fault_is_found_by_its_name_and_what_is_none_is_refused_with_all_names() {
+        for kind in Kind::ALL {
+            assert_eq!(format!("{kind:?}").parse::<Kind>().ok(), Some(kind));
+        }
+        let refusal = "keys gone".parse::<Kind>().map_err(|error| error.to_string());
+        assert!(refusal.is_err_and(|error| error.contains("keys gone") && error.contains("KeysGone")));
     }
 }

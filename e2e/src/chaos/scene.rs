@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
                 .context("making a small disk for the agent's state")?;
             start_agent(lab, node)?;
         }
-        lab.announcement(ANNOUNCEMENT, json!({})).await?;
+        lab.announcement(ANNOUNCEMENT, json!({"unschedulableNodes": "Yield"})).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         lab.backend(BACKEND, &["n4"]).await?;
         lab.backend(LOCAL, &NODES).await?;
@@ -130,6 +130,20 @@ impl<'a> Scene<'a> {
     /// Where the agents find the key of this number.
     pub(super) fn key_file(&self, number: u8) -> PathBuf {
         keys(self.lab).join(number.to_string())
+    }
+
+    /// The folder is as it is where the Secret is deleted.
+    pub(super) fn delete_keys(&self) -> anyhow::Result<()> {
+        let keys = keys(self.lab);
+        fs::rename(&keys, keys.with_extension("kept")).context("taking the keys away")?;
+        fs::create_dir(&keys).context("making the folder of no keys")
+    }
+
+    /// Undoes [`Self::delete_keys`].
+    pub(super) fn put_keys_back(&self) -> anyhow::Result<()> {
+        let keys = keys(self.lab);
+        fs::remove_dir(&keys).context("removing the folder of no keys")?;
+        fs::rename(keys.with_extension("kept"), &keys).context("putting the keys back")
     }
 
     /// What faults are aimed at.
@@ -210,6 +224,24 @@ impl<'a> Scene<'a> {
         .await
     }
 
+    /// Waits until each node is preferred for an address of each family, as is the share of each. (What is local follows its pods.)
+    pub(super) async fn await_shares(&self) -> anyhow::Result<()> {
+        await_that("each node is preferred for its share of the addresses", CALM, async || {
+            let mut preferred = Vec::new();
+            for vip in self.other_vips() {
+                let nodes = self.router_of(*vip).await?.spec.nodes;
+                let first = nodes.into_iter().max_by_key(|node| node.priority).context("no node")?;
+                preferred.push((first.name, vip.is_ipv4()));
+            }
+            let is_preferred =
+                |node: &str, is_v4| preferred.iter().any(|one| one == &(node.to_owned(), is_v4));
+            let all_are = NODES.iter().all(|node| is_preferred(node, true) && is_preferred(node, false));
+            ensure!(all_are, "preferred are, for IPv4 and for others: {preferred:?}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Whether the address and its virtual router are said to be at this node.
     async fn is_told(&self, address: IpAddr, node: &str) -> anyhow::Result<()> {
         let vip = self.lab.virtual_ip(address).await?.context("no VirtualIP")?;
@@ -237,9 +269,18 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// The one after this node, as in a circle.
+pub(super) fn next(node: &str) -> &'static str {
+    let nodes = NODES.iter().cycle();
+    nodes.skip_while(|other| **other != node).nth(1).copied().unwrap_or(NODES[0])
+}
+
 /// Starts a controller, by its name and port.
 pub(super) fn start_controller(lab: &Lab, (name, http_port): (&str, u16)) -> anyhow::Result<()> {
-    lab.start_controller(ControllerOptions::short_lease(name, http_port))
+    let mut options = ControllerOptions::short_lease(name, http_port);
+    // Who joins is given its share while somebody looks.
+    options.flags.push("--rebalance-settle-seconds=10".to_owned());
+    lab.start_controller(options)
 }
 
 fn start_agent(lab: &Lab, node: &str) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 //! each fault alone.
 
 use windlass_e2e::{
-    chaos::{self, Scene},
+    chaos::{self, Kind, Scene},
     scenario,
     soak::new_seed,
 };
@@ -31,7 +31,7 @@ fn whatever_faults_overlap_one_node_answers_for_each_address_and_all_services_an
     scenario("faults", chaos::lab(limit), async |lab| {
         let scene = Scene::set(lab).await?;
         if named.is_none() {
-            chaos::harmless(&scene, |row| println!("chaos: {row:?}")).await?;
+            chaos::alone(&scene, &Kind::HARMLESS, |row| println!("chaos: {row:?}")).await?;
         }
         for (seed, seconds) in runs {
             println!("chaos: WINDLASS_SEED={seed} WINDLASS_CHAOS_SECONDS={seconds}");

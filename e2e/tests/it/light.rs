@@ -1,6 +1,9 @@
 //! The light variant and its faults.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, UdpSocket},
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -107,6 +110,7 @@ fn faults_hit_what_they_name_and_end_when_told() -> anyhow::Result<()> {
         ensure!(reaches(first).await && !reaches(second).await, "c1 and n1 are on one side, n2 on the other");
         lab.heal()?;
         ensure!(reaches(second).await, "the partition has healed");
+        multicast_is_lost_where_it_is_filtered(lab, first, second).await?;
 
         n2.power_off().await?;
         let limit = Duration::from_secs(10);
@@ -118,6 +122,37 @@ fn faults_hit_what_they_name_and_end_when_told() -> anyhow::Result<()> {
         ensure!(reaches(first).await && !reaches(second).await, "n2 is off, n1 is not");
         Ok(())
     })
+}
+
+/// What n1 sends by multicast of VRRP is lost on its way to n2, and not to c1, until the filter is gone.
+async fn multicast_is_lost_where_it_is_filtered(lab: &Lab, n1: Ipv4Addr, n2: Ipv4Addr) -> anyhow::Result<()> {
+    let group = Ipv4Addr::new(224, 0, 0, 18);
+    let listen = |host: &str, own: Ipv4Addr| {
+        lab.within(host, || {
+            let socket = UdpSocket::bind((group, 0))?;
+            socket.join_multicast_v4(&group, &own)?;
+            socket.set_nonblocking(true)?;
+            anyhow::Ok((socket.local_addr()?.port(), socket))
+        })?
+    };
+    let (at_node, outside) = (listen("n2", n2)?, listen("c1", lab.host("c1")?.address)?);
+    let sender = lab.within("n1", || UdpSocket::bind((n1, 0)))??;
+    let hears = |(_, socket): &(u16, UdpSocket)| socket.recv(&mut [0; 8]).is_ok();
+    let send = |(port, _): &(u16, UdpSocket)| sender.send_to(b"n1", (group, *port));
+    lab.filter_multicast_on(&[("n1", "n2")])?;
+    await_that("c1 hears n1", LIMIT, async || {
+        send(&at_node)?;
+        send(&outside)?;
+        Ok(hears(&outside).then_some(()))
+    })
+    .await?;
+    ensure!(!hears(&at_node), "n2 hears n1");
+    lab.filter_multicast(false)?;
+    await_that("n2 hears n1", LIMIT, async || {
+        send(&at_node)?;
+        Ok(hears(&at_node).then_some(()))
+    })
+    .await
 }
 
 #[test]
@@ -144,7 +179,7 @@ fn probe_measures_an_outage_and_names_who_answers() -> anyhow::Result<()> {
         let node = lab.node("n1")?;
         let gateway = node.address().to_string();
         lab.exec("c1", &["ip", "route", "add", "203.0.113.0/27", "via", &gateway]).await?;
-        let server = std::net::Ipv4Addr::new(203, 0, 113, 2);
+        let server = Ipv4Addr::new(203, 0, 113, 2);
         for (protocol, port) in [(Protocol::Udp, BACKEND_UDP), (Protocol::Tcp, BACKEND_HTTP)] {
             let probe = lab.probe("c1", protocol, server, port, Duration::from_millis(1))?;
             // The pull is a condition for the gap, and each ping that fails takes its whole second.
