@@ -4,12 +4,16 @@
 use std::{fs, net::IpAddr, path::Path};
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
+use windlass_api::{
+    AddressCounts, Announcement, CONDITION_ANNOUNCED, CONDITION_APPLIED, CONDITION_READY, VirtualIP,
+    VirtualIPPool, VirtualRouter,
+};
 use windlass_e2e::{
     ControllerOptions, Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario, state_folder,
 };
@@ -24,6 +28,7 @@ const AGENTS: [&str; 2] = ["n1", "n2"];
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 /// 32 bytes in hexadecimal digits.
 const KEY: &str = "hex:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const OTHER_KEY: &str = "hex:ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 #[test]
 fn broken_keys_a_full_disk_and_objects_edited_by_hand_move_nothing() -> anyhow::Result<()> {
@@ -38,13 +43,16 @@ fn broken_keys_a_full_disk_and_objects_edited_by_hand_move_nothing() -> anyhow::
         ensure!(moves(lab, vip).await? == before, "{vip} has moved and come back");
         // From here on the status does not count as it should.
         statuses(lab, vip, &owner).await?;
+        statuses_of_the_controller(lab).await?;
         ensure!(lab.await_owner("c1", vip).await? == owner, "{vip} has left {owner}");
         nobody_named(lab, vip).await?;
         ensure!(lab.await_owner("c1", vip).await? == owner, "{vip} has left {owner}");
         let seen = client.stop()?;
         println!("broken-input: {seen:?}");
         ensure!(seen.failed == 0 && seen.broken == 0, "{seen:?}");
-        Ok(())
+        // These may cost the client something.
+        newer_state(lab, vip, &owner).await?;
+        another_secret(lab, vip).await
     })
 }
 
@@ -134,6 +142,93 @@ async fn statuses(lab: &Lab, vip: IpAddr, owner: &str) -> anyhow::Result<()> {
     .await?;
     ensure!(lab.ingress("web", LIMIT).await? == vip, "web has another address than {vip}");
     Ok(())
+}
+
+/// The same with what the controller says of a pool and an Announcement.
+async fn statuses_of_the_controller(lab: &Lab) -> anyhow::Result<()> {
+    let pools: Api<VirtualIPPool> = Api::all(lab.client());
+    let announcements: Api<Announcement> = Api::all(lab.client());
+    let await_right = async |what: &str| {
+        await_that(what, LIMIT, async || {
+            let pool = pools.get("default").await?.status.context("no status of the pool")?;
+            let (assigned, total) = (2, 51);
+            let counts = AddressCounts { total, assigned, available: total - assigned, quarantined: 0 };
+            ensure!(pool.ipv4 == Some(counts) && pool.ipv6.is_none(), "{pool:?}");
+            let is_listed = |cidr: &str| pool.cidrs.iter().any(|listed| listed == cidr);
+            ensure!(is_listed("192.0.2.250/32") && !is_listed("198.51.100.0/24"), "{pool:?}");
+            ensure!(is_true(&pool.conditions, CONDITION_READY), "{pool:?}");
+            let signed = announcements.get("signed").await?.status.context("no status of it")?;
+            ensure!(signed.virtual_ips == assigned, "{signed:?}");
+            ensure!(is_true(&signed.conditions, CONDITION_APPLIED), "{signed:?}");
+            Ok(Some(()))
+        })
+        .await
+    };
+    await_right("the controller has said what is so").await?;
+    let condition = |of: &str| {
+        json!({
+            "type": of, "status": "False", "reason": "Nonsense", "message": "written by hand",
+            "lastTransitionTime": "1970-01-01T00:00:00Z", "observedGeneration": 1_000_000,
+        })
+    };
+    let nonsense = json!({"status": {
+        "ipv4": {"total": -5, "assigned": 999, "available": 7, "quarantined": 3},
+        "ipv6": {"total": 1, "assigned": 1, "available": 1, "quarantined": 1},
+        "cidrs": ["198.51.100.0/24"],
+        "conditions": [condition(CONDITION_READY)],
+    }});
+    pools.patch_status("default", &PatchParams::default(), &Patch::Merge(nonsense)).await?;
+    let nonsense = json!({"status": {"virtualIPs": 77, "conditions": [condition(CONDITION_APPLIED)]}});
+    announcements.patch_status("signed", &PatchParams::default(), &Patch::Merge(nonsense)).await?;
+    await_right("the controller says again what is so").await
+}
+
+fn is_true(conditions: &[Condition], of: &str) -> bool {
+    let of_it: Vec<&Condition> = conditions.iter().filter(|one| one.type_ == of).collect();
+    matches!(of_it.as_slice(), [one] if one.status == "True" && one.reason != "Nonsense")
+}
+
+/// The agent that has the address is one of an earlier version than wrote its state, as after a downgrade.
+async fn newer_state(lab: &Lab, vip: IpAddr, owner: &str) -> anyhow::Result<()> {
+    let folder = state_folder(owner);
+    lab.stop_agent(owner, Signal::SIGKILL).await?;
+    let make_newer = format!(r#"sed --in-place 's/"version":1/"version":2/' {folder}/state.json"#);
+    lab.exec("cp", &["sh", "-c", &make_newer]).await?;
+    start_agent(lab, owner)?;
+    let told =
+        ["ERROR", "the last known state is not used", "its format is version 2, this agent knows version 1"];
+    await_log(lab, owner, &told).await?;
+    let aside = lab.exec("cp", &["cat", &format!("{folder}/state.json.unusable")]).await?;
+    ensure!(aside.starts_with(r#"{"version":2,"#), "set aside is {aside}");
+    await_that(&format!("{owner} has {vip} again, and a state of its own"), LIMIT, async || {
+        let state = lab.exec("cp", &["cat", &format!("{folder}/state.json")]).await?;
+        ensure!(
+            state.starts_with(r#"{"version":1,"#) && state.contains(&vip.to_string()),
+            "its state is {state}"
+        );
+        let now = lab.await_owner("c1", vip).await?;
+        ensure!(now == owner, "{now} has it");
+        Ok(Some(()))
+    })
+    .await?;
+    await_answer(lab, vip).await
+}
+
+/// Another secret comes under the number of the key in use. Whoever has it does not believe who does not; once both have it, one
+/// node answers.
+async fn another_secret(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
+    fs::write(keys_of(lab, AGENTS[0]).join("7"), OTHER_KEY)?;
+    await_log(lab, AGENTS[0], &["WARN", "has another secret now", "id=7"]).await?;
+    await_that(&format!("both nodes answer for {vip}: neither believes the other"), LIMIT, async || {
+        let stations = lab.neighbours("c1", vip).await?;
+        ensure!(stations.len() == 2, "{stations:?} answer");
+        Ok(Some(()))
+    })
+    .await?;
+    fs::write(keys_of(lab, AGENTS[1]).join("7"), OTHER_KEY)?;
+    await_log(lab, AGENTS[1], &["WARN", "has another secret now", "id=7"]).await?;
+    lab.await_owner("c1", vip).await?;
+    await_answer(lab, vip).await
 }
 
 /// A hand lets the virtual router name only nodes that do not exist.
