@@ -277,6 +277,13 @@ impl Kind {
         matches!(self, Self::NodeDeleted | Self::NodeJoins)
     }
 
+    /// Whether both may not be in one storm: a node that is cut off as its Node is deleted goes on with what it knew when it is back,
+    /// beside the one that took over, until the API server tells it (`docs/architecture.md`).
+    pub(super) fn is_apart_from(self, other: Self) -> bool {
+        let cuts_off = |kind: Self| kind.deafens() && !kind.is_harmless();
+        self.costs_the_share() && cuts_off(other) || cuts_off(self) && other.costs_the_share()
+    }
+
     /// Whether the API server does not answer meanwhile.
     fn silences_api_server(self) -> bool {
         matches!(self, Self::ApiServerStopped | Self::ApiServerFrozen | Self::EtcdStopped | Self::EtcdFrozen)
@@ -417,6 +424,18 @@ mod tests {
             ((Kind::KeysGone, "n1"), (Kind::EtcdStopped, "n2"), true),
         ] {
             assert_eq!(go_together(one, other), expected, "{one:?}, {other:?}");
+        }
+    }
+
+    #[test]
+    fn no_node_is_cut_off_in_a_storm_in_which_its_node_object_is_deleted() {
+        for (one, other, expected) in [
+            (Kind::NodeDeleted, Kind::Alone, true),
+            (Kind::CablePulled, Kind::NodeJoins, true),
+            (Kind::NodeDeleted, Kind::MulticastUnheard, false),
+            (Kind::NodeCordoned, Kind::Alone, false),
+        ] {
+            assert_eq!(one.is_apart_from(other), expected, "{one:?}, {other:?}");
         }
     }
 

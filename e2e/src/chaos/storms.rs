@@ -121,6 +121,9 @@ impl Storms<'_> {
             return self.mend().await;
         }
         let fault = Fault { kind: self.random.one_of(&Kind::ALL), node: self.random.one_of(&NODES) };
+        if self.kinds.iter().any(|kind| fault.kind.is_apart_from(*kind)) {
+            return Ok(());
+        }
         let is_possible = self.broken.iter().all(|(other, _)| fault.goes_with(*other));
         if !is_possible {
             return Ok(());
