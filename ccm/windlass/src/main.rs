@@ -11,6 +11,7 @@ mod http;
 mod priorities;
 mod probe;
 mod samples;
+mod strict;
 mod uninstall;
 mod wildcard;
 

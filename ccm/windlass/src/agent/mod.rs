@@ -220,6 +220,7 @@ pub(crate) async fn run(
         desired: desired_receiver,
         routers: routers.clone(),
         vips: vips.clone(),
+        older_definitions: AtomicBool::new(false),
     });
     {
         let (reporter, token) = (Arc::clone(&reporter), token.clone());

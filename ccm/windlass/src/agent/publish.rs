@@ -1,5 +1,6 @@
 //! Keeping this node's `NodeNetwork` true.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{
@@ -24,7 +26,7 @@ use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::keys::{Keys, SECRET};
 use super::{FIELD_MANAGER, addresses, network};
-use crate::failures;
+use crate::{failures, strict};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -57,6 +59,7 @@ impl Publisher {
         let mut listening: Vec<String> = Vec::new();
         let backoff = backoff(&self.node);
         let (mut failures, mut not_before) = (0, Instant::now());
+        let mut left_out = BTreeSet::new();
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -79,18 +82,31 @@ impl Publisher {
                 continue;
             }
             let applied = tokio::select! {
-                applied = call_within(LIMIT, self.apply(&spec)) => applied,
+                applied = call_within(LIMIT, self.publish(&spec)) => applied,
                 () = token.cancelled() => return,
             };
-            if let Err(error) = applied {
-                if failures == 0 {
-                    tracing::warn!(node = %self.node, %error, "cannot publish this node's NodeNetwork; trying again");
+            match applied {
+                Ok(unknown) => {
+                    if unknown != left_out && !unknown.is_empty() {
+                        tracing::warn!(
+                            fields = ?unknown,
+                            "the definition of NodeNetworks is older than this agent, and what it does not know is left out of this \
+                             node's: addresses whose clients are restricted may not be announced here until it is applied: kubectl \
+                             apply -f manifests/crds"
+                        );
+                    }
+                    left_out = unknown;
+                    failures = 0;
+                    published = Some(Published { spec, at: Instant::now(), was_shown: false });
                 }
-                failures += 1;
-                not_before = Instant::now() + backoff.delay(failures);
-            } else {
-                failures = 0;
-                published = Some(Published { spec, at: Instant::now(), was_shown: false });
+                Err(error) => {
+                    if failures == 0 {
+                        let remedy = strict::remedy(&error.to_string());
+                        tracing::warn!(node = %self.node, "cannot publish this node's NodeNetwork; trying again: {error}{remedy}");
+                    }
+                    failures += 1;
+                    not_before = Instant::now() + backoff.delay(failures);
+                }
             }
         }
     }
@@ -150,8 +166,9 @@ impl Publisher {
         })
     }
 
-    /// Server-side apply: makes the object or brings it up to date. It belongs to the Node and goes with it.
-    async fn apply(&self, spec: &NodeNetworkSpec) -> Result<(), Error> {
+    /// Makes the object or brings it up to date. It belongs to the Node and goes with it. Returns the fields that an older definition
+    /// does not know: a node without a report is no candidate, and whoever reads less of one believes less of the agent.
+    async fn publish(&self, spec: &NodeNetworkSpec) -> Result<BTreeSet<String>, Error> {
         let nodes: Api<Lenient<Node>> = Api::all(self.client.clone());
         let node = read(nodes.get(&self.node)).await?;
         let mut object = NodeNetwork::new(&self.node, spec.clone());
@@ -162,9 +179,22 @@ impl Publisher {
             uid: node.uid().unwrap_or_default(),
             ..OwnerReference::default()
         }]);
+        let mut object = serde_json::to_value(&object).map_err(Error::SerdeError)?;
+        let Err(error) = self.apply(&object).await else { return Ok(BTreeSet::new()) };
+        let Some(fields) = object["spec"].as_object_mut() else { return Err(error) };
+        let unknown = strict::unknown_fields(&error.to_string(), fields.keys());
+        if unknown.is_empty() {
+            return Err(error);
+        }
+        fields.retain(|field, _| !unknown.contains(field));
+        self.apply(&object).await.map(|()| unknown)
+    }
+
+    /// Server-side apply.
+    async fn apply(&self, object: &Value) -> Result<(), Error> {
         let api: Api<Lenient<NodeNetwork>> = Api::all(self.client.clone());
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        api.patch(&self.node, &params, &Patch::Apply(&object)).await.map(drop)
+        let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
+        api.patch(&self.node, &params, &Patch::Apply(object)).await.map(drop)
     }
 }
 

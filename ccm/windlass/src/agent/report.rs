@@ -1,6 +1,7 @@
 //! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the state of the engine and the copies
 //! of the objects, and when the API server is away it waits and then says what is true by then.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
 use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
 use super::throttle::Throttle;
+use crate::strict;
 
 /// Patches under way at the same time.
 const AT_ONCE: usize = 8;
@@ -45,6 +47,8 @@ pub(crate) struct Reporter {
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
+    /// It was told that the definitions are older than this agent.
+    pub(crate) older_definitions: AtomicBool,
 }
 
 /// What became of one patch.
@@ -208,17 +212,32 @@ impl Reporter {
         }
     }
 
+    /// What is told restricts nobody, so that it is told also where the definitions are too old for a part of it.
     async fn send(&self, patch: &StatusPatch) -> Result<(), Error> {
-        let params = PatchParams::default();
+        match self.send_with(&strict::params(), patch).await {
+            Err(error) if strict::is_for_unknown_field(&error.to_string()) => {
+                if !self.older_definitions.swap(true, Ordering::Relaxed) {
+                    let remedy = strict::remedy(&error.to_string());
+                    tracing::warn!(
+                        "what the API server does not know of a status is left out: {error}{remedy}"
+                    );
+                }
+                self.send_with(&PatchParams::default(), patch).await
+            }
+            result => result,
+        }
+    }
+
+    async fn send_with(&self, params: &PatchParams, patch: &StatusPatch) -> Result<(), Error> {
         let body = Patch::Merge(&patch.body);
         match patch.kind {
             Kind::VirtualRouter => {
                 let api: Api<Lenient<VirtualRouter>> = Api::all(self.client.clone());
-                api.patch_status(&patch.name, &params, &body).await.map(drop)
+                api.patch_status(&patch.name, params, &body).await.map(drop)
             }
             Kind::VirtualIP => {
                 let api: Api<Lenient<VirtualIP>> = Api::all(self.client.clone());
-                api.patch_status(&patch.name, &params, &body).await.map(drop)
+                api.patch_status(&patch.name, params, &body).await.map(drop)
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, Preconditions};
 use kube::{Client, ResourceExt as _};
 use tokio::time::Instant;
 use windlass_api::{Announcement, VirtualIP, VirtualIPPool, VirtualRouter};
@@ -19,7 +19,7 @@ use crate::controller::state::shared::SharedState;
 use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::state::watched_kinds::WatchedKind;
 use crate::controller::stores::call::{CallFailed, call};
-use crate::controller::stores::strict;
+use crate::strict;
 
 /// After a conflict: by then the watch shows the newer object, unless it is interrupted.
 const RETRY_AFTER_CONFLICT: Duration = Duration::from_secs(2);
@@ -96,17 +96,17 @@ impl Applier {
             }
             PlannedWrite::VipStatus { name, patch } => {
                 let what = format!("change the status of VirtualIP {name:?}");
-                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                let (params, patch) = (strict::params(), Patch::Merge(&patch));
                 self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::PoolStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of VirtualIPPool {name:?}");
-                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                let (params, patch) = (strict::params(), Patch::Merge(&patch));
                 self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::AnnouncementStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of Announcement {name:?}");
-                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                let (params, patch) = (strict::params(), Patch::Merge(&patch));
                 self.learn(&what, self.announcements.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::DeleteRouter(router) => self.delete_router(&router).await,

@@ -13,7 +13,7 @@ use windlass_ipam::PlannedAddress;
 use super::load_balancer::Provider;
 use crate::controller::allocation::ledger::{ClaimAction, ObservedVip};
 use crate::controller::stores::call::call;
-use crate::controller::stores::strict;
+use crate::strict;
 
 impl Provider {
     /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may be

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_ccm::ProviderError;
 use windlass_ccm::apiserver::{CallError, call_within};
 
-use super::strict;
+use crate::strict;
 
 /// How long one call may take.
 const LIMIT: Duration = Duration::from_secs(10);

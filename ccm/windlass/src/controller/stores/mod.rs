@@ -8,7 +8,6 @@ pub(crate) mod call;
 pub(crate) mod clock;
 pub(crate) mod kept;
 pub(crate) mod key_queue;
-pub(crate) mod strict;
 
 use std::sync::Arc;
 
