@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::NodeNetwork;
+use windlass_api::{Capability, NodeNetwork};
 
 /// Nodes on one subnet.
 const RACK: u16 = 50;
@@ -79,6 +79,7 @@ impl Bystander {
             "metadata": {"name": self.name},
             "spec": {
                 "agentVersion": "none",
+                "capabilities": Capability::ALL,
                 "interfaces": [{"name": "eth1", "mac": "02:00:00:00:00:01", "addresses": addresses}],
             },
         });

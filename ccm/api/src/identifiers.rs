@@ -156,6 +156,8 @@ pub mod announced {
         NO_LINK_LOCAL_ADDRESS = "NoLinkLocalAddress";
         /// The segment has no VRID left.
         NO_VRID = "NoVRID";
+        /// Not everybody may use it, and of the nodes that could announce it none has an agent that obeys that.
+        AGENT_TOO_OLD = "AgentTooOld";
     }
 }
 

@@ -27,7 +27,8 @@ pub use announcement::{
 pub use identifiers::*;
 pub use node_check::{CheckAction, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
-    DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec, UnicastPeer,
+    Capability, DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,
+    UnicastPeer,
 };
 pub use virtual_ip::{
     PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,

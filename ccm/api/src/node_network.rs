@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Failed", "type": "string", "jsonPath": ".spec.failedChecks[0]", "description": "What does not work on the node"}"#,
     printcolumn = r#"{"name": "No-Multicast", "type": "string", "jsonPath": ".spec.withoutMulticast[0].node", "description": "A node between which and this one multicast of VRRP does not pass", "priority": 1}"#,
     printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
+    printcolumn = r#"{"name": "Capabilities", "type": "string", "jsonPath": ".spec.capabilities", "description": "What the agent obeys", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +32,11 @@ pub struct NodeNetworkSpec {
     /// Version of the agent that wrote this.
     #[serde(default)]
     pub agent_version: String,
+    /// What the agent obeys of which it would do harm not to know: see [`Capability`]. One that says nothing is of a version before
+    /// this field, and obeys none of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 63)))]
+    pub capabilities: Vec<Capability>,
     /// Ethernet interfaces that are up and have an address, by name.
     #[serde(default)]
     #[schemars(length(max = 256))]
@@ -69,6 +75,22 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub known_routers: Vec<KnownRouter>,
+}
+
+/// What an agent obeys of the objects that it reads. There is one for each field without which an agent would do what the field
+/// forbids; what an agent does not need to know to be harmless has none.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// `spec.sources` of a [`VirtualIP`](crate::VirtualIP): such an address is announced only while all others are kept out.
+    SourceRanges,
+    /// One of a newer version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Capability {
+    /// All that this version has.
+    pub const ALL: [Self; 1] = [Self::SourceRanges];
 }
 
 /// A virtual router as a node knows it.

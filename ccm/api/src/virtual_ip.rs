@@ -86,6 +86,13 @@ pub struct VirtualIPSpec {
     pub quarantine: Option<Quarantine>,
 }
 
+impl VirtualIPSpec {
+    /// Whether nobody but the guard of the nodes keeps out who may not use it.
+    pub fn needs_guard(&self) -> bool {
+        PortSources::need_guard(&self.sources)
+    }
+}
+
 /// Who may send to some ports of an address: those of one Service.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -100,6 +107,13 @@ pub struct PortSources {
     /// kube-proxy keeps the others out by itself: a node whose agent cannot may announce the address all the same.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_kube_proxy: bool,
+}
+
+impl PortSources {
+    /// Whether of an address with `all` these nobody but the guard of the nodes keeps out who may not use it.
+    pub fn need_guard(all: &[Self]) -> bool {
+        all.iter().any(|one| !one.by_kube_proxy)
+    }
 }
 
 /// A port, as a Service has it.

@@ -73,11 +73,6 @@ fn port_of(RestrictedPort { protocol, port }: RestrictedPort) -> ProtocolPort {
     ProtocolPort { protocol, port }
 }
 
-/// Whether nobody but our guard keeps out who is not allowed.
-pub(crate) fn needs_guard(sources: &[PortSources]) -> bool {
-    sources.iter().any(|one| !one.by_kube_proxy)
-}
-
 /// What of the desired state the engine may be told. `wanted`: its restrictions; `status`: those that are in force;
 /// `announced`: the virtual IPs that it was told before.
 ///
@@ -107,7 +102,8 @@ pub(crate) fn admit(
     let unguarded = |address: &IpAddr| {
         let first = restricted.partition_point(|one| one.address < *address);
         let mut own = restricted[first..].iter().take_while(|one| one.address == *address);
-        own.any(|one| needs_guard(&one.sources)) && status.enforced.of(*address) != wanted.of(*address)
+        own.any(|one| PortSources::need_guard(&one.sources))
+            && status.enforced.of(*address) != wanted.of(*address)
     };
     if restricted.is_empty() || !assignment.addresses.iter().any(unguarded) {
         return assignment;

@@ -13,7 +13,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{
-    KnownRouter, NodeNetwork, NodeNetworkSpec, RankedNode, VirtualIP, VirtualRouter, virtual_ip_name,
+    Capability, KnownRouter, NodeNetwork, NodeNetworkSpec, RankedNode, VirtualIP, VirtualRouter,
+    virtual_ip_name,
 };
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::{Lenient, read};
@@ -134,6 +135,7 @@ impl Publisher {
         let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
         Some(NodeNetworkSpec {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: Capability::ALL.to_vec(),
             interfaces: network::interfaces(&machine.interfaces),
             primary_addresses: addresses::primary(&machine),
             further_addresses: addresses::further(&machine),

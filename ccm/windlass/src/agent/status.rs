@@ -14,7 +14,7 @@ use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
 
 use super::activity::{ActivePeriod, RouterActivity};
-use super::admission::{Unguarded, needs_guard};
+use super::admission::Unguarded;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
 use super::engine_events::MULTICAST_REMEDY;
@@ -262,7 +262,7 @@ fn vip_patch(
     // Neither while it is being asked whether somebody has it.
     let finding = if active.activity.claimed.contains(&address) {
         Finding::Announced(active)
-    } else if let Some(why) = context.unguarded.why(address).filter(|_| needs_guard(&vip.spec.sources)) {
+    } else if let Some(why) = context.unguarded.why(address).filter(|_| vip.spec.needs_guard()) {
         Finding::Unguarded { why }
     } else {
         let station = active.activity.station(address, context.now)?;

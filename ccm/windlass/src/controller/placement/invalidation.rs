@@ -71,7 +71,8 @@ impl ClusterState {
         let [was, is] = [old, new].map(|spec| {
             spec.map(|spec| {
                 let fails: Vec<&str> = failures::that_matter(&spec.failed_checks).collect();
-                (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers, fails)
+                let keys = (&spec.vrrp_keys, &spec.known_routers);
+                (&spec.interfaces, &spec.foreign_routers, &spec.capabilities, keys, fails)
             })
         });
         if was != is {

@@ -15,6 +15,8 @@
 //!   replaced by one that has another VRID and the same nodes.
 //! - A node that has less than its share is given routers of others, when all is calm; see [`rebalancing`].
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
+//! - A VIP whose clients are restricted goes to no virtual router with a node whose agent does not obey that, and a virtual router
+//!   that carries one loses such a node at once; see [`topology`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
@@ -48,7 +50,7 @@ pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
 use spread::Spread;
-pub(crate) use topology::{NodeTraits, Topology};
+pub(crate) use topology::{Need, NodeTraits, Topology};
 pub(crate) use unplaced::{Unplaced, why_unplaced};
 
 use super::announcements::{Announcements, ParsedAnnouncement, SelectedBy};
@@ -199,9 +201,9 @@ impl<'a> Planner<'a> {
         for (name, router) in &mut self.routers {
             router.follow_announcement();
             let Some(segment) = router.segment else { continue };
-            let segments = self.topology.segments(router.announcement);
+            let segments = self.topology.segments_for(router.need, router.announcement);
             let candidates = candidates_by_segment
-                .entry((segment, router.announcement.name.as_deref()))
+                .entry((segment, router.announcement.name.as_deref(), router.need))
                 .or_insert_with(|| segments.by_node(segment));
             let serving = (!router.policy().is_cluster()).then(|| router.serving.together());
             let some_join = router.spec.nodes.iter().any(|node| node.joining);
@@ -212,6 +214,7 @@ impl<'a> Planner<'a> {
                 candidates,
                 segments,
                 topology: self.topology,
+                need: router.need,
                 active: router.active,
                 knowing,
                 is_ready: &is_ready,
@@ -235,13 +238,17 @@ impl<'a> Planner<'a> {
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return Stay::No;
         }
-        if self.topology.segments(announcement).has_candidates(segment) {
+        let need = self.topology.need(&vip.spec);
+        if draft.is_for_nobody(need, segment, self.topology) {
+            return Stay::No;
+        }
+        if self.topology.segments_for(need, announcement).has_candidates(segment) {
             let fits = draft.announcement.name == announcement.name
                 && draft.is_as_announced()
                 && draft.policy() == vip.spec.external_traffic_policy
                 && self
                     .serving(vip)
-                    .is_none_or(|nodes| draft.serving.fits(&self.best(segment, announcement, nodes)));
+                    .is_none_or(|nodes| draft.serving.fits(&self.best(segment, announcement, need, nodes)));
             if !fits && self.waits_for_key(draft, announcement) {
                 self.without_key.insert(vip.spec.address);
                 return Stay::Yes;
@@ -269,20 +276,23 @@ impl<'a> Planner<'a> {
         &self,
         segment: IpNet,
         announcement: &ParsedAnnouncement,
+        need: Need,
         nodes: &'a ServingNodes,
     ) -> BTreeSet<&'a str> {
-        let segments = self.topology.segments(announcement);
+        let segments = self.topology.segments_for(need, announcement);
         local::best(nodes, |node| segments.has_candidate(segment, node))
     }
 
     fn put(&mut self, vip: &'a VirtualIP, router: String, plan: &mut PlacementPlan<'a>) {
         let announcement = self.input.announcement(vip);
+        let need = self.topology.need(&vip.spec);
         let serving = self.serving(vip).and_then(|nodes| {
             let segment = self.routers.get(&router)?.segment?;
-            Some((nodes, self.best(segment, announcement, nodes)))
+            Some((nodes, self.best(segment, announcement, need, nodes)))
         });
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
+            draft.need = draft.need.max(need);
             if let Some((nodes, best)) = serving {
                 draft.serving.add(nodes, best);
             }
@@ -299,8 +309,13 @@ impl<'a> Planner<'a> {
     /// The segment for a VIP without one.
     fn segment(&self, vip: &VirtualIP, announcement: &ParsedAnnouncement) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
+        let need = self.topology.need(&vip.spec);
         let segments = self.topology.segments(announcement);
-        segments.find(address).ok_or_else(|| {
+        self.topology.segments_for(need, announcement).find(address).ok_or_else(|| {
+            if let Some(segment) = segments.find(address) {
+                let agents = self.topology.agents(segment, announcement);
+                return Unplaced::AgentTooOld { address, agents };
+            }
             if let Some(segment) = segments.find_without_link_local(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
@@ -326,10 +341,12 @@ impl<'a> Planner<'a> {
         old: Option<&String>,
     ) -> Result<String, Unplaced> {
         let segment = self.segment(vip, announcement)?;
-        let policy = vip.spec.external_traffic_policy;
-        let class = PlacementClass::new(segment, announcement, policy);
-        let mut feasible =
-            self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, announcement, policy));
+        let (policy, need) = (vip.spec.external_traffic_policy, self.topology.need(&vip.spec));
+        let class = PlacementClass::new(segment, announcement, policy, need);
+        let mut feasible = self
+            .feasible
+            .remove(&class)
+            .unwrap_or_else(|| self.feasible(segment, announcement, policy, need));
         let split = old.filter(|_| policy.is_cluster()).and_then(|old| self.split(old, &mut feasible));
         let choice = match (split, policy) {
             (Some(name), _) => RouterChoice::Made(name),
@@ -355,9 +372,9 @@ impl<'a> Planner<'a> {
         segment: IpNet,
         announcement: &'a ParsedAnnouncement,
         policy: ExternalTrafficPolicy,
+        need: Need,
     ) -> FeasibleRouters<'a> {
-        let candidates = self.topology.segments(announcement).candidates(segment);
-        FeasibleRouters::new(segment, announcement, policy, candidates, &self.routers)
+        FeasibleRouters::new(segment, announcement, policy, need, self.topology, &self.routers)
     }
 }
 

@@ -13,7 +13,7 @@ use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, Topology, first};
+use super::plan::{Need, NodeTraits, PlacementClass, PlanInput, ReadyRouters, Topology, first};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -125,7 +125,11 @@ impl ClusterState {
         let announcement = announcements.get(vip.spec.announcement.as_deref())?;
         let topology = topology_cache.topology(stores, announcements);
         let segment = topology.segment(address, announcement)?;
-        let ready = topology_cache.ready_routers(PlacementClass::new(segment, announcement, policy), || {
+        let class = match topology.need(&vip.spec) {
+            Need::Nothing => PlacementClass::new(segment, announcement, policy, Need::Nothing),
+            Need::Guard => return None,
+        };
+        let ready = topology_cache.ready_routers(class, || {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
             ReadyRouters::new(&input, segment, announcement.name.as_deref())
         });

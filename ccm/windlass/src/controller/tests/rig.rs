@@ -69,7 +69,11 @@ impl Rig {
                 "name": "eth0", "mac": format!("02:00:00:00:00:0{number}"), "linkLocal": format!("fe80::{}", number + 1),
                 "addresses": [format!("192.0.2.{}/24", 251 + number), format!("2001:db8::ff:{}/64", 1 + number)],
             });
-            api.put(custom("NodeNetwork", node, &json!({ "interfaces": [interface] })));
+            api.put(custom(
+                "NodeNetwork",
+                node,
+                &json!({ "interfaces": [interface], "capabilities": ["SourceRanges"] }),
+            ));
         }
         for pool in pools {
             api.put(pool.clone());

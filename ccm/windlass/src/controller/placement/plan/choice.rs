@@ -116,7 +116,7 @@ impl<'a> Planner<'a> {
     ) -> RouterChoice {
         static NONE: ServingNodes = ServingNodes::new();
         let serving = self.serving(vip).unwrap_or(&NONE);
-        let best = self.best(feasible.segment, feasible.announcement, serving);
+        let best = self.best(feasible.segment, feasible.announcement, feasible.need, serving);
         let vrids = feasible.announcement.vrrp.vrids.clone();
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         let shares = used.range(vrids.clone()).count() >= local::shared_from(vrids.len());

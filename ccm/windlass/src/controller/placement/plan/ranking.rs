@@ -16,6 +16,8 @@
 //! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
 //! not know it any more would take what it says for a stranger's, and miss that it goes.
 //!
+//! A node whose agent would let everybody use a VIP that not everybody may use is in no ranking of a router that carries one.
+//!
 //! The VIPs of a router with `externalTrafficPolicy: Local` follow the endpoints of their Services: a node without one has a low
 //! priority, too. Among equals the node that is preferred stays so, then comes who has the most ready endpoints.
 
@@ -28,7 +30,7 @@ use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
 use super::takeover::Rankings;
-use super::topology::Topology;
+use super::topology::{Need, Topology};
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
 
@@ -231,6 +233,8 @@ pub(super) struct Members<'a> {
     /// Those that they are from.
     pub(super) segments: &'a Segments,
     pub(super) topology: &'a Topology,
+    /// What a VIP of the router needs: who lacks it is none of `candidates`.
+    pub(super) need: Need,
     /// The node that is Active, as far as it is told.
     pub(super) active: Option<&'a str>,
     /// The nodes that have told that they know the router as it is.
@@ -281,10 +285,13 @@ pub(super) fn refreshed(
     members: &Members<'_>,
     serving: Option<&ServingNodes>,
 ) -> Option<Vec<RankedNode>> {
-    let Members { segment, candidates, segments, topology, active, .. } = members;
+    let Members { segment, candidates, segments, topology, need, active, .. } = members;
+    // Who lacks what a VIP needs goes at once, though it be Active: it lets in everybody for as long as it stays.
+    let old_nodes: Vec<&RankedNode> =
+        router.nodes.iter().filter(|old| !topology.lacks(&old.name, *need)).collect();
     let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
-    for old in &router.nodes {
+    for old in old_nodes.iter().copied() {
         if !topology.nodes.contains(&old.name) {
             // Its Node was deleted. If it lives it hears of that sooner or later than the others. Of a router that was just made
             // nobody has told who is Active.
@@ -329,7 +336,11 @@ pub(super) fn refreshed(
             *place == RankCandidate::as_was(old) && *priority == old.priority
         });
     // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
-    (!stands && !ranked.is_empty()).then(|| ranked.into_iter().map(RankCandidate::ranked).collect())
+    if ranked.is_empty() {
+        let is_shorter = !old_nodes.is_empty() && old_nodes.len() < router.nodes.len();
+        return is_shorter.then(|| old_nodes.into_iter().cloned().collect());
+    }
+    (!stands).then(|| ranked.into_iter().map(RankCandidate::ranked).collect())
 }
 
 /// Whether a node may join only to be given a share.

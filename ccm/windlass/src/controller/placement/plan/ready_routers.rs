@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use windlass_api::ExternalTrafficPolicy;
 
-use super::{PlanInput, Planner};
+use super::{Need, PlanInput, Planner};
 use crate::controller::placement::announcements::ParsedAnnouncement;
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
@@ -14,6 +14,7 @@ pub(crate) struct PlacementClass {
     segment: IpNet,
     announcement: Option<String>,
     policy: ExternalTrafficPolicy,
+    need: Need,
 }
 
 impl PlacementClass {
@@ -22,13 +23,14 @@ impl PlacementClass {
         segment: IpNet,
         announcement: &ParsedAnnouncement,
         policy: ExternalTrafficPolicy,
+        need: Need,
     ) -> Self {
-        Self { segment, announcement: announcement.name.clone(), policy }
+        Self { segment, announcement: announcement.name.clone(), policy, need }
     }
 }
 
 /// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family and the policy
-/// `Cluster`. Good until the topology, an Announcement or a virtual router changes.
+/// `Cluster`, and to which any agent will do. Good until the topology, an Announcement or a virtual router changes.
 #[derive(Debug)]
 pub(crate) struct ReadyRouters {
     /// Their names, by the node that is first in them.
@@ -42,7 +44,8 @@ impl ReadyRouters {
     pub(crate) fn new(input: &PlanInput, segment: IpNet, announcement: Option<&str>) -> Self {
         let planner = Planner::new(input);
         let announcement = input.announcements.get_or_none(announcement);
-        let mut feasible = planner.feasible(segment, announcement, ExternalTrafficPolicy::Cluster);
+        let mut feasible =
+            planner.feasible(segment, announcement, ExternalTrafficPolicy::Cluster, Need::Nothing);
         let complete =
             feasible.routers.len() >= feasible.wanted || planner.free_vrid(&mut feasible).is_none();
         let mut routers: BTreeMap<_, Vec<String>> = BTreeMap::new();

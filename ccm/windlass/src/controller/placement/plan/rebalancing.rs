@@ -88,7 +88,8 @@ impl Planner<'_> {
         let could = |(name, from, draft): &(&'a String, &str, &RouterDraft<'_>)| {
             let difference = difference(from);
             let is_there = draft.spec.nodes.iter().any(|node| node.name == *to);
-            let helps = draft.vips < difference && (is_there || ranking::may_be_invited(&draft.spec));
+            let can = !self.topology.lacks(to, draft.need);
+            let helps = can && draft.vips < difference && (is_there || ranking::may_be_invited(&draft.spec));
             // To where it is already, from the node with the most first, and so that the least is left between the two.
             helps.then(|| (!is_there, Reverse(difference), difference.abs_diff(2 * draft.vips), *name))
         };

@@ -12,7 +12,7 @@ use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
-use super::topology::Topology;
+use super::topology::{Need, Topology};
 use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 
 /// A router while the plan is made.
@@ -27,6 +27,8 @@ pub(super) struct RouterDraft<'a> {
     /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
+    /// What one of them needs.
+    pub(super) need: Need,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
     /// A node that is to join it, to be given a share.
@@ -49,6 +51,7 @@ impl<'a> RouterDraft<'a> {
             generation: 0,
             active,
             vips: 0,
+            need: Need::Nothing,
             is_replaced: false,
             invited: None,
             serving: Serving::default(),
@@ -100,6 +103,18 @@ impl<'a> RouterDraft<'a> {
         self.spec.external_traffic_policy
     }
 
+    /// Whether the agent of one of its nodes cannot do what a VIP needs.
+    pub(super) fn lacks(&self, need: Need, topology: &Topology) -> bool {
+        self.spec.nodes.iter().any(|node| topology.lacks(&node.name, need))
+    }
+
+    /// Whether each of its nodes lacks what a VIP needs, and no other can join it.
+    pub(super) fn is_for_nobody(&self, need: Need, segment: IpNet, topology: &Topology) -> bool {
+        let can_be_joined = || topology.segments_for(need, self.announcement).has_candidates(segment);
+        let mut others = self.spec.nodes.iter().filter(|node| !topology.lacks(&node.name, need));
+        self.lacks(need, topology) && others.next().is_none() && !can_be_joined()
+    }
+
     /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
         ranking::first(&self.spec)
@@ -124,6 +139,8 @@ pub(super) struct FeasibleRouters<'a> {
     pub(super) segment: IpNet,
     pub(super) announcement: &'a ParsedAnnouncement,
     pub(super) policy: ExternalTrafficPolicy,
+    pub(super) need: Need,
+    topology: &'a Topology,
     pub(super) candidates: Vec<&'a Candidate>,
     /// How many routers the VIPs are spread over.
     pub(super) wanted: usize,
@@ -136,14 +153,16 @@ pub(super) struct FeasibleRouters<'a> {
 }
 
 impl<'a> FeasibleRouters<'a> {
-    /// Of these candidates and these routers, for VIPs of this Announcement and of Services with this policy.
+    /// Of the nodes of `topology` and these routers, for VIPs of this Announcement and of Services with this policy.
     pub(super) fn new(
         segment: IpNet,
         announcement: &'a ParsedAnnouncement,
         policy: ExternalTrafficPolicy,
-        candidates: Vec<&'a Candidate>,
+        need: Need,
+        topology: &'a Topology,
         routers: &BTreeMap<String, RouterDraft<'_>>,
     ) -> Self {
+        let candidates = topology.segments_for(need, announcement).candidates(segment);
         let interfaces = candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
         let wanted = wanted_routers(first_choices(&candidates).count(), announcement.vrrp.vrids.len());
         let (routers_that_fit, used_vrids) = (Vec::new(), None);
@@ -151,6 +170,8 @@ impl<'a> FeasibleRouters<'a> {
             segment,
             announcement,
             policy,
+            need,
+            topology,
             candidates,
             wanted,
             routers: routers_that_fit,
@@ -168,6 +189,8 @@ impl<'a> FeasibleRouters<'a> {
             && router.policy() == self.policy
             && router.announcement.name == self.announcement.name
             && router.is_as_announced()
+            // Not even one that is about to lose that node: its agent may hear of the VIP before.
+            && !router.lacks(self.need, self.topology)
             && router.spec.nodes.iter().all(|node| {
                 self.interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
             })

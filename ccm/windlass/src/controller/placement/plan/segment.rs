@@ -70,14 +70,18 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The segments of nodes that exist and that an Announcement leaves.
+    /// The segments of nodes that exist and that an Announcement leaves, but for those that are `left_out`.
     pub(crate) fn new(
         networks: &[Arc<NodeNetwork>],
         nodes: &BTreeMap<String, NodeTraits>,
+        left_out: &BTreeSet<String>,
         announcement: &ParsedAnnouncement,
     ) -> Self {
         let mut segments = Self::default();
-        let left_out = nodes.iter().filter(|(_, node)| !announcement.allows_node(&node.labels));
+        let is_left_out = |name: &String, node: &NodeTraits| {
+            left_out.contains(name) || !announcement.allows_node(&node.labels)
+        };
+        let left_out = nodes.iter().filter(|(name, node)| is_left_out(name, node));
         segments.known.extend(left_out.map(|(name, _)| name.clone()));
         let healthy = nodes.iter().filter(|(_, node)| announcement.is_healthy(node));
         segments.healthy = healthy.map(|(name, _)| name.clone()).collect();

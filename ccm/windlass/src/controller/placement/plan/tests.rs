@@ -1,6 +1,7 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
 mod announcements;
+mod capabilities;
 mod failing;
 mod families;
 mod joining;
@@ -18,9 +19,9 @@ mod vrids;
 
 use serde_json::json;
 use windlass_api::{
-    Announcement, AnnouncementSpec, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,
-    Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterStatus,
-    virtual_ip_name,
+    Announcement, AnnouncementSpec, Capability, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork,
+    NodeNetworkSpec, PortProtocol, PortSources, Quarantine, QuarantineReason, RankedNode, RestrictedPort,
+    ServiceRef, VirtualIPSpec, VirtualRouterStatus, virtual_ip_name,
 };
 use windlass_ipam::Requester;
 
@@ -120,6 +121,23 @@ impl Cluster {
         Arc::make_mut(network).spec.vrrp_keys.push(id);
     }
 
+    /// The node's agent obeys these from now on.
+    fn capabilities(&mut self, node: &str, capabilities: &[Capability]) {
+        for network in self.networks.iter_mut().filter(|network| network.name_any() == node) {
+            Arc::make_mut(network).spec.capabilities = capabilities.to_vec();
+        }
+    }
+
+    /// Only the nodes keep out who may not use the VIP, or everybody may.
+    fn restrict(&mut self, address: &str, is_restricted: bool) {
+        for vip in self.input.vips.iter_mut().filter(|vip| vip.spec.address.to_string() == address) {
+            let port = RestrictedPort { protocol: PortProtocol::Tcp, port: 80 };
+            let allowed = vec!["192.0.2.0/24".to_owned()];
+            let sources = PortSources { ports: vec![port], allowed, by_kube_proxy: false };
+            Arc::make_mut(vip).spec.sources = if is_restricted { vec![sources] } else { Vec::new() };
+        }
+    }
+
     fn network(&mut self, node: &str, interface: &str, addresses: &[&str]) {
         self.networks(node, &[(interface, addresses)], &[]);
     }
@@ -142,6 +160,7 @@ impl Cluster {
         });
         let spec = NodeNetworkSpec {
             agent_version: "t".into(),
+            capabilities: Capability::ALL.to_vec(),
             interfaces: interfaces.collect(),
             foreign_routers: foreign_routers.collect(),
             ..NodeNetworkSpec::default()

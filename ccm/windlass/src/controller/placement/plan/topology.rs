@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use windlass_api::{NodeNetwork, RankedNode};
+use windlass_api::{Capability, NodeNetwork, RankedNode, VirtualIPSpec};
 use windlass_ipam::Labels;
 
 use super::segment::Segments;
@@ -22,16 +22,50 @@ pub(crate) struct NodeTraits {
     pub(crate) labels: Labels,
 }
 
+/// What a VIP wants of the agents that may announce it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// Any will do.
+    #[default]
+    Nothing,
+    /// That they keep out who may not use it, where some do not: see [`Capability::SourceRanges`].
+    Guard,
+}
+
 /// The nodes, as far as it matters to a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     /// Names of the nodes.
     pub(super) nodes: BTreeSet<String>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
+    /// Those of all nodes.
+    of_all: SegmentsByAnnouncement,
+    /// Those of the nodes that keep out who may not use an address; `None`: of all.
+    of_guarding: Option<SegmentsByAnnouncement>,
+    /// Names of the nodes whose agents do not. One without a report is none of them: nothing is known of it.
+    unguarded: BTreeSet<String>,
+}
+
+/// The segments of nodes.
+#[derive(Debug, Default)]
+struct SegmentsByAnnouncement {
     /// Those of nodes that announce without an Announcement.
     everywhere: Segments,
     /// Those of Announcements that leave some nodes or interfaces out, prefer some, or judge nodes otherwise, by name.
     by_announcement: BTreeMap<String, Segments>,
+}
+
+impl SegmentsByAnnouncement {
+    fn new(announcements: &Announcements, segments: impl Fn(&ParsedAnnouncement) -> Segments) -> Self {
+        let special = announcements.iter().filter(|one| !one.has_default_nodes());
+        let by_announcement = special.filter_map(|one| Some((one.name.clone()?, segments(one)))).collect();
+        Self { everywhere: segments(announcements.get_or_none(None)), by_announcement }
+    }
+
+    fn get(&self, of: &ParsedAnnouncement) -> &Segments {
+        let own = of.name.as_ref().and_then(|name| self.by_announcement.get(name));
+        own.unwrap_or(&self.everywhere)
+    }
 }
 
 impl Topology {
@@ -41,18 +75,60 @@ impl Topology {
         networks: Vec<Arc<NodeNetwork>>,
         announcements: &Announcements,
     ) -> Self {
-        let segments = |of: &ParsedAnnouncement| Segments::new(&networks, nodes, of);
-        let special = announcements.iter().filter(|one| !one.has_default_nodes());
-        let by_announcement = special.filter_map(|one| Some((one.name.clone()?, segments(one)))).collect();
-        let everywhere = segments(announcements.get_or_none(None));
-        let nodes = nodes.keys().cloned().collect();
-        Self { nodes, networks, everywhere, by_announcement }
+        let lacking =
+            networks.iter().filter(|network| !network.spec.capabilities.contains(&Capability::SourceRanges));
+        let unguarded: BTreeSet<String> =
+            lacking.filter_map(|network| network.metadata.name.clone()).collect();
+        let without = |left_out: &BTreeSet<String>| {
+            SegmentsByAnnouncement::new(announcements, |of| Segments::new(&networks, nodes, left_out, of))
+        };
+        let of_all = without(&BTreeSet::new());
+        let of_guarding = (!unguarded.is_empty()).then(|| without(&unguarded));
+        Self { nodes: nodes.keys().cloned().collect(), networks, of_all, of_guarding, unguarded }
     }
 
     /// Where the nodes are that an Announcement leaves.
     pub(crate) fn segments(&self, of: &ParsedAnnouncement) -> &Segments {
-        let own = of.name.as_ref().and_then(|name| self.by_announcement.get(name));
-        own.unwrap_or(&self.everywhere)
+        self.of_all.get(of)
+    }
+
+    /// Where those of them are that can do what VIPs need.
+    pub(super) fn segments_for(&self, need: Need, of: &ParsedAnnouncement) -> &Segments {
+        match need {
+            Need::Nothing => self.segments(of),
+            Need::Guard => self.of_guarding.as_ref().unwrap_or(&self.of_all).get(of),
+        }
+    }
+
+    /// What a VIP needs that not all nodes have.
+    pub(crate) fn need(&self, vip: &VirtualIPSpec) -> Need {
+        if self.of_guarding.is_some() && vip.needs_guard() { Need::Guard } else { Need::Nothing }
+    }
+
+    /// Whether the agent of a node cannot do what VIPs need, by what it reports.
+    pub(super) fn lacks(&self, node: &str, need: Need) -> bool {
+        match need {
+            Need::Nothing => false,
+            Need::Guard => self.unguarded.contains(node),
+        }
+    }
+
+    /// The nodes of `segment` and the versions of their agents, as `n1 (agent 0.1.0), n2 (agent 0.1.0)`: a few of them.
+    pub(super) fn agents(&self, segment: IpNet, of: &ParsedAnnouncement) -> String {
+        const NAMED: usize = 3;
+        // Agents of captured nodes write what they like.
+        const LONGEST_VERSION: usize = 32;
+        let nodes = self.segments(of).by_node(segment);
+        let version = |node: &str| {
+            let network = self.networks.iter().find(|one| one.metadata.name.as_deref() == Some(node));
+            let version = network.map_or("", |network| network.spec.agent_version.as_str());
+            version.chars().take(LONGEST_VERSION).collect::<String>()
+        };
+        let named = nodes.keys().take(NAMED).map(|node| format!("{node} (agent {})", version(node)));
+        let named: Vec<String> = named.collect();
+        let more = nodes.len() - named.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{}{more}", named.join(", "))
     }
 
     /// Whether a candidate's node is on `segment` still with its interface and address.

@@ -37,6 +37,13 @@ pub(crate) enum Unplaced {
          let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
     )]
     LinkLocal { address: IpAddr, segment: IpNet },
+    /// Not everybody may use it, and no agent there obeys that.
+    #[error(
+        "not everybody may use {address}, and no node that could announce it says that it keeps the others out: the NodeNetworks of \
+         {agents} do not have SourceRanges in spec.capabilities: apply the definitions (kubectl apply -f manifests/crds), then \
+         update the agents"
+    )]
+    AgentTooOld { address: IpAddr, agents: String },
     /// Every VRID is in use on the segment.
     #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
     Vrid { segment: IpNet },
@@ -56,6 +63,7 @@ impl Unplaced {
             Self::Announcement { .. } => announced::NO_INTERFACE,
             Self::HostRoutes { .. } => announced::NO_SUBNET,
             Self::LinkLocal { .. } => announced::NO_LINK_LOCAL_ADDRESS,
+            Self::AgentTooOld { .. } => announced::AGENT_TOO_OLD,
             Self::Vrid { .. } | Self::VridRange { .. } => announced::NO_VRID,
         }
     }

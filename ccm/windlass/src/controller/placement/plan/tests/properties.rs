@@ -26,6 +26,8 @@ enum Step {
     Active { router: usize, number: u8 },
     Key { number: u8 },
     Fails { number: u8, fails: bool },
+    Restrict { last: u8, family: Family, is_restricted: bool },
+    Obeys { number: u8, obeys: bool },
 }
 
 /// An Announcement.
@@ -118,6 +120,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..4usize, 1..13u8).prop_map(|(router, number)| Step::Active { router, number }),
         2 => (1..13u8).prop_map(|number| Step::Key { number }),
         2 => (1..13u8, any::<bool>()).prop_map(|(number, fails)| Step::Fails { number, fails }),
+        3 => (vip(), prop::bool::weighted(0.8)).prop_map(|((last, family), is_restricted)| Step::Restrict { last, family, is_restricted }),
+        3 => (1..13u8, any::<bool>()).prop_map(|(number, obeys)| Step::Obeys { number, obeys }),
     ]
 }
 
@@ -198,6 +202,13 @@ fn take(cluster: &mut Cluster, step: &Step) {
                 cluster.fails(&name, if fails { &["kube-proxy: it is not well"] } else { &[] });
             }
         }
+        Step::Restrict { last, family, is_restricted } => {
+            cluster.restrict(&family.vip(last), is_restricted);
+        }
+        Step::Obeys { number, obeys } => {
+            let capabilities: &[Capability] = if obeys { &Capability::ALL } else { &[] };
+            cluster.capabilities(&format!("n{number}"), capabilities);
+        }
         Step::Active { router, number } => {
             if let Some(router) = cluster.input.routers.get(router) {
                 cluster.active.insert(router.name_any(), format!("n{number}"));
@@ -228,6 +239,14 @@ proptest! {
                 if let Some(router) = carried {
                     let of_family = |node: &RankedNode| node.address.is_ipv6() == vip.spec.address.is_ipv6();
                     prop_assert!(after.routers[router].nodes.iter().all(of_family), "{} in {}", name, router);
+                    let lets_in_everybody = |network: &&Arc<NodeNetwork>| {
+                        let is_one = after.routers[router].nodes.iter().any(|node| node.name == network.name_any());
+                        is_one && network.spec.capabilities.is_empty()
+                    };
+                    if vip.spec.needs_guard() {
+                        let harm = cluster.networks.iter().find(lets_in_everybody).map(|network| network.name_any());
+                        prop_assert_eq!(harm, None, "{} in {}", name, router);
+                    }
                     let policy = vip.spec.external_traffic_policy;
                     if after.without_candidates.contains_key(&name) || after.left_behind.contains(&vip.spec.address) {
                         continue;
