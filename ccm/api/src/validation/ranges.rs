@@ -3,7 +3,8 @@
 //! CEL neither orders addresses nor reads hexadecimal numbers: IPv4 addresses are compared as numbers made of their
 //! octets, IPv6 addresses bit by bit by the networks that hold them. The API server counts what a rule may cost at worst,
 //! and `map` with a list of one list stands for the variable that CEL does not have. What is here passes the estimate of
-//! Kubernetes 1.31, too: it knows no `transformList`, and takes `==` of two addresses or CIDRs for endless.
+//! Kubernetes 1.31, too: it knows no `transformList`, and takes `==` of two addresses or CIDRs for endless. Of two CIDRs it finds with
+//! `containsCIDR` only that one holds the other which begin alike; with `containsIP` all versions say whether they meet.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -207,7 +208,7 @@ fn overlaps() -> Vec<Value> {
     let networks_only = format!("self.filter(x, x.contains(':') && !x.contains('-') && ({valid}))");
     let networks = format!("{networks_only}.map(x, cidr(x.contains('/') ? x.trim() : x.trim() + '/128'))");
     let meet_v6 =
-        |one: &str| format!("all.filter(b, {one}.containsCIDR(b) || b.containsCIDR({one})).size() > 1");
+        |one: &str| format!("all.filter(b, {one}.containsIP(b.ip()) || b.containsIP({one}.ip())).size() > 1");
     let named_v6 = format!(
         "[{networks}].map(all, [{items}].filter(i, i < all.size() && {}).map(i, {networks_only}[i]))[0].join(' and ')",
         meet_v6("all[i]")
