@@ -138,7 +138,7 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
         json!({ "serviceSelectors": [{ "matchExpressions": [expression] }] })
     };
     vec![
-        (json!({ "exclude": ["192.0.2.x"] }), "spec.exclude[0]: Invalid value: \"192.0.2.x\""),
+        (json!({ "exclude": ["192.0.2.x"] }), "spec.exclude[0]: Invalid value: "),
         (json!({ "exclude": ["2001:db8::2-2001:db8::1"] }), "ends before it begins"),
         (json!({ "priority": -1 }), "spec.priority in body should be greater than or equal to 0"),
         (json!({ "priority": 1_000_001 }), "spec.priority in body should be less than or equal to 1000000"),
