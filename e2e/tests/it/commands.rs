@@ -126,8 +126,9 @@ fn advisories_are_checked_where_they_can_be_had_and_elsewhere_it_says_so_and_goe
 fn every_script_is_one_that_its_shell_can_read() -> anyhow::Result<()> {
     for folder in ["e2e/tools", "manifests/image", ".ci"] {
         for entry in fs::read_dir(workspace().join(folder))?.flatten() {
-            let text = fs::read_to_string(entry.path())?;
-            if !text.starts_with("#!") {
+            // (A folder among them has modules of another version.)
+            let is_script = entry.file_type()?.is_file() && fs::read(entry.path())?.starts_with(b"#!");
+            if !is_script {
                 continue;
             }
             let output = Command::new("bash").arg("-n").arg(entry.path()).output()?;
