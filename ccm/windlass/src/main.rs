@@ -8,6 +8,7 @@ mod controller;
 mod convert;
 mod failures;
 mod http;
+mod listing;
 mod priorities;
 mod probe;
 mod samples;

@@ -10,6 +10,7 @@ use windlass_ccm::events::{EventSink, EventType};
 
 use super::engine_events::{Fault, MULTICAST_REMEDY};
 use super::hold::News;
+use crate::listing::first_of;
 
 #[cfg(test)]
 mod tests;
@@ -88,14 +89,9 @@ impl NodeEvents {
 
 /// What is said of multicast that does not pass.
 fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
-    let named: Vec<String> = peers.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = match peers.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let peers = first_of(peers.iter(), NAMED);
     format!(
-        "on {interface}: multicast of VRRP does not pass between this node and {}{more}: unicast takes its place; {MULTICAST_REMEDY}",
-        named.join(", ")
+        "on {interface}: multicast of VRRP does not pass between this node and {peers}: unicast takes its place; {MULTICAST_REMEDY}"
     )
 }
 

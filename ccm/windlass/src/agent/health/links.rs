@@ -7,6 +7,7 @@ use windlass_api::LinkCheck;
 use windlass_engine::{Engine, HostLink};
 
 use super::check::Finding;
+use crate::listing::first_of;
 use crate::wildcard;
 
 #[cfg(test)]
@@ -48,7 +49,7 @@ fn judge(check: &LinkCheck, links: &[HostLink]) -> Finding {
             1 => "1 link has carrier".to_owned(),
             count => format!("{count} links have carrier"),
         };
-        let missing = match names(down.iter().map(|(name, _)| **name)) {
+        let missing = match first_of(down.iter().map(|(name, _)| **name), MOST_NAMED) {
             none if none.is_empty() => none,
             missing => format!("; not {missing}"),
         };
@@ -59,16 +60,9 @@ fn judge(check: &LinkCheck, links: &[HostLink]) -> Finding {
     let speed: Option<u64> = speeds.map(|link| link.megabits_per_second.map(u64::from)).sum();
     match speed {
         Some(speed) if speed < least => {
-            let links = names(up.iter().map(|(name, _)| **name));
+            let links = first_of(up.iter().map(|(name, _)| **name), MOST_NAMED);
             Finding::Failed(format!("{links}: {speed} Mbit/s, and {least} are wanted"))
         }
         Some(_) | None => Finding::Passed,
     }
-}
-
-/// Names as a list; of many the first, and how many more there are.
-fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = names.len().saturating_sub(MOST_NAMED);
-    let listed = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
-    if more == 0 { listed } else { format!("{listed} and {more} more") }
 }

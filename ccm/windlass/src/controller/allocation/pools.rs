@@ -19,6 +19,7 @@ use windlass_api::{VirtualIPPool, pool_ready};
 use windlass_ipam::{AddressSet, Pool, PoolRefusal, Requester};
 
 use crate::controller::nodes::reports::MAX_WITHHELD;
+use crate::listing::list;
 
 pub(crate) use announceability::{Announceability, announceability};
 pub(crate) use pool_reviewer::PoolReviewer;
@@ -265,13 +266,6 @@ fn shortened(set: &AddressSet) -> String {
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
         .collect();
     list(&ranges, set.ranges().count())
-}
-
-/// `named`, and how many more there are of `total`.
-fn list(named: &[String], total: usize) -> String {
-    let more = total.saturating_sub(named.len());
-    let end = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{}{end}", named.join(", "))
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use ipnet::IpNet;
 use windlass_api::pool_announceable;
 use windlass_ipam::{AddressSet, Family};
 
-use super::{NAMED, ReviewedPool, list, shortened};
+use super::{NAMED, ReviewedPool, shortened};
 use crate::controller::placement::announcements::ParsedAnnouncement;
 use crate::controller::placement::plan::{Segments, Topology};
+use crate::listing::list;
 
 /// Nodes that are named. How many more there are is not told: every node that joins would change every pool.
 const NODES: usize = 3;

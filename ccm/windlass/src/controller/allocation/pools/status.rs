@@ -14,10 +14,11 @@ use windlass_api::{
 use windlass_ccm::conditions::DesiredCondition;
 use windlass_ipam::{AddressSet, Counts, Family};
 
-use super::{Announceability, NAMED, ReviewedPool, list};
+use super::{Announceability, NAMED, ReviewedPool};
 use crate::controller::allocation::external::RefusedExternalIps;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::stores::Stores;
+use crate::listing::{first_of, list};
 
 /// What VIPs and nodes show of one pool's addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,9 +47,7 @@ impl PoolFindings {
             let pool = pool_of(address);
             match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
                 None if pool.is_none() => {
-                    let names: Vec<_> = vip.spec.owners.iter().map(ToString::to_string).collect();
-                    let some = names.get(..NAMED).unwrap_or(&names);
-                    let kept = format!("{address} of {}", list(some, names.len()));
+                    let kept = format!("{address} of {}", first_of(vip.spec.owners.iter(), NAMED));
                     findings.entry(vip.spec.pool.clone()).or_default().kept.insert(address, kept);
                 }
                 Some(QuarantineReason::AddressTaken) => {
@@ -128,16 +127,11 @@ pub(crate) fn status(
         Announceability::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
     };
     set(CONDITION_ANNOUNCEABLE, announceable);
-    let some = |all: &mut dyn ExactSizeIterator<Item = &String>| {
-        let count = all.len();
-        let named: Vec<_> = all.take(NAMED).cloned().collect();
-        list(&named, count)
-    };
     let kept = (!findings.kept.is_empty()).then(|| {
         let message = format!(
             "in no pool any more, and kept by their Services: {}. To give them others, set spec.onRemoval: Move here, or \
              annotate their VirtualIPs with windlass.dev/allow-move=true",
-            some(&mut findings.kept.values())
+            first_of(findings.kept.values(), NAMED)
         );
         (true, REASON_OUTSIDE_POOLS, message)
     });
@@ -145,7 +139,7 @@ pub(crate) fn status(
     let conflict = (!findings.conflicts.is_empty()).then(|| {
         let message = format!(
             "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
-            some(&mut findings.conflicts.iter())
+            first_of(findings.conflicts.iter(), NAMED)
         );
         (true, announced::ADDRESS_TAKEN, message)
     });

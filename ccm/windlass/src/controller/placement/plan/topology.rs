@@ -10,6 +10,7 @@ use windlass_ipam::Labels;
 
 use super::segment::Segments;
 use crate::controller::placement::announcements::{Announcements, ParsedAnnouncement};
+use crate::listing::first_of;
 
 /// What of a node matters to a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,11 +125,7 @@ impl Topology {
             let version = network.map_or("", |network| network.spec.agent_version.as_str());
             version.chars().take(LONGEST_VERSION).collect::<String>()
         };
-        let named = nodes.keys().take(NAMED).map(|node| format!("{node} (agent {})", version(node)));
-        let named: Vec<String> = named.collect();
-        let more = nodes.len() - named.len();
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        format!("{}{more}", named.join(", "))
+        first_of(nodes.keys().map(|node| format!("{node} (agent {})", version(node))), NAMED)
     }
 
     /// Whether a candidate's node is on `segment` still with its interface and address.
