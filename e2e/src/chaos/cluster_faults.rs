@@ -64,20 +64,18 @@ pub(super) async fn exclude(lab: &Lab, node: &str, excluded: bool) -> anyhow::Re
 pub(super) async fn taint(lab: &Lab, node: &str, tainted: bool) -> anyhow::Result<()> {
     let taint = json!({"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"});
     let taints: Vec<Value> = tainted.then_some(taint).into_iter().collect();
-    let change = Patch::Merge(json!({"spec": {"taints": taints}}));
-    let nodes: Api<Node> = Api::all(lab.client());
-    patiently("the node is tainted", async || {
-        nodes.patch(node, &PatchParams::default(), &change).await.map(drop)?;
-        Ok(())
-    })
-    .await
+    change_node(lab, node, "the node is tainted", json!({"taints": taints})).await
 }
 
 /// As `kubectl cordon` and `kubectl uncordon` do.
 pub(super) async fn cordon(lab: &Lab, node: &str, cordoned: bool) -> anyhow::Result<()> {
-    let change = Patch::Merge(json!({"spec": {"unschedulable": cordoned}}));
+    change_node(lab, node, "the node is cordoned", json!({"unschedulable": cordoned})).await
+}
+
+async fn change_node(lab: &Lab, node: &str, what: &str, spec: Value) -> anyhow::Result<()> {
+    let change = Patch::Merge(json!({"spec": spec}));
     let nodes: Api<Node> = Api::all(lab.client());
-    patiently("the node is cordoned", async || {
+    patiently(what, async || {
         nodes.patch(node, &PatchParams::default(), &change).await.map(drop)?;
         Ok(())
     })
