@@ -83,6 +83,19 @@ const TRANSIT_TIME: Duration = Duration::from_millis(20);
 /// Identifies a router handle while it is kept: its address in memory.
 type HandleId = usize;
 
+/// The routers by address, whatever their state, so that a takeover has nothing to build.
+type RoutersByAddress = BTreeSet<(SocketsId, IpAddr, HandleId)>;
+
+/// The routers on this interface that have this address.
+fn routers_of(
+    by_address: &RoutersByAddress,
+    link: SocketsId,
+    address: IpAddr,
+) -> impl Iterator<Item = HandleId> + '_ {
+    let all = (link, address, HandleId::MIN)..=(link, address, HandleId::MAX);
+    by_address.range(all).map(|(_, _, id)| *id)
+}
+
 /// A router's handle and what was done for it.
 struct FollowedRouter {
     handle: Arc<RouterHandle>,
@@ -101,8 +114,7 @@ struct Neighbour<'a> {
     shared: &'a SharedState,
     events: &'a EventSender,
     followed: BTreeMap<HandleId, FollowedRouter>,
-    /// The routers by address, whatever their state, so that a takeover has nothing to build.
-    by_address: BTreeSet<(SocketsId, IpAddr, HandleId)>,
+    by_address: RoutersByAddress,
     /// The routers by VRID.
     by_vrid: BTreeMap<(SocketsId, Family, u8), Arc<RouterHandle>>,
     schedule: Schedule<HandleId>,

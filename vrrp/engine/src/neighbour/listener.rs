@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_vrrp::{Family, Time, wire};
+use windlass_vrrp::wire::{self, Rejection};
+use windlass_vrrp::{Family, Time, Vrid};
 
 use crate::clock;
 use crate::config::AddressConflictPolicy;
@@ -15,9 +16,9 @@ use crate::sockets::{LinkSockets, is_empty};
 use super::address_probe::{ClaimOutcome, Claimant};
 use super::announcer::announced_mac;
 use super::packet::{Claim, NeighbourPacket, Query};
-use super::peer_adverts::PeerAdverts;
+use super::peer_adverts::{self, PeerAdverts};
 use super::tracker::SocketsId;
-use super::{FOREIGN_PAUSE, FollowedRouter, HandleId, Neighbour, TRANSIT_TIME, id_of};
+use super::{FOREIGN_PAUSE, FollowedRouter, HandleId, Neighbour, TRANSIT_TIME, id_of, routers_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
@@ -188,8 +189,7 @@ impl Neighbour<'_> {
 
     /// The routers on this interface that have this address, whatever their state.
     fn routers_of(&self, link: SocketsId, address: IpAddr) -> Vec<HandleId> {
-        let all = (link, address, HandleId::MIN)..=(link, address, HandleId::MAX);
-        self.by_address.range(all).map(|(_, _, id)| *id).collect()
+        routers_of(&self.by_address, link, address).collect()
     }
 
     /// Reports foreign claims that have stood for a while, and defends the addresses or asks whether they are to be yielded.
@@ -247,13 +247,19 @@ impl Neighbour<'_> {
                 heard |= !received.as_ref().is_err_and(is_empty);
                 match received {
                     Ok(Ok(datagram)) => {
-                        if let Err(rejection) = wire::parse(&datagram, |_| None) {
+                        let family = Family::of(datagram.source);
+                        let runs = |vrid: Vrid| self.by_vrid.contains_key(&(link.serial, family, vrid.get()));
+                        let any = peer_adverts::any(&datagram);
+                        // Of a virtual router that runs here it is a stranger's, good or bad.
+                        if let Err(rejection) = wire::parse(&datagram, |vrid| runs(vrid).then_some(&any)) {
                             link.counters.count_rejected(rejection);
+                            if matches!(rejection, Rejection::UnknownVrid(_)) {
+                                peer_adverts.hear(&datagram, &any, &self.by_address, &mut self.followed);
+                            }
                         }
-                        peer_adverts.hear(&datagram, &self.by_address, &mut self.followed);
                         let Some(foreign) = wire::foreign_router(&datagram) else { continue };
                         link.counters.count_foreign();
-                        let router = (link.serial, Family::of(foreign.source), foreign.vrid);
+                        let router = (link.serial, family, foreign.vrid);
                         if let Some(handle) = self.by_vrid.get(&router) {
                             handle.foreign_adverts.fetch_add(1, Ordering::Relaxed);
                         }

@@ -6,7 +6,7 @@
 //! them to the peer if that answers, whatever becomes of addresses that others claim. What a peer's advert does not list, because
 //! it has more VIPs than an advert can, stays with both until they are told.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use windlass_vrrp::Versions;
@@ -15,7 +15,7 @@ use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert, Packet};
 
 use super::address_probe::Claimant;
 use super::tracker::SocketsId;
-use super::{FollowedRouter, HandleId, Neighbour};
+use super::{FollowedRouter, HandleId, Neighbour, RoutersByAddress, routers_of};
 use crate::clock;
 
 #[cfg(test)]
@@ -51,22 +51,21 @@ impl PeerAdverts {
     pub(super) fn hear(
         &mut self,
         datagram: &Datagram<'_>,
-        by_address: &BTreeSet<(SocketsId, IpAddr, HandleId)>,
+        expected: &ExpectedAdvert,
+        by_address: &RoutersByAddress,
         followed: &mut BTreeMap<HandleId, FollowedRouter>,
     ) {
-        let expected = expected(datagram);
-        let Ok(packet) = wire::parse(datagram, |_| Some(&expected)) else { return };
+        let Ok(packet) = wire::parse(datagram, |_| Some(expected)) else { return };
         // Each router admits it once for all its VIPs: a second time it would be a replay.
         let mut admitted: BTreeMap<HandleId, bool> = BTreeMap::new();
         for address in packet.addresses() {
             let Some(left) = self.lookups.checked_sub(1) else { return };
             self.lookups = left;
-            let routers = (self.link, address, HandleId::MIN)..=(self.link, address, HandleId::MAX);
-            for (_, _, id) in by_address.range(routers) {
-                let Some(router) = followed.get_mut(id) else { continue };
+            for id in routers_of(by_address, self.link, address) {
+                let Some(router) = followed.get_mut(&id) else { continue };
                 let Some(claim) = claim(&packet, address, router) else { continue };
-                if *admitted.entry(*id).or_insert_with(|| is_authentic(&packet, router)) {
-                    self.claims.push((*id, address, claim));
+                if *admitted.entry(id).or_insert_with(|| is_authentic(&packet, router)) {
+                    self.claims.push((id, address, claim));
                 }
             }
         }
@@ -115,7 +114,7 @@ fn is_authentic(packet: &Packet<'_>, router: &mut FollowedRouter) -> bool {
 }
 
 /// Any advert of this link, signed or not.
-fn expected(datagram: &Datagram<'_>) -> ExpectedAdvert {
+pub(super) fn any(datagram: &Datagram<'_>) -> ExpectedAdvert {
     let addressing = if datagram.destination.is_multicast() {
         Addressing::Multicast { group: datagram.destination, unicast: false }
     } else {

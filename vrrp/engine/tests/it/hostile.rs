@@ -48,6 +48,8 @@ fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
     let status = node.await_status("three strangers counted", |status| status.counters.foreign_adverts == 3);
     assert_eq!(status.state, State::Active);
     assert_eq!(status.counters.adverts_received, 0);
+    let refused = &node.engine.links()[0].rejected;
+    assert!(refused.is_empty(), "they are valid, and of a VRID that runs here: {refused:?}");
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Authenticator, Key, KeyId, Keyring, Window};
@@ -80,7 +81,8 @@ fn told(router: FollowedRouter, advert: &[u8], lookups: usize) -> Vec<PeerClaim>
     let mut followed = BTreeMap::from([(ROUTER, router)]);
     let by_address = BTreeSet::from([(LINK, vip(), ROUTER)]);
     let mut adverts = PeerAdverts { lookups, ..PeerAdverts::new(LINK) };
-    adverts.hear(&Datagram::from_ipv4(advert).unwrap(), &by_address, &mut followed);
+    let datagram = Datagram::from_ipv4(advert).unwrap();
+    adverts.hear(&datagram, &any(&datagram), &by_address, &mut followed);
     let claims = adverts.claims.into_iter();
     claims
         .map(|(id, address, claim)| {
