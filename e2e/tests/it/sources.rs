@@ -147,12 +147,12 @@ fn agents_stay_within_their_memory_with_the_most_restrictions_and_ports_that_are
         lab.pool("default", &["192.0.2.150-192.0.2.250"]).await?;
         let ranges: Vec<String> =
             (0..1023_u32).map(|at| format!("{}/32", Ipv4Addr::from(0x0a00_0000 + 2 * at))).collect();
-        let restricted: Vec<String> = (0..4).map(|number| format!("restricted-{number}")).collect();
+        let restricted: Vec<String> = (0..8).map(|number| format!("restricted-{number}")).collect();
         let many: Vec<String> = (0..66).map(|number| format!("many-ports-{number}")).collect();
         for name in &restricted {
             lab.load_balancer(name, |service| {
                 annotate(service, ANNOTATION_SOURCE_RANGES, &ranges.join(","));
-                name_ports(service, 4);
+                name_ports(service, 16);
             })
             .await?;
         }

@@ -11,14 +11,8 @@
 //!   set held6 { type ipv6_addr; }
 //!   set restricted4 { type ipv4_addr . inet_proto . inet_service; }    # ports of VIPs, any node's, that not everybody may use
 //!   set restricted6 { type ipv6_addr . inet_proto . inet_service; }
-//!   set sources4 {                         # and who may
-//!     type ipv4_addr . inet_proto . inet_service . ipv4_addr
-//!     flags interval
-//!   }
-//!   set sources6 {
-//!     type ipv6_addr . inet_proto . inet_service . ipv6_addr
-//!     flags interval
-//!   }
+//!   set sources4 { typeof integer; flags interval; }   # and who may: address, protocol, port and source as one number, in
+//!   set sources6 { typeof integer; flags interval; }   # which each takes whole words
 //!   set owned4 { type ipv4_addr . inet_proto; }   # VIPs of this node's virtual routers whose ports are known, with TCP, UDP and SCTP
 //!   set owned6 { type ipv6_addr . inet_proto; }
 //!   set ports4 { type ipv4_addr . inet_proto . inet_service; }         # and those ports

@@ -132,6 +132,13 @@ impl Restrictions {
             .flat_map(|(address, ports)| ports.iter().map(|(port, sources)| (*address, *port, sources)))
     }
 
+    /// The restricted ports of which `other` does not say the same, and who may send to them.
+    pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &Arc<[IpNet]>)> {
+        self.iter().filter(|(address, port, sources)| {
+            other.of(*address).and_then(|ports| ports.get(port)).is_none_or(|known| known != *sources)
+        })
+    }
+
     /// The addresses of which the two do not say the same.
     pub(crate) fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
         let addresses = [self, other].into_iter().flat_map(|one| one.sources.keys().chain(one.ports.keys()));

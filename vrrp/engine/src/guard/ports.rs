@@ -43,7 +43,8 @@ fn with_protocol(vip: IpAddr, protocol: Protocol) -> Vec<u8> {
     [octets(vip).as_slice(), &[protocol.number(), 0, 0, 0]].concat()
 }
 
-fn with_port(vip: IpAddr, ProtocolPort { protocol, port }: ProtocolPort) -> Vec<u8> {
+/// An address and a port of it, as sets have them.
+pub(super) fn with_port(vip: IpAddr, ProtocolPort { protocol, port }: ProtocolPort) -> Vec<u8> {
     let [high, low] = port.to_be_bytes();
     [with_protocol(vip, protocol).as_slice(), &[high, low, 0, 0]].concat()
 }

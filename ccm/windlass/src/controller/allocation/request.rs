@@ -38,7 +38,7 @@ pub(crate) const MOST_SOURCES: usize = 1024;
 pub(crate) const MOST_PORTS: usize = 4096;
 
 /// Ports times ranges of one Service: each range at each port is an element in the kernel of every node.
-pub(crate) const MOST_ELEMENTS: usize = 4_096;
+pub(crate) const MOST_ELEMENTS: usize = 16_384;
 
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {

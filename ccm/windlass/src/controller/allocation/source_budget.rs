@@ -17,9 +17,8 @@ use crate::controller::stores::service_key;
 #[cfg(test)]
 mod tests;
 
-/// Elements of all `VirtualIP`s together: a few megabytes of an agent's memory, and some seconds of its kernel, which takes a quarter of a
-/// millisecond for each when an agent starts, and leaves a processor to nothing else meanwhile.
-pub(crate) const MOST_OF_CLUSTER: usize = 16_384;
+/// Elements of all `VirtualIP`s together: tens of megabytes of an agent's memory, and a third of a second of its kernel when it starts.
+pub(crate) const MOST_OF_CLUSTER: usize = 131_072;
 
 /// So many ports any `VirtualIP` names: nobody's are left out for want of room that others have used up.
 const FEW_PORTS: usize = 64;

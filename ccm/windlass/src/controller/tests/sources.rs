@@ -128,10 +128,10 @@ async fn services_that_share_an_address_each_restrict_their_own_ports() {
     controller.kill().await;
 }
 
-/// Two ports, open to so many ranges, which no two Services have in common.
+/// Sixteen ports, open to so many ranges, which no two Services have in common.
 fn wide(service: u32, ranges: u32) -> Value {
     let ports: Vec<Value> =
-        (80..82).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
+        (80..96).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
     let ranges: Vec<String> = (0..ranges)
         .map(|n| format!("{}/32", std::net::Ipv4Addr::from(0x0a00_0000 + service * 0x1_0000 + n * 2)))
         .collect();

@@ -161,16 +161,16 @@ fn a_change_of_who_may_send_costs_the_elements_that_differ() {
         (
             &none,
             &two,
-            vec![step("add elements to the set restricted4", 1), step("add elements to the set sources4", 2)],
+            vec![step("add elements to the set restricted4", 1), step("add elements to the set sources4", 4)],
         ),
-        (&one, &two, vec![step("add elements to the set sources4", 1)]),
-        (&two, &one, vec![step("delete elements from the set sources4", 1)]),
+        (&one, &two, vec![step("add elements to the set sources4", 2)]),
+        (&two, &one, vec![step("delete elements from the set sources4", 2)]),
         (
             &two,
             &none,
             vec![
                 step("delete elements from the set restricted4", 1),
-                step("delete elements from the set sources4", 2),
+                step("delete elements from the set sources4", 4),
             ],
         ),
         (&two, &two, vec![]),

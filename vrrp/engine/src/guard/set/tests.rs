@@ -1,0 +1,111 @@
+use ipnet::{Ipv4Net, Ipv6Net};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::restriction::Protocol;
+
+const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
+
+/// Who may send to port 80 of this address.
+fn open_to(vip: IpAddr, ranges: &[IpNet]) -> Guarded {
+    let mut restrictions = Restrictions::default();
+    restrictions.restrict(vip, [WEB], ranges.iter().copied());
+    Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() }
+}
+
+fn sources(vip: IpAddr) -> Set {
+    Set { kind: Kind::Sources, family: Family::of(vip) }
+}
+
+/// As the kernel looks a source up: the last edge at or before it begins a range.
+fn lets_in(elements: &BTreeSet<Element>, vip: IpAddr, source: IpAddr) -> bool {
+    let key = [ports::with_port(vip, WEB), octets(source)].concat();
+    elements.iter().rfind(|element| element.key <= key).is_some_and(|element| !element.ends)
+}
+
+#[test]
+fn a_range_is_its_first_source_and_the_one_after_its_last() {
+    let vip: IpAddr = "192.0.2.50".parse().unwrap();
+    let table: [(&[&str], &[(&str, bool)]); 5] = [
+        (&["10.0.0.0/8"], &[("0a000000", false), ("0b000000", true)]),
+        // They touch, and no one prefix says both.
+        (&["10.0.0.1/32", "10.0.0.2/31"], &[("0a000001", false), ("0a000004", true)]),
+        (
+            &["10.0.0.0/32", "10.0.0.2/32"],
+            &[("0a000000", false), ("0a000001", true), ("0a000002", false), ("0a000003", true)],
+        ),
+        (&["255.255.255.255/32"], &[("ffffffff", false)]),
+        (&[], &[]),
+    ];
+    for (ranges, expected) in table {
+        let ranges: Vec<IpNet> = ranges.iter().map(|range| range.parse().unwrap()).collect();
+        let edges = sources(vip).members(&open_to(vip, &ranges));
+        let port = "c0000232 06000000 00500000";
+        let mut expected: BTreeSet<_> = expected
+            .iter()
+            .map(|(source, ends)| Element {
+                ends: *ends,
+                ..Element::of(attributes::unhex(&format!("{port}{source}")))
+            })
+            .collect();
+        if ranges == ["255.255.255.255/32".parse().unwrap()] {
+            // The number after the last source is one of the next port's.
+            expected.insert(Element {
+                ends: true,
+                ..Element::of(attributes::unhex("c0000232 06000000 00500001 00000000"))
+            });
+        }
+        assert_eq!(edges, expected, "{ranges:?}");
+    }
+    assert_eq!(following(vec![0xff; 4]), None, "the last number of all");
+    assert_eq!(following(vec![1, 0xff]), Some(vec![2, 0]));
+}
+
+fn ranges(of_v4: bool) -> impl Strategy<Value = Vec<IpNet>> {
+    // Few addresses, so that ranges touch and hold each other, among them the first and the last of all.
+    let number = prop_oneof![0..40_u32, (u32::MAX - 40)..=u32::MAX];
+    let length = prop_oneof![24..=32_u8, 0..3_u8];
+    vec((number, length), 0..12).prop_map(move |all| {
+        let range = |(number, length): (u32, u8)| -> IpNet {
+            if of_v4 {
+                Ipv4Net::new(number.into(), length).unwrap().trunc().into()
+            } else {
+                Ipv6Net::new((u128::from(number) << 96 | u128::from(number)).into(), length + 96)
+                    .unwrap()
+                    .trunc()
+                    .into()
+            }
+        };
+        all.into_iter().map(range).collect()
+    })
+}
+
+proptest! {
+    /// And a change adds and deletes what makes the one of the other.
+    #[test]
+    fn the_kernel_lets_in_who_is_in_a_range_and_nobody_else(
+        (of_v4, before, after) in any::<bool>().prop_flat_map(|of_v4| (Just(of_v4), ranges(of_v4), ranges(of_v4))),
+        asked in vec(prop_oneof![0..300_u32, (u32::MAX - 300)..=u32::MAX], 1..40),
+    ) {
+        let vip: IpAddr = if of_v4 { "192.0.2.50".parse().unwrap() } else { "2001:db8::50".parse().unwrap() };
+        let set = sources(vip);
+        let [before, after] = [before, after].map(|ranges| (open_to(vip, &ranges), ranges));
+        let mut elements = set.members(&before.0);
+        for gone in set.missing(&before.0, &after.0) {
+            prop_assert!(elements.remove(&gone));
+        }
+        for new in set.missing(&after.0, &before.0) {
+            prop_assert!(elements.insert(new));
+        }
+        prop_assert_eq!(&elements, &set.members(&after.0));
+        for number in asked {
+            let source: IpAddr = if of_v4 {
+                std::net::Ipv4Addr::from(number).into()
+            } else {
+                std::net::Ipv6Addr::from(u128::from(number) << 96 | u128::from(number)).into()
+            };
+            prop_assert_eq!(lets_in(&elements, vip, source), after.1.iter().any(|range| range.contains(&source)), "{}", source);
+        }
+    }
+}
