@@ -31,6 +31,7 @@
 //! | [`Key`], [`Keyring`] | secrets: one signs, all verify, so that keys can be changed one node at a time |
 //! | [`Authenticator`] | what a driver uses: signs and admits the adverts of one virtual router |
 //! | [`Signer`], [`Verifier`] | its two halves |
+//! | [`Seal`], [`SealedData`] | a trailer for other messages ([`crate::replication`]) with the same keys |
 
 use std::time::{Duration, SystemTime};
 
@@ -38,6 +39,7 @@ use crate::units::Interval;
 
 mod authenticator;
 mod key;
+mod seal;
 mod sequence;
 mod signer;
 #[cfg(test)]
@@ -47,6 +49,7 @@ mod verifier;
 
 pub use authenticator::{Authentication, Authenticator};
 pub use key::{InvalidKey, Key, KeyId, Keyring};
+pub use seal::{SEAL_LENGTH, Seal, SealedData};
 pub use signer::Signer;
 pub use trailer::{SignedData, TRAILER_LENGTH, Trailer};
 pub use verifier::{VerifiedAdvert, Verifier};

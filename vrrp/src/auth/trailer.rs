@@ -15,8 +15,8 @@ pub const TRAILER_LENGTH: usize = 28;
 pub type Trailer = [u8; TRAILER_LENGTH];
 
 /// HMAC-SHA256 cut to 128 bits.
-const TYPE_HMAC_SHA256: u8 = 1;
-const HMAC_LENGTH: usize = 16;
+pub(super) const TYPE_HMAC_SHA256: u8 = 1;
+pub(super) const HMAC_LENGTH: usize = 16;
 /// What precedes the HMAC.
 const HEAD_LENGTH: usize = TRAILER_LENGTH - HMAC_LENGTH;
 
