@@ -5,6 +5,7 @@
 //! | [`units`] | [`Vrid`], [`Priority`], [`Interval`], [`Time`]: values that can only be legal |
 //! | [`wire`] | adverts as bytes: parse with a reason for every refusal, emit, recognise foreign routers |
 //! | [`auth`] | the optional trailer that proves an advert's origin and freshness |
+//! | [`replication`] | which connections an Active serves, told to its Backups: datagrams, sender, receiver |
 //! | [`router`] | one virtual router's state machine: inputs take `now`, outputs are values |
 //! | `sim` | (feature `sim`) several routers on a LAN with faults, in virtual time |
 //!
@@ -81,6 +82,7 @@
 //! ```
 
 pub mod auth;
+pub mod replication;
 pub mod router;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -1,0 +1,358 @@
+//! A Backup's side, towards one peer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connection::{Connection, ConnectionKey};
+use super::message::{Alive, Body, Data, Message, Reason};
+use super::table::{Connections, Summary};
+use crate::units::Time;
+
+mod attached;
+mod counters;
+mod replicas;
+mod request;
+
+use attached::Attached;
+pub use counters::ReceiverCounters;
+use replicas::Replicas;
+use request::{Known, Request};
+
+/// A receiver that heard nothing for so many heartbeats does not claim to be in sync, ...
+const HEARTBEATS: u32 = 3;
+/// ... and for so many asks for a new stream. Seldom reached while the sender lives: of a thousand times at half the datagrams lost
+/// once.
+const SILENT_HEARTBEATS: u32 = 10;
+/// A snapshot is not asked for sooner after the last one, unless that has become worthless.
+const RESYNC_PAUSE: Duration = Duration::from_secs(5);
+
+/// How a receiver receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiverConfig {
+    /// The sender's heartbeat ([`super::SenderConfig::heartbeat`]).
+    pub heartbeat: Duration,
+    /// Most connections of this peer that are taken (40 bytes each for IPv4, 90 for IPv6).
+    pub entries: usize,
+    /// How long the sender may be silent until its connections are forgotten.
+    pub silence: Duration,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        Self { heartbeat: Duration::from_millis(500), entries: 524_288, silence: Duration::from_mins(5) }
+    }
+}
+
+/// What is to be done in the kernel's connection tracking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The connection is to be there, in place of what has the same original direction.
+    Put(Connection),
+    /// The connection is to be there no more.
+    Forget(ConnectionKey),
+}
+
+/// Hears from one peer which connections it serves.
+///
+/// It is the receiver that begins each stream: with a random number that was never used before, the challenge, which all
+/// datagrams of the stream repeat. What was recorded in a former life of the receiver, or in a former stream, has another one.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    replicas: Replicas,
+    /// The challenge of the next request.
+    next_challenge: u64,
+    known: Option<Known>,
+    stream: Option<Attached>,
+    request: Option<Request>,
+    /// When something new came last.
+    heard: Time,
+    /// Whether the replicas were forgotten since.
+    expired: bool,
+    counters: ReceiverCounters,
+}
+
+impl Receiver {
+    /// A receiver of the connections of these VIPs. `challenge` is drawn at the start from all 64-bit numbers, anew for each
+    /// receiver and each life of the node's process.
+    pub fn new(challenge: u64, config: ReceiverConfig, vips: Arc<BTreeSet<IpAddr>>, now: Time) -> Self {
+        let mut receiver = Self {
+            config,
+            replicas: Replicas::new(config.entries, vips),
+            next_challenge: challenge,
+            known: None,
+            stream: None,
+            request: None,
+            heard: now,
+            expired: false,
+            counters: ReceiverCounters::default(),
+        };
+        receiver.ask(Reason::Start, now);
+        receiver
+    }
+
+    /// A datagram of the peer arrived. The changes are to be carried out in this order.
+    pub fn receive(&mut self, message: Message, now: Time) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.counters.received += 1;
+        match message.body {
+            Body::Alive(alive) => self.receive_alive(message.epoch, message.challenge, alive, now),
+            Body::Data { sequence, behind, data } => {
+                let of_request = |request: &Request| request.is_answered_by(message.epoch, message.challenge);
+                if let Some(request) = self.request.filter(of_request) {
+                    self.attach(request, now);
+                }
+                let of_stream = |stream: &&mut Attached| stream.is(message.epoch, message.challenge);
+                let Some(stream) = self.stream.as_mut().filter(of_stream) else {
+                    self.counters.refused_stale += 1;
+                    return changes;
+                };
+                if stream.take(sequence, behind, data, &mut self.counters, now) {
+                    self.heard_something(now);
+                    self.apply(&mut changes, now);
+                }
+            }
+            Body::Acknowledge { .. } | Body::Resync { .. } => self.counters.refused_nonsense += 1,
+        }
+        changes
+    }
+
+    /// The next message to send, without a trailer ([`super::Envelopes::close`] adds it).
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Vec<u8>> {
+        let message = self.poll_request(now).or_else(|| self.stream.as_mut()?.poll_acknowledge(now))?;
+        self.counters.sent += 1;
+        Some(message.write().0)
+    }
+
+    /// When [`Self::poll_transmit`] and [`Self::handle_timeout`] are due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let request = self.request.map(|request| request.due);
+        let acknowledge = self.stream.as_ref().and_then(Attached::acknowledge_at);
+        let silent =
+            (self.stream.is_some() && self.request.is_none()).then_some(self.silent_at(SILENT_HEARTBEATS));
+        let expiry = (!self.expired).then_some(self.heard + self.config.silence);
+        [request, acknowledge, silent, expiry].into_iter().flatten().min()
+    }
+
+    /// The time of [`Self::poll_timeout`] has come. Called early it does nothing.
+    pub fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.stream.is_some() && now >= self.silent_at(SILENT_HEARTBEATS) {
+            self.ask(Reason::Silent, now);
+        }
+        if !self.expired && now >= self.heard + self.config.silence {
+            self.expired = true;
+            self.stream = None;
+            self.replicas.forget_all(&mut self.counters, &mut changes);
+            self.ask(Reason::Silent, now);
+        }
+        changes
+    }
+
+    /// Changes the VIPs whose connections are taken. Those of others are forgotten.
+    pub fn set_vips(&mut self, vips: Arc<BTreeSet<IpAddr>>, now: Time) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.replicas.set_vips(vips, &mut self.counters, &mut changes) {
+            self.ask(Reason::Vips, now);
+        }
+        changes
+    }
+
+    /// This node is Active for a VIP: its connections in the kernel are this node's own. The replicas go on to follow the peer,
+    /// and no change of them is told.
+    pub fn keep(&mut self, vip: IpAddr) {
+        self.replicas.keep(vip);
+    }
+
+    /// This node is Active for a VIP no more. What the peer has of it is told anew; what it ended meanwhile is not, so that what
+    /// else the kernel has is the caller's to compare.
+    pub fn release(&mut self, vip: IpAddr) -> Vec<Change> {
+        self.replicas.release(vip)
+    }
+
+    /// Whether its replicas are what the sender had when it sent what was heard last, but for what the sender may keep back to
+    /// fill a datagram ([`super::SenderConfig::batch`]), and that was not long ago (three heartbeats).
+    pub fn is_in_sync(&self, now: Time) -> bool {
+        now < self.silent_at(HEARTBEATS)
+            && !self.replicas.is_full()
+            && self.stream.as_ref().is_some_and(Attached::is_complete)
+    }
+
+    /// Its replicas.
+    pub fn connections(&self) -> &Connections {
+        self.replicas.connections()
+    }
+
+    /// Whether connections were refused because there are [`ReceiverConfig::entries`].
+    pub fn is_full(&self) -> bool {
+        self.replicas.is_full()
+    }
+
+    /// Datagrams that wait for one before them; fewer than [`super::WINDOW`].
+    pub fn out_of_order(&self) -> usize {
+        self.stream.as_ref().map_or(0, Attached::waiting)
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &ReceiverCounters {
+        &self.counters
+    }
+
+    fn silent_at(&self, heartbeats: u32) -> Time {
+        self.heard + self.config.heartbeat * heartbeats
+    }
+
+    fn heard_something(&mut self, now: Time) {
+        self.heard = now;
+        self.expired = false;
+    }
+
+    /// Carries out what has arrived in order.
+    fn apply(&mut self, changes: &mut Vec<Change>, now: Time) {
+        let Some(stream) = &mut self.stream else { return };
+        while let Some(data) = stream.next() {
+            let fits = match data {
+                Data::Update(entries) => {
+                    self.replicas.update(&entries, &mut self.counters, changes);
+                    stream.has_begun()
+                }
+                Data::SnapshotBegin(snapshot) => {
+                    self.replicas.begin_snapshot();
+                    stream.begin_snapshot(snapshot);
+                    true
+                }
+                Data::SnapshotPart(snapshot, connections) => {
+                    for connection in connections {
+                        self.replicas.put(connection, &mut self.counters, changes);
+                    }
+                    stream.is_at(snapshot)
+                }
+                Data::SnapshotEnd(snapshot) => {
+                    let complete = stream.end_snapshot(snapshot);
+                    if complete {
+                        self.counters.snapshots += 1;
+                        self.replicas.end_snapshot(&mut self.counters, changes);
+                    }
+                    complete
+                }
+            };
+            if !fits {
+                self.counters.refused_nonsense += 1;
+                stream.diverged = true;
+            }
+        }
+        if stream.diverged {
+            self.ask(Reason::Diverged, now);
+        } else if self.replicas.has_room_again() {
+            self.ask(Reason::Room, now);
+        }
+    }
+
+    fn compare(&mut self, summary: Summary, now: Time) {
+        let Some(stream) = &mut self.stream else { return };
+        if self.replicas.summary() == summary {
+            stream.diverged = false;
+            self.replicas.has_all();
+            let needless = |request: &Request| request.reason == Reason::Diverged && request.asked.is_none();
+            self.request = self.request.filter(|request| !needless(request));
+        } else if !self.replicas.lacks_some() {
+            stream.diverged = true;
+            self.counters.diverged += 1;
+            self.ask(Reason::Diverged, now);
+        }
+    }
+
+    fn receive_alive(&mut self, epoch: super::Epoch, challenge: u64, alive: Alive, now: Time) {
+        // What repeats the challenge of the request was sent after it, whatever the sender's clock says.
+        let fresh = self.request.is_some_and(|request| request.challenge == challenge);
+        match &mut self.known {
+            Some(known) if known.epoch == epoch => known.ticket = known.ticket.max(alive.ticket),
+            Some(known) if !fresh && epoch.start <= known.epoch.start => {
+                self.counters.refused_old_epoch += 1;
+                return;
+            }
+            Some(_) | None => self.known = Some(Known { epoch, ticket: alive.ticket }),
+        }
+        if let Some(request) =
+            self.request.filter(|request| alive.attached && request.is_answered_by(epoch, challenge))
+        {
+            self.attach(request, now);
+        }
+        match &mut self.stream {
+            None => self.ask(Reason::Start, now),
+            Some(stream) if alive.attached && stream.is(epoch, challenge) => {
+                if !stream.hear_alive(&alive, &mut self.counters, now) {
+                    return;
+                }
+                let comparable = alive.summary.filter(|_| stream.has_all(alive.last));
+                self.heard_something(now);
+                // The sender is there after all.
+                self.request = self.request.filter(|request| request.reason != Reason::Silent);
+                if let Some(summary) = comparable {
+                    self.compare(summary, now);
+                }
+            }
+            // Its own beginning took one ticket; another one was taken since.
+            Some(stream) if stream.epoch() != epoch || alive.ticket > stream.ticket + 1 => {
+                stream.lost = true;
+                self.ask(Reason::Lost, now);
+            }
+            // The sender answers the request, and has the stream still: what looked like another life of it was a recording.
+            Some(stream) if fresh && alive.ticket == stream.ticket + 1 => {
+                let worthless = |request: &Request| matches!(request.reason, Reason::Lost | Reason::Silent);
+                stream.lost &= !self.request.as_ref().is_some_and(worthless);
+                self.request = self.request.filter(|request| !worthless(request));
+            }
+            Some(_) => {}
+        }
+        if let (Some(request), Some(known)) = (&mut self.request, self.known) {
+            request.hasten(known, now);
+        }
+    }
+
+    /// The sender has begun the stream that was asked for.
+    fn attach(&mut self, request: Request, now: Time) {
+        if let Some(asked) = request.asked {
+            self.stream = Some(Attached::new(asked, request.challenge, now));
+            self.request = None;
+        }
+    }
+
+    /// A new stream is wanted. One request at a time.
+    fn ask(&mut self, reason: Reason, now: Time) {
+        let worthless = match reason {
+            Reason::Start | Reason::Silent | Reason::Lost => true,
+            Reason::Diverged | Reason::Vips | Reason::Room => false,
+        };
+        let begun = self.stream.as_ref().map(|stream| stream.begun);
+        let due = begun.filter(|_| !worthless).map_or(now, |begun| now.max(begun + RESYNC_PAUSE));
+        if let Some(request) = &mut self.request {
+            request.due = request.due.min(due.max(request.earliest));
+        } else {
+            let challenge = self.draw();
+            self.request = Some(Request::new(challenge, reason, due));
+        }
+    }
+
+    /// A challenge that was not used before.
+    fn draw(&mut self) -> u64 {
+        // 0 is no challenge.
+        self.next_challenge = self.next_challenge.checked_add(1).unwrap_or(1);
+        self.next_challenge
+    }
+
+    fn poll_request(&mut self, now: Time) -> Option<Message> {
+        let known = self.known;
+        let request = self.request.filter(|request| now >= request.due)?;
+        // To each ticket its own challenge: two streams never have the same.
+        let challenge =
+            if request.asked.is_some() && request.asked != known { self.draw() } else { request.challenge };
+        let sent = request.sent(challenge, known, now);
+        self.request = Some(sent);
+        self.counters.resyncs[request.reason.index()] += 1;
+        let Known { epoch, ticket } = known.unwrap_or_default();
+        Some(Message { epoch, challenge, body: Body::Resync { ticket, reason: request.reason } })
+    }
+}

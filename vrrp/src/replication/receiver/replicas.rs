@@ -1,0 +1,175 @@
+//! The connections that a peer told, and which of them this node wants.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::super::connection::{Connection, ConnectionKey};
+use super::super::entry::Entry;
+use super::super::table::{Connections, Placed, Summary};
+use super::{Change, ReceiverCounters};
+
+/// Most VIPs that are remembered because something of them was refused. With more it is not known any more which.
+const REFUSED: usize = 4096;
+
+#[derive(Clone, Debug)]
+pub(super) struct Replicas {
+    table: Connections,
+    /// What the snapshot under way, or the last one, names is of this generation.
+    generation: u32,
+    limit: usize,
+    full: bool,
+    vips: Arc<BTreeSet<IpAddr>>,
+    /// Those for which this node is Active.
+    kept: BTreeSet<IpAddr>,
+    /// Those of which the sender has connections that were not taken.
+    refused: BTreeSet<IpAddr>,
+}
+
+impl Replicas {
+    pub(super) fn new(limit: usize, vips: Arc<BTreeSet<IpAddr>>) -> Self {
+        let (kept, refused) = (BTreeSet::new(), BTreeSet::new());
+        Self { table: Connections::default(), generation: 0, limit, full: false, vips, kept, refused }
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.table
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether it was full and an eighth is free.
+    pub(super) fn has_room_again(&self) -> bool {
+        self.full && self.table.len() < self.limit - self.limit / 8
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        self.table.summary(&self.vips)
+    }
+
+    /// Whether it is known to have less than the sender told.
+    pub(super) fn lacks_some(&self) -> bool {
+        self.full || !self.refused.is_empty()
+    }
+
+    /// It has what the sender has.
+    pub(super) fn has_all(&mut self) {
+        self.full = false;
+        self.refused.clear();
+    }
+
+    pub(super) fn begin_snapshot(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.has_all();
+    }
+
+    pub(super) fn end_snapshot(&mut self, counters: &mut ReceiverCounters, changes: &mut Vec<Change>) {
+        let gone = self.table.remove_others(self.generation);
+        self.tell_forgotten(&gone, counters, changes);
+    }
+
+    pub(super) fn update(
+        &mut self,
+        entries: &[Entry],
+        counters: &mut ReceiverCounters,
+        changes: &mut Vec<Change>,
+    ) {
+        for entry in entries {
+            match entry {
+                Entry::Put(connection) => self.put(*connection, counters, changes),
+                Entry::Ended(key) => self.forget(key, counters, changes),
+            }
+        }
+    }
+
+    pub(super) fn put(
+        &mut self,
+        connection: Connection,
+        counters: &mut ReceiverCounters,
+        changes: &mut Vec<Change>,
+    ) {
+        let vip = connection.key.vip.ip();
+        if !self.vips.contains(&vip) {
+            counters.refused_vip += 1;
+            self.refuse(vip);
+            return;
+        }
+        if self.table.len() >= self.limit && self.table.get(&connection.key).is_none() {
+            counters.refused_full += 1;
+            self.full = true;
+            return;
+        }
+        match self.table.put_as_of(connection, self.generation) {
+            Ok(Placed::New | Placed::Changed) => {
+                counters.put += 1;
+                if !self.kept.contains(&vip) {
+                    changes.push(Change::Put(connection));
+                }
+            }
+            Ok(Placed::Same) => {}
+            // No datagram can say so.
+            Err(_) => counters.refused_nonsense += 1,
+        }
+    }
+
+    fn forget(&mut self, key: &ConnectionKey, counters: &mut ReceiverCounters, changes: &mut Vec<Change>) {
+        if let Some(gone) = self.table.remove(key) {
+            self.tell_forgotten(&[gone], counters, changes);
+        }
+    }
+
+    /// All but those for which this node is Active.
+    pub(super) fn forget_all(&mut self, counters: &mut ReceiverCounters, changes: &mut Vec<Change>) {
+        let vips: Vec<IpAddr> = self.table.vips().filter(|vip| !self.kept.contains(vip)).collect();
+        for vip in vips {
+            let gone = self.table.remove_vip(vip);
+            self.tell_forgotten(&gone, counters, changes);
+        }
+    }
+
+    /// Whether connections were refused that are wanted now.
+    pub(super) fn set_vips(
+        &mut self,
+        vips: Arc<BTreeSet<IpAddr>>,
+        counters: &mut ReceiverCounters,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let others: Vec<IpAddr> = self.table.vips().filter(|vip| !vips.contains(vip)).collect();
+        for vip in others {
+            let gone = self.table.remove_vip(vip);
+            self.tell_forgotten(&gone, counters, changes);
+            self.refuse(vip);
+        }
+        let grows = vips.difference(&self.vips).next().is_some();
+        self.vips = vips;
+        let wanted = self.refused.iter().any(|vip| self.vips.contains(vip));
+        grows && (wanted || self.refused.len() >= REFUSED)
+    }
+
+    pub(super) fn keep(&mut self, vip: IpAddr) {
+        self.kept.insert(vip);
+    }
+
+    pub(super) fn release(&mut self, vip: IpAddr) -> Vec<Change> {
+        if self.kept.remove(&vip) { self.table.of_vip(vip).map(Change::Put).collect() } else { Vec::new() }
+    }
+
+    fn refuse(&mut self, vip: IpAddr) {
+        if self.refused.len() < REFUSED {
+            self.refused.insert(vip);
+        }
+    }
+
+    fn tell_forgotten(
+        &self,
+        gone: &[Connection],
+        counters: &mut ReceiverCounters,
+        changes: &mut Vec<Change>,
+    ) {
+        counters.forgotten += gone.len() as u64;
+        let told = gone.iter().filter(|connection| !self.kept.contains(&connection.key.vip.ip()));
+        changes.extend(told.map(|connection| Change::Forget(connection.key)));
+    }
+}

@@ -1,0 +1,318 @@
+//! The Active's side, towards one peer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connection::{Connection, ConnectionKey};
+use super::message::{Alive, Body, Epoch, Message, Missing};
+use super::pace::Pace;
+use super::table::Connections;
+use crate::units::Time;
+
+mod stream;
+
+use stream::{Next, Stream};
+
+/// Most datagrams on their way or lost, not acknowledged yet: 350 kB.
+pub const WINDOW: u64 = 256;
+/// After this much silence behind data, the peer is asked whether it has all.
+const PROBE: Duration = Duration::from_millis(20);
+/// Requests with a wrong ticket are answered no more often.
+const ANSWER: Duration = Duration::from_millis(20);
+
+/// How a sender sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SenderConfig {
+    /// How long a change may wait for others to share its datagram.
+    pub batch: Duration,
+    /// How often it says that it lives, and what the receiver should have.
+    pub heartbeat: Duration,
+    /// Most datagrams a second, in the long run: 2,000 are 2.8 MB, and a snapshot of 120,000 connections of IPv4 or 46,000 of IPv6.
+    pub datagrams_per_second: u32,
+    /// Most datagrams at once.
+    pub burst: u32,
+    /// Most changes that wait (80 bytes each); with more they are dropped, and a snapshot is sent instead.
+    pub queue: usize,
+    /// When a peer has acknowledged nothing for this long, nothing is kept for it: it gets a snapshot when it is back.
+    pub patience: Duration,
+}
+
+impl Default for SenderConfig {
+    fn default() -> Self {
+        Self {
+            batch: Duration::from_millis(5),
+            heartbeat: Duration::from_millis(500),
+            datagrams_per_second: 2000,
+            burst: 64,
+            queue: 32_768,
+            patience: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What a sender counted since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct SenderCounters {
+    /// Datagrams sent, of all kinds.
+    pub sent: u64,
+    /// Those that went a second time.
+    pub resent: u64,
+    /// Entries sent, the first time.
+    pub entries: u64,
+    /// Snapshots begun.
+    pub snapshots: u64,
+    /// Times that so many changes waited that they were dropped for a snapshot.
+    pub overflows: u64,
+    /// Streams given up because the peer acknowledged nothing.
+    pub given_up: u64,
+    /// Requests that began a stream, by [`super::Reason::index`].
+    pub resyncs: [u64; 6],
+    /// Acknowledgements and requests of another stream or another life, or replayed.
+    pub refused_stale: u64,
+    /// What only a peer in error sends: a number that was never sent, or a datagram for a receiver.
+    pub refused_nonsense: u64,
+}
+
+/// Tells one peer which connections this node serves.
+///
+/// The caller keeps one [`Connections`] for all peers. It changes that first, then tells each sender ([`Self::added`],
+/// [`Self::ended`]), and passes the table to [`Self::poll_transmit`], which reads there what has become of a connection: what
+/// waits is only which ones changed, and the last state wins.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    epoch: Epoch,
+    config: SenderConfig,
+    vips: Arc<BTreeSet<IpAddr>>,
+    ticket: u64,
+    beat: u64,
+    pace: Pace,
+    heartbeat_due: Time,
+    probe: Option<Probe>,
+    answer: Option<Answer>,
+    answered: Option<Time>,
+    stream: Option<Stream>,
+    counters: SenderCounters,
+}
+
+/// When the peer is asked whether it has all, and how long it is waited for then.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    due: Time,
+    pause: Duration,
+}
+
+/// A request that named another ticket.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    due: Time,
+    challenge: u64,
+}
+
+impl Sender {
+    /// A sender that has heard nothing of its peer, in this life of the node's process; `vips` are those of which the peer is to
+    /// know the connections.
+    pub fn new(epoch: Epoch, config: SenderConfig, vips: Arc<BTreeSet<IpAddr>>, now: Time) -> Self {
+        Self {
+            epoch,
+            config,
+            vips,
+            ticket: 1,
+            beat: 0,
+            pace: Pace::new(config.datagrams_per_second, config.burst),
+            heartbeat_due: now,
+            probe: None,
+            answer: None,
+            answered: None,
+            stream: None,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// A connection was put into the table, or changed there.
+    pub fn added(&mut self, connection: &Connection, now: Time) {
+        self.ended(&connection.key, now);
+    }
+
+    /// A connection was taken out of the table.
+    pub fn ended(&mut self, key: &ConnectionKey, now: Time) {
+        if self.vips.contains(&key.vip.ip()) {
+            self.enqueue(*key, now);
+        }
+    }
+
+    /// Changes of which VIPs the peer is to know the connections. Those of VIPs that it is no longer to know are told as ended.
+    pub fn set_vips(&mut self, vips: Arc<BTreeSet<IpAddr>>, table: &Connections, now: Time) {
+        let former = std::mem::replace(&mut self.vips, vips);
+        let changed: Vec<IpAddr> = former.symmetric_difference(&self.vips).copied().collect();
+        for key in changed.iter().flat_map(|vip| table.of_vip(*vip)).map(|connection| connection.key) {
+            self.enqueue(key, now);
+        }
+    }
+
+    /// A datagram of the peer arrived.
+    pub fn receive(&mut self, message: &Message, now: Time) {
+        match &message.body {
+            Body::Acknowledge { up_to, missing } => self.acknowledge(message, *up_to, missing, now),
+            Body::Resync { ticket, reason } => {
+                let challenge = message.challenge;
+                let stream = self.stream.as_ref();
+                if challenge == 0 || stream.is_some_and(|stream| stream.challenge == challenge) {
+                    // It arrived twice.
+                    self.counters.refused_stale += 1;
+                } else if (message.epoch, *ticket) == (self.epoch, self.ticket) {
+                    self.counters.resyncs[reason.index()] += 1;
+                    self.ticket += 1;
+                    self.answer = None;
+                    self.stream = Some(Stream::new(challenge, now));
+                } else {
+                    self.counters.refused_stale += 1;
+                    let due = self.answered.map_or(now, |answered| now.max(answered + ANSWER));
+                    self.answer = Some(Answer { due, challenge });
+                }
+            }
+            Body::Data { .. } | Body::Alive(_) => self.counters.refused_nonsense += 1,
+        }
+    }
+
+    /// The next message to send, without a trailer ([`super::Envelopes::close`] adds it); `None` until
+    /// [`Self::poll_timeout`], or until something is heard or changes.
+    pub fn poll_transmit(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
+        if self.stream.as_ref().is_some_and(|stream| now >= stream.heard + self.config.patience) {
+            self.stream = None;
+            self.probe = None;
+            // So that the peer, if it lives, learns that the stream is over.
+            self.ticket += 1;
+            self.counters.given_up += 1;
+        }
+        let message = self.poll_data(table, now).or_else(|| self.poll_alive(table, now))?;
+        self.counters.sent += 1;
+        Some(message)
+    }
+
+    /// When [`Self::poll_transmit`] may have something to send.
+    pub fn poll_timeout(&self) -> Time {
+        let mut due = self.alive_due();
+        if let Some(answer) = self.answer {
+            due = due.min(answer.due);
+        }
+        if let Some(stream) = &self.stream {
+            due = due.min(stream.heard + self.config.patience);
+            if let Some(ready) = stream.ready_at(&self.config) {
+                due = due.min(ready.max(self.pace.ready_at()));
+            }
+        }
+        due
+    }
+
+    /// Whether the peer has acknowledged all that is to be told.
+    pub fn is_told(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_told)
+    }
+
+    /// Changes that wait; never more than [`SenderConfig::queue`].
+    pub fn waiting(&self) -> usize {
+        self.stream.as_ref().map_or(0, Stream::waiting)
+    }
+
+    /// Datagrams kept until they are acknowledged; never more than [`WINDOW`].
+    pub fn unacknowledged(&self) -> usize {
+        self.stream.as_ref().map_or(0, Stream::unacknowledged)
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &SenderCounters {
+        &self.counters
+    }
+
+    fn enqueue(&mut self, key: ConnectionKey, now: Time) {
+        if let Some(stream) = &mut self.stream
+            && key.client.is_ipv4() == key.vip.is_ipv4()
+            && !stream.enqueue(key, self.config.queue, now)
+        {
+            self.counters.overflows += 1;
+        }
+    }
+
+    fn acknowledge(&mut self, message: &Message, up_to: u64, missing: &[Missing], now: Time) {
+        let stream = self.stream.as_mut().filter(|stream| stream.challenge == message.challenge);
+        let Some(stream) = stream.filter(|_| message.epoch == self.epoch) else {
+            self.counters.refused_stale += 1;
+            return;
+        };
+        if !stream.acknowledge(up_to, missing, now) {
+            self.counters.refused_nonsense += 1;
+        } else if stream.unacknowledged() == 0 {
+            self.probe = None;
+        }
+    }
+
+    fn alive_due(&self) -> Time {
+        self.probe.map_or(self.heartbeat_due, |probe| probe.due.min(self.heartbeat_due))
+    }
+
+    fn poll_data(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
+        // A sign of life tells what the receiver should have, so all is sent before it.
+        let flush = now >= self.alive_due();
+        let stream = self.stream.as_mut()?;
+        if !stream.has_any(&self.config, flush, now) || !self.pace.allows(now) {
+            return None;
+        }
+        let message = match stream.next(table, &self.vips, &self.config, flush, now)? {
+            Next::Again(message) => {
+                self.counters.resent += 1;
+                message
+            }
+            Next::First { sequence, behind, data, entries } => {
+                self.counters.entries += entries;
+                self.counters.snapshots += u64::from(matches!(data, super::message::Data::SnapshotBegin(_)));
+                let body = Body::Data { sequence, behind, data };
+                let (message, _) = Message { epoch: self.epoch, challenge: stream.challenge, body }.write();
+                stream.keep(sequence, message.clone(), now);
+                message
+            }
+        };
+        self.pace.take(now);
+        self.probe = Some(Probe { due: now + PROBE, pause: PROBE });
+        Some(message)
+    }
+
+    fn poll_alive(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
+        let answer = self.answer.filter(|answer| now >= answer.due);
+        if answer.is_none() && now < self.alive_due() {
+            return None;
+        }
+        self.beat += 1;
+        let mut alive = Alive {
+            beat: self.beat,
+            ticket: self.ticket,
+            attached: false,
+            last: 0,
+            behind: false,
+            summary: None,
+        };
+        let challenge = if let Some(answer) = answer {
+            self.answer = None;
+            self.answered = Some(now);
+            answer.challenge
+        } else {
+            self.heartbeat_due = now + self.config.heartbeat;
+            self.probe = self.probe.map(|probe| probe.pause * 2).and_then(|pause| {
+                (pause < self.config.heartbeat).then_some(Probe { due: now + pause, pause })
+            });
+            match &self.stream {
+                None => 0,
+                Some(stream) => {
+                    alive.attached = true;
+                    alive.last = stream.last();
+                    alive.behind = stream.is_behind(&self.config, now);
+                    alive.summary = stream.is_settled().then(|| table.summary(&self.vips));
+                    stream.challenge
+                }
+            }
+        };
+        Some(Message { epoch: self.epoch, challenge, body: Body::Alive(alive) }.write().0)
+    }
+}

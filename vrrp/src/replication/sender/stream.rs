@@ -1,0 +1,264 @@
+//! What one receiver was told since it asked, and what it is still to be told.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::super::connection::ConnectionKey;
+use super::super::entry::Entry;
+use super::super::message::{Data, Missing};
+use super::super::table::Connections;
+use super::super::wire::ROOM;
+use super::{SenderConfig, WINDOW};
+use crate::units::Time;
+
+/// As many changes as fill a datagram, if they are of IPv4: they wait no longer.
+const FULL: usize = 60;
+/// While there is a snapshot to send, one datagram of it follows so many of changes.
+const UPDATES_IN_A_ROW: u8 = 3;
+/// A datagram is not sent again sooner.
+const RESEND: Duration = Duration::from_millis(10);
+
+/// How far a snapshot is.
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    /// To be begun.
+    Wanted,
+    /// What comes after this connection is to be sent.
+    After(Option<ConnectionKey>),
+    /// Sent.
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    message: Vec<u8>,
+    sent: Time,
+}
+
+/// The datagram that is next.
+pub(super) enum Next {
+    /// One that was sent before.
+    Again(Vec<u8>),
+    /// One that was not.
+    First { sequence: u64, behind: bool, data: Data, entries: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) challenge: u64,
+    /// When the receiver last acknowledged anything, or asked for the stream.
+    pub(super) heard: Time,
+    /// All up to this one was acknowledged.
+    acknowledged: u64,
+    /// What was sent since, in order.
+    kept: VecDeque<Kept>,
+    /// Those of them that are to be sent again.
+    lost: BTreeSet<u64>,
+    /// What changed, and when, oldest first. One may be there twice.
+    queue: VecDeque<(Time, ConnectionKey)>,
+    walk: Walk,
+    snapshot: u32,
+    updates_in_a_row: u8,
+}
+
+impl Stream {
+    pub(super) fn new(challenge: u64, now: Time) -> Self {
+        Self {
+            challenge,
+            heard: now,
+            acknowledged: 0,
+            kept: VecDeque::new(),
+            lost: BTreeSet::new(),
+            queue: VecDeque::new(),
+            walk: Walk::Wanted,
+            snapshot: 0,
+            updates_in_a_row: 0,
+        }
+    }
+
+    /// The last number used.
+    pub(super) fn last(&self) -> u64 {
+        self.acknowledged + self.kept.len() as u64
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether all that is to be told was sent.
+    pub(super) fn is_settled(&self) -> bool {
+        self.queue.is_empty() && matches!(self.walk, Walk::Done)
+    }
+
+    /// Whether all that is to be told has arrived.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_settled() && self.kept.is_empty()
+    }
+
+    /// Whether something waits that ought to have been sent.
+    pub(super) fn is_behind(&self, config: &SenderConfig, now: Time) -> bool {
+        match self.walk {
+            Walk::Wanted | Walk::After(_) => true,
+            Walk::Done => self.is_due(config, now),
+        }
+    }
+
+    /// Whether changes wait no longer for others.
+    fn is_due(&self, config: &SenderConfig, now: Time) -> bool {
+        self.changes_due(config).is_some_and(|due| now >= due)
+    }
+
+    fn changes_due(&self, config: &SenderConfig) -> Option<Time> {
+        if self.queue.len() >= FULL {
+            return Some(Time::default());
+        }
+        self.queue.front().map(|(since, _)| *since + config.batch)
+    }
+
+    /// A connection changed. `false`: so many have that a snapshot is sent instead.
+    pub(super) fn enqueue(&mut self, key: ConnectionKey, limit: usize, now: Time) -> bool {
+        match self.walk {
+            // It will be met on the walk.
+            Walk::Wanted => return true,
+            Walk::After(_) | Walk::Done => {}
+        }
+        if self.queue.len() >= limit {
+            self.queue = VecDeque::new();
+            self.walk = Walk::Wanted;
+            return false;
+        }
+        self.queue.push_back((now, key));
+        true
+    }
+
+    /// Takes note of what arrived and what did not. `false` if it says that something arrived which was never sent.
+    pub(super) fn acknowledge(&mut self, up_to: u64, missing: &[Missing], now: Time) -> bool {
+        let last = self.last();
+        if up_to > last {
+            return false;
+        }
+        self.heard = now;
+        while self.acknowledged < up_to && self.kept.pop_front().is_some() {
+            self.acknowledged += 1;
+        }
+        self.lost = self.lost.split_off(&(self.acknowledged + 1));
+        for Missing { first, last: range_end } in missing {
+            for sequence in (*first).max(self.acknowledged + 1)..=(*range_end).min(last) {
+                if self.kept_at(sequence).is_some_and(|kept| now >= kept.sent + RESEND) {
+                    self.lost.insert(sequence);
+                }
+            }
+        }
+        true
+    }
+
+    /// When there is something to send; `None` while nothing changes and nothing is heard.
+    pub(super) fn ready_at(&self, config: &SenderConfig) -> Option<Time> {
+        if !self.lost.is_empty() {
+            return Some(Time::default());
+        }
+        if self.kept.len() as u64 >= WINDOW {
+            return None;
+        }
+        match self.walk {
+            Walk::Wanted | Walk::After(_) => Some(Time::default()),
+            Walk::Done => self.changes_due(config),
+        }
+    }
+
+    /// Whether there is something to send now; with `flush` changes do not wait for others.
+    pub(super) fn has_any(&self, config: &SenderConfig, flush: bool, now: Time) -> bool {
+        self.ready_at(config).is_some_and(|ready| flush || now >= ready)
+    }
+
+    /// The next datagram.
+    pub(super) fn next(
+        &mut self,
+        table: &Connections,
+        vips: &BTreeSet<IpAddr>,
+        config: &SenderConfig,
+        flush: bool,
+        now: Time,
+    ) -> Option<Next> {
+        if let Some(sequence) = self.lost.pop_first() {
+            let kept = self.kept_at(sequence)?;
+            kept.sent = now;
+            return Some(Next::Again(kept.message.clone()));
+        }
+        let due = self.is_due(config, now) || flush && !self.queue.is_empty();
+        let (data, entries) = match self.walk {
+            Walk::Wanted => {
+                self.queue.clear();
+                self.snapshot = self.snapshot.wrapping_add(1);
+                self.walk = Walk::After(None);
+                (Data::SnapshotBegin(self.snapshot), 0)
+            }
+            Walk::After(_) if due && self.updates_in_a_row < UPDATES_IN_A_ROW => {
+                self.updates_in_a_row += 1;
+                self.update(table, vips)
+            }
+            Walk::After(cursor) => {
+                self.updates_in_a_row = 0;
+                self.part(cursor, table, vips)
+            }
+            Walk::Done if due => self.update(table, vips),
+            Walk::Done => return None,
+        };
+        let (sequence, behind) = (self.last() + 1, self.is_behind(config, now));
+        Some(Next::First { sequence, behind, data, entries })
+    }
+
+    /// Keeps a datagram that is sent for the first time until it is acknowledged.
+    pub(super) fn keep(&mut self, sequence: u64, message: Vec<u8>, now: Time) {
+        debug_assert_eq!(sequence, self.last() + 1);
+        self.kept.push_back(Kept { message, sent: now });
+    }
+
+    fn kept_at(&mut self, sequence: u64) -> Option<&mut Kept> {
+        let index = sequence.checked_sub(self.acknowledged + 1)?;
+        self.kept.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// As many changes as fit, as they are now.
+    fn update(&mut self, table: &Connections, vips: &BTreeSet<IpAddr>) -> (Data, u64) {
+        let (mut entries, mut room) = (Vec::with_capacity(FULL), ROOM);
+        while let Some((_, key)) = self.queue.front() {
+            let now_there = table.get(key).filter(|_| vips.contains(&key.vip.ip()));
+            let entry = now_there.map_or(Entry::Ended(*key), Entry::Put);
+            let Some(left) = room.checked_sub(entry.length()) else { break };
+            room = left;
+            entries.push(entry);
+            self.queue.pop_front();
+        }
+        let count = entries.len() as u64;
+        (Data::Update(entries), count)
+    }
+
+    /// The next connections of the snapshot, or its end.
+    fn part(
+        &mut self,
+        cursor: Option<ConnectionKey>,
+        table: &Connections,
+        vips: &BTreeSet<IpAddr>,
+    ) -> (Data, u64) {
+        let (mut connections, mut room) = (Vec::with_capacity(FULL), ROOM);
+        for connection in table.after(cursor.as_ref(), vips) {
+            let Some(left) = room.checked_sub(Entry::Put(connection).length()) else { break };
+            room = left;
+            connections.push(connection);
+        }
+        let count = connections.len() as u64;
+        if let Some(last) = connections.last() {
+            self.walk = Walk::After(Some(last.key));
+            (Data::SnapshotPart(self.snapshot, connections), count)
+        } else {
+            self.walk = Walk::Done;
+            (Data::SnapshotEnd(self.snapshot), 0)
+        }
+    }
+}
