@@ -5,6 +5,7 @@
 //! | `parse_v4`, `parse_v6` | [`wire`]: a packet behind two bytes that say how it is received | the parser never panics, accepts what is right by a second reading of the RFC and nothing else, and what it accepts is emitted the same |
 //! | `router` | [`router`]: commands for one virtual router | a deadline unless in Initialize, actions only in legal order, no endless timer |
 //! | `auth` | [`auth`]: commands for a signer and receivers | no trailer is accepted but the signer's, each of them once, whatever the clock does |
+//! | `replication` | [`replication`]: datagrams of a careless or hostile peer for a receiver and a sender | nothing panics, memory stays bounded, a change is told once, what is decoded is encoded the same |
 //!
 //! `corpus/` holds inputs to start from: the golden vectors of `wire`, and short stories. The input of a fault that was found
 //! and mended joins it.
@@ -13,5 +14,6 @@
 
 pub mod auth;
 pub mod input;
+pub mod replication;
 pub mod router;
 pub mod wire;
