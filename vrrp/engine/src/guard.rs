@@ -170,22 +170,19 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-mod attributes;
 mod connections;
 mod expression;
-mod message;
-mod netfilter;
 mod ports;
 mod ruleset;
 mod set;
 #[cfg(test)]
 mod tests;
 
-use attributes::Attributes;
-use message::{Batch, Operation};
-use netfilter::NetfilterSocket;
 use set::Set;
 
+use crate::netfilter::NetfilterSocket;
+use crate::netfilter::attributes::{self, Attributes};
+use crate::netfilter::message::{Batch, Operation};
 use crate::restriction::Restrictions;
 
 /// Why the guard is not there.

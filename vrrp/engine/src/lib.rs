@@ -61,6 +61,7 @@ mod interfaces;
 mod lateness;
 mod links;
 mod neighbour;
+mod netfilter;
 mod netlink;
 mod options;
 mod rate_limit;

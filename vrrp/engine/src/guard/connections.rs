@@ -12,11 +12,11 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::attributes::{self, Attributes};
-use super::message::Operation;
 use super::ruleset;
 use super::set::{self, Kind};
 use super::{Guard, GuardError};
+use crate::netfilter::attributes::{self, Attributes};
+use crate::netfilter::message::Operation;
 
 #[cfg(test)]
 mod tests;

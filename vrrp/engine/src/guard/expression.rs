@@ -2,7 +2,7 @@
 //!
 //! Names and numbers: `linux/netfilter/nf_tables.h`.
 
-use super::attributes::{self, Attributes};
+use crate::netfilter::attributes::{self, Attributes};
 
 #[cfg(test)]
 mod tests;

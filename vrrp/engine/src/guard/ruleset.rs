@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use windlass_vrrp::Family;
 
 use super::Guarded;
-use super::attributes::Attributes;
 use super::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
@@ -19,8 +18,9 @@ use super::expression::{
     Verdict::{Accept, Drop, Goto},
     encode, value,
 };
-use super::message::{Batch, Operation};
 use super::set::{self, Element, Kind, Set};
+use crate::netfilter::attributes::Attributes;
+use crate::netfilter::message::{Batch, Operation};
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_vrrp::Family;
 
-use super::attributes::{self, Attributes};
 use super::expression::value;
 use super::{Guarded, UnknownConnections, ports};
+use crate::netfilter::attributes::{self, Attributes};
 use crate::restriction::{ProtocolPort, Restrictions};
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::guard::attributes::unhex;
+use crate::netfilter::attributes::unhex;
 
 /// A connection from 192.0.2.3 port 40000 to 192.0.2.50 port 80, with the mark 0x10, as Linux 6.18 tells it.
 #[test]

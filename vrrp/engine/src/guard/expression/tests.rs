@@ -1,5 +1,5 @@
 use super::*;
-use crate::guard::attributes::unhex;
+use crate::netfilter::attributes::unhex;
 
 /// Written by hand from the kernel's headers, for a machine of little-endian byte order.
 #[test]

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::*;
-use crate::guard::message::{Content, replies};
+use crate::netfilter::message::{Content, replies};
 use crate::restriction::{Protocol, ProtocolPort, Restrictions};
 
 fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {

@@ -18,22 +18,22 @@ const ANSWER: usize = 1 << 16;
 /// What fits into the smallest send buffer that is usual.
 const USUAL_BATCH: usize = 1 << 16;
 
-/// A connection to the nf_tables of the network namespace in which it was opened.
-pub(super) struct NetfilterSocket {
+/// A connection to nf_tables and connection tracking of the network namespace in which it was opened.
+pub(crate) struct NetfilterSocket {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 /// A batch that was not carried out: nothing of it was.
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// Which message of the batch was refused; `None` if it was the batch as a whole.
-    pub(super) message: Option<usize>,
-    pub(super) source: io::Error,
+    pub(crate) message: Option<usize>,
+    pub(crate) source: io::Error,
 }
 
 impl NetfilterSocket {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         // To the kernel: what other processes send is refused.
@@ -45,7 +45,7 @@ impl NetfilterSocket {
     }
 
     /// Carries out all of the batch or nothing.
-    pub(super) fn commit(&mut self, batch: &Batch) -> Result<(), Refusal> {
+    pub(crate) fn commit(&mut self, batch: &Batch) -> Result<(), Refusal> {
         let whole = |source| Refusal { message: None, source };
         let first = self.start(batch.messages()).map_err(whole)?;
         self.send(&batch.encode(first)).map_err(whole)?;
@@ -66,7 +66,7 @@ impl NetfilterSocket {
     }
 
     /// Asks and returns the attributes of the objects that the answer lists. `Interrupted` if they changed meanwhile.
-    pub(super) fn ask(&mut self, operation: Operation, attributes: &Attributes) -> io::Result<Vec<Vec<u8>>> {
+    pub(crate) fn ask(&mut self, operation: Operation, attributes: &Attributes) -> io::Result<Vec<Vec<u8>>> {
         let sequence = self.start(1)?;
         self.send(&message::question(operation, attributes, sequence))?;
         let mut objects = Vec::new();

@@ -1,4 +1,4 @@
-//! Messages to and from nf_tables, and batches of them that the kernel takes wholly or not at all.
+//! Messages to and from nf_tables and connection tracking, and batches of changes that nf_tables takes wholly or not at all.
 //!
 //! Layout: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nf_tables.h`,
 //! `linux/netfilter/nfnetlink_conntrack.h`.
@@ -34,7 +34,7 @@ const FAMILY_INET: u8 = 1;
 
 /// What a message asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     NewTable,
     GetTable,
     DeleteTable,
@@ -103,7 +103,7 @@ impl Operation {
 }
 
 /// A question.
-pub(super) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
+pub(crate) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(&mut bytes, operation.kind(), operation.flags(), sequence, (operation.family(), 0), attributes);
     bytes
@@ -111,27 +111,27 @@ pub(super) fn question(operation: Operation, attributes: &Attributes, sequence: 
 
 /// Changes that happen together or not at all.
 #[derive(Default, Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     steps: Vec<(String, Operation, Attributes)>,
 }
 
 impl Batch {
     /// Adds a change; `what` says in an error message what was tried, as in "cannot `what`".
-    pub(super) fn add(&mut self, what: impl Into<String>, operation: Operation, attributes: Attributes) {
+    pub(crate) fn add(&mut self, what: impl Into<String>, operation: Operation, attributes: Attributes) {
         self.steps.push((what.into(), operation, attributes));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
     /// How many sequence numbers [`Self::encode`] uses.
-    pub(super) fn messages(&self) -> usize {
+    pub(crate) fn messages(&self) -> usize {
         self.steps.len() + 2
     }
 
     /// The last change is acknowledged, so that the end of the answers is known.
-    pub(super) fn encode(&self, sequence: u32) -> Vec<u8> {
+    pub(crate) fn encode(&self, sequence: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut next = sequence;
         let mut put = |kind, flags, place, attributes: &Attributes| {
@@ -148,12 +148,12 @@ impl Batch {
     }
 
     /// What the message with this place in the batch tries, if it is a change.
-    pub(super) fn what(&self, message: usize) -> Option<&str> {
+    pub(crate) fn what(&self, message: usize) -> Option<&str> {
         self.steps.get(message.checked_sub(1)?).map(|(what, ..)| what.as_str())
     }
 
     /// The place of the message that is acknowledged.
-    pub(super) fn last(&self) -> usize {
+    pub(crate) fn last(&self) -> usize {
         self.steps.len()
     }
 }
@@ -179,16 +179,16 @@ fn write(
 
 /// A message of the kernel.
 #[derive(Debug)]
-pub(super) struct Reply<'a> {
+pub(crate) struct Reply<'a> {
     /// Of the message that it answers.
-    pub(super) sequence: u32,
+    pub(crate) sequence: u32,
     /// Whether the ruleset changed while the list was made: it may be wrong.
-    pub(super) interrupted: bool,
-    pub(super) content: Content<'a>,
+    pub(crate) interrupted: bool,
+    pub(crate) content: Content<'a>,
 }
 
 #[derive(Debug)]
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// The attributes of an object.
     Object(&'a [u8]),
     /// The end of a list, or of what was asked; with the error if it failed.
@@ -196,7 +196,7 @@ pub(super) enum Content<'a> {
 }
 
 /// The messages in what was received. Ends at what is malformed.
-pub(super) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
+pub(crate) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
     std::iter::from_fn(move || {
         let (header, _) = bytes.split_first_chunk::<HEADER>()?;
         let word =

@@ -1,6 +1,6 @@
 //! Netlink attributes: length and type in the machine's byte order, then the value, padded to four bytes.
 //!
-//! nf_tables wants its integers in network byte order. Layout: `linux/netlink.h`.
+//! Netfilter wants its integers in network byte order. Layout: `linux/netlink.h`.
 
 const HEADER: usize = 4;
 const NESTED: u16 = 0x8000;
@@ -9,32 +9,32 @@ const TYPE: u16 = 0x3fff;
 
 /// A list of attributes, as bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Attributes(Vec<u8>);
+pub(crate) struct Attributes(Vec<u8>);
 
 impl Attributes {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn text(self, kind: u16, value: &str) -> Self {
+    pub(crate) fn text(self, kind: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
         self.bytes(kind, &bytes)
     }
 
-    pub(super) fn number(self, kind: u16, value: u32) -> Self {
+    pub(crate) fn number(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    pub(super) fn long(self, kind: u16, value: u64) -> Self {
+    pub(crate) fn long(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    pub(super) fn nest(self, kind: u16, inner: &Self) -> Self {
+    pub(crate) fn nest(self, kind: u16, inner: &Self) -> Self {
         self.bytes(kind | NESTED, &inner.0)
     }
 
-    pub(super) fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
         // What does not fit would be refused by the kernel as malformed; the longest is a piece of a set, of limited size.
         let length = u16::try_from(HEADER + value.len()).unwrap_or(u16::MAX);
         self.0.extend(length.to_ne_bytes());
@@ -44,17 +44,17 @@ impl Attributes {
         self
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// The attributes in `bytes`, as type and value. Ends at what is malformed.
-pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn read(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (length, rest) = bytes.split_first_chunk::<2>()?;
         let (kind, _) = rest.split_first_chunk::<2>()?;
@@ -66,23 +66,23 @@ pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// The value of the first attribute of this type.
-pub(super) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     read(bytes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
 /// The value of the first attribute of this type, a number of four bytes.
-pub(super) fn find_number(bytes: &[u8], kind: u16) -> Option<u32> {
+pub(crate) fn find_number(bytes: &[u8], kind: u16) -> Option<u32> {
     Some(u32::from_be_bytes(find(bytes, kind)?.try_into().ok()?))
 }
 
 /// The value of the first attribute of this type, a number of eight bytes.
-pub(super) fn find_long(bytes: &[u8], kind: u16) -> Option<u64> {
+pub(crate) fn find_long(bytes: &[u8], kind: u16) -> Option<u64> {
     Some(u64::from_be_bytes(find(bytes, kind)?.try_into().ok()?))
 }
 
 /// Bytes from their hexadecimal form; other characters between them are passed over.
 #[cfg(test)]
-pub(super) fn unhex(text: &str) -> Vec<u8> {
+pub(crate) fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
 }
