@@ -47,6 +47,8 @@
 
 mod clock;
 mod config;
+#[doc(hidden)] // public for the tests in network namespaces only
+pub mod connections;
 mod core;
 mod engine;
 mod event;

@@ -31,7 +31,7 @@ mod neighbour;
 pub(crate) use adverts::{AdvertSender, AdvertSocket, ReceiveBuffer};
 pub(crate) use checks::{check_capabilities, interface_error, source_error};
 pub(crate) use counters::LinkCounters;
-pub(crate) use filter::AdvertFilter;
+pub(crate) use filter::{AdvertFilter, last_word};
 pub(crate) use frames::FrameSocket;
 pub(crate) use mac::{Mac, group_mac, group_mac_v6};
 pub(crate) use memberships::Memberships;

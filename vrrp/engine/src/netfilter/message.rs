@@ -25,6 +25,7 @@ const FLAG_REQUEST: u16 = 0x1;
 const FLAG_ACKNOWLEDGE: u16 = 0x4;
 const FLAG_DUMP: u16 = 0x300;
 const FLAG_DUMP_INTERRUPTED: u16 = 0x10;
+const FLAG_EXCLUSIVE: u16 = 0x200;
 const FLAG_CREATE: u16 = 0x400;
 const FLAG_APPEND: u16 = 0x800;
 
@@ -56,6 +57,12 @@ pub(crate) enum Operation {
     GetConnection(u8),
     /// Forgets a tracked connection of this family.
     DeleteConnection(u8),
+    /// Begins to track a connection of this family that is not tracked yet.
+    InsertConnection(u8),
+    /// Changes a tracked connection of this family.
+    UpdateConnection(u8),
+    /// Tells how many connections are tracked, and how many may be.
+    GetConnectionUsage,
 }
 
 impl Operation {
@@ -68,7 +75,10 @@ impl Operation {
             | Self::FindElements
             | Self::GetGeneration
             | Self::GetConnection(_)
-            | Self::DeleteConnection(_) => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
+            | Self::DeleteConnection(_)
+            | Self::UpdateConnection(_)
+            | Self::GetConnectionUsage => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
+            Self::InsertConnection(_) => FLAG_REQUEST | FLAG_ACKNOWLEDGE | FLAG_CREATE | FLAG_EXCLUSIVE,
             Self::DeleteTable | Self::DeleteElements => FLAG_REQUEST,
         }
     }
@@ -88,15 +98,19 @@ impl Operation {
             Self::GetGeneration => 16,
             Self::GetConnections(_) | Self::GetConnection(_) => return CONNECTIONS << 8 | 1,
             Self::DeleteConnection(_) => return CONNECTIONS << 8 | 2,
+            Self::InsertConnection(_) | Self::UpdateConnection(_) => return CONNECTIONS << 8,
+            Self::GetConnectionUsage => return CONNECTIONS << 8 | 5,
         };
         SUBSYSTEM << 8 | number
     }
 
     fn family(self) -> u8 {
         match self {
-            Self::GetConnections(family) | Self::GetConnection(family) | Self::DeleteConnection(family) => {
-                family
-            }
+            Self::GetConnections(family)
+            | Self::GetConnection(family)
+            | Self::DeleteConnection(family)
+            | Self::InsertConnection(family)
+            | Self::UpdateConnection(family) => family,
             _ => FAMILY_INET,
         }
     }
@@ -106,6 +120,20 @@ impl Operation {
 pub(crate) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(&mut bytes, operation.kind(), operation.flags(), sequence, (operation.family(), 0), attributes);
+    bytes
+}
+
+/// Questions and changes that are told apart by their places. Of those before the last, only an error or what they ask for is told; the
+/// last is acknowledged, so that the end of the answers is known.
+pub(crate) fn questions(requests: &[(Operation, Attributes)], sequence: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut next = sequence;
+    for (at, (operation, attributes)) in requests.iter().enumerate() {
+        let acknowledge = if at + 1 == requests.len() { FLAG_ACKNOWLEDGE } else { 0 };
+        let flags = operation.flags() & !FLAG_ACKNOWLEDGE | acknowledge;
+        write(&mut bytes, operation.kind(), flags, next, (operation.family(), 0), attributes);
+        next = next.wrapping_add(1);
+    }
     bytes
 }
 
@@ -180,6 +208,8 @@ fn write(
 /// A message of the kernel.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
+    /// Of the message, as `subsystem << 8 | number`.
+    pub(crate) kind: u16,
     /// Of the message that it answers.
     pub(crate) sequence: u32,
     /// Whether the ruleset changed while the list was made: it may be wrong.
@@ -216,6 +246,11 @@ pub(crate) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
             }
             _ => Content::Object(body.get(FAMILY_HEADER..)?),
         };
-        Some(Reply { sequence: word(8), interrupted: half(6) & FLAG_DUMP_INTERRUPTED != 0, content })
+        Some(Reply {
+            kind: half(4),
+            sequence: word(8),
+            interrupted: half(6) & FLAG_DUMP_INTERRUPTED != 0,
+            content,
+        })
     })
 }

@@ -10,6 +10,7 @@ use nix::sys::time::TimeVal;
 
 use super::attributes::Attributes;
 use super::message::{self, Batch, Content, Operation};
+use crate::receive_buffer;
 
 /// In seconds. The kernel answers while it is asked; this only ends a wait for an answer that was lost.
 const ANSWER_TIMEOUT: libc::time_t = 5;
@@ -67,9 +68,21 @@ impl NetfilterSocket {
 
     /// Asks and returns the attributes of the objects that the answer lists. `Interrupted` if they changed meanwhile.
     pub(crate) fn ask(&mut self, operation: Operation, attributes: &Attributes) -> io::Result<Vec<Vec<u8>>> {
+        let mut objects = Vec::new();
+        self.ask_each(operation, attributes, |object| objects.push(object.to_vec()))?;
+        Ok(objects)
+    }
+
+    /// Asks and tells the attributes of each object that the answer lists, one by one. `Interrupted`, at the end, if they changed
+    /// meanwhile.
+    pub(crate) fn ask_each(
+        &mut self,
+        operation: Operation,
+        attributes: &Attributes,
+        mut told: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
         let sequence = self.start(1)?;
         self.send(&message::question(operation, attributes, sequence))?;
-        let mut objects = Vec::new();
         let mut interrupted = false;
         loop {
             let received = self.receive()?;
@@ -79,13 +92,46 @@ impl NetfilterSocket {
                 }
                 interrupted |= reply.interrupted;
                 match reply.content {
-                    Content::Object(attributes) => objects.push(attributes.to_vec()),
+                    Content::Object(attributes) => told(attributes),
                     Content::End(Err(source)) => return Err(source),
                     Content::End(Ok(())) if interrupted => return Err(io::ErrorKind::Interrupted.into()),
-                    Content::End(Ok(())) => return Ok(objects),
+                    Content::End(Ok(())) => return Ok(()),
                 }
             }
         }
+    }
+
+    /// Sends these at once and tells what is answered to each, by its place: an error, or what it asks for; nothing to a change that was
+    /// made. Each is carried out by itself, in this order. `ENOBUFS` if answers were lost: which were carried out is not known then.
+    pub(crate) fn exchange(
+        &mut self,
+        requests: &[(Operation, Attributes)],
+        mut told: impl FnMut(usize, Content<'_>),
+    ) -> io::Result<()> {
+        let Some(last) = requests.len().checked_sub(1) else { return Ok(()) };
+        let first = self.start(requests.len())?;
+        self.send(&message::questions(requests, first))?;
+        loop {
+            let received = self.receive_all()?;
+            for reply in message::replies(&self.buffer[..received]) {
+                let place = usize::try_from(reply.sequence.wrapping_sub(first)).unwrap_or(usize::MAX);
+                if place > last {
+                    continue;
+                }
+                let is_end = place == last && matches!(reply.content, Content::End(_));
+                if !matches!(reply.content, Content::End(Ok(()))) {
+                    told(place, reply.content);
+                }
+                if is_end {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Gives the answers to many questions room, about this many bytes.
+    pub(crate) fn enlarge(&self, bytes: usize) -> io::Result<()> {
+        receive_buffer::enlarge(&self.socket, bytes)
     }
 
     /// Forgets answers that were left unread and takes sequence numbers for so many messages; returns the first.
@@ -112,9 +158,19 @@ impl NetfilterSocket {
 
     fn receive(&mut self) -> io::Result<usize> {
         loop {
-            match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+            match self.receive_all() {
                 // More errors than the receive buffer takes: the first ones are there.
-                Err(Errno::ENOBUFS | Errno::EINTR) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The same; `ENOBUFS` if the receive buffer did not take all.
+    fn receive_all(&mut self) -> io::Result<usize> {
+        loop {
+            match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+                Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel does not answer"));
                 }

@@ -79,7 +79,8 @@ impl AdvertFilter {
     }
 }
 
-fn last_word(address: IpAddr) -> u32 {
+/// The last 32 bits of an address.
+pub(crate) fn last_word(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(v4) => v4.to_bits(),
         IpAddr::V6(v6) => {

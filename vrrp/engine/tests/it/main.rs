@@ -11,6 +11,7 @@ mod authentication;
 mod capabilities;
 mod churn;
 mod conflicts;
+mod connections;
 mod documents;
 mod elections;
 mod events;

@@ -1,0 +1,160 @@
+//! An entry of the kernel's connection tracking, as it tells it.
+//!
+//! Layout: `linux/netfilter/nfnetlink_conntrack.h`; states of TCP: `linux/netfilter/nf_conntrack_tcp.h`; status bits:
+//! `linux/netfilter/nf_conntrack_common.h`.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use super::connection::{Connection, ConnectionKey, Transport};
+use crate::netfilter::attributes;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) const TUPLE_ORIGINAL: u16 = 1;
+pub(super) const TUPLE_REPLY: u16 = 2;
+pub(super) const STATUS: u16 = 3;
+pub(super) const PROTOCOL_INFO: u16 = 4;
+pub(super) const TIMEOUT: u16 = 7;
+pub(super) const ID: u16 = 12;
+const ZONE: u16 = 18;
+/// Of a tuple.
+pub(super) const ADDRESSES: u16 = 1;
+pub(super) const PORTS: u16 = 2;
+/// Of addresses: source and destination.
+pub(super) const V4: [u16; 2] = [1, 2];
+pub(super) const V6: [u16; 2] = [3, 4];
+/// Of ports.
+pub(super) const PROTOCOL: u16 = 1;
+pub(super) const SOURCE_PORT: u16 = 2;
+pub(super) const DESTINATION_PORT: u16 = 3;
+/// Of protocol info.
+pub(super) const TCP: u16 = 1;
+/// Of that of TCP.
+pub(super) const TCP_STATE: u16 = 1;
+
+pub(super) const SEEN_REPLY: u32 = 1 << 1;
+pub(super) const ASSURED: u32 = 1 << 2;
+pub(super) const CONFIRMED: u32 = 1 << 3;
+pub(super) const DESTINATION_NAT: u32 = 1 << 5;
+
+pub(super) const ESTABLISHED: u8 = 3;
+pub(super) const FIN_WAIT: u8 = 4;
+pub(super) const CLOSE_WAIT: u8 = 5;
+pub(super) const LAST_ACK: u8 = 6;
+pub(super) const CLOSE: u8 = 8;
+
+/// Ends of packets of one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tuple {
+    pub(super) transport: Transport,
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+}
+
+impl Tuple {
+    /// Of the client's packets to the VIP.
+    pub(super) fn of_key(key: &ConnectionKey) -> Self {
+        Self { transport: key.transport, source: key.client, destination: key.vip }
+    }
+
+    /// Of packets the other way.
+    pub(super) fn inverse(self) -> Self {
+        Self { transport: self.transport, source: self.destination, destination: self.source }
+    }
+
+    /// Of packets between these attributes of a tuple; `None` if it is of another protocol, or malformed.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let ports = attributes::find(bytes, PORTS)?;
+        let transport = Transport::of_number(*attributes::find(ports, PROTOCOL)?.first()?)?;
+        let port = |kind| Some(u16::from_be_bytes(attributes::find(ports, kind)?.try_into().ok()?));
+        let addresses = attributes::find(bytes, ADDRESSES)?;
+        let address = |end: usize| -> Option<IpAddr> {
+            let v4 = || Some(<[u8; 4]>::try_from(attributes::find(addresses, V4[end])?).ok()?.into());
+            let v6 = || {
+                Some(Ipv6Addr::from(<[u8; 16]>::try_from(attributes::find(addresses, V6[end])?).ok()?).into())
+            };
+            v4().or_else(v6)
+        };
+        let source = SocketAddr::new(address(0)?, port(SOURCE_PORT)?);
+        let destination = SocketAddr::new(address(1)?, port(DESTINATION_PORT)?);
+        (source.is_ipv4() == destination.is_ipv4()).then_some(Self { transport, source, destination })
+    }
+}
+
+/// What the kernel tells of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) original: Tuple,
+    pub(super) reply: Tuple,
+    /// Status bits, if told.
+    pub(super) status: Option<u32>,
+    /// State of TCP, if told.
+    pub(super) tcp_state: Option<u8>,
+    /// What tells it from another with the same tuples.
+    pub(super) id: Option<u32>,
+    /// Seconds until it is forgotten, if told.
+    pub(super) expires_in: Option<u32>,
+}
+
+impl Entry {
+    /// Reads the attributes of one. `None` if it is of another protocol, not of the default zone, or malformed.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let zone = attributes::find(bytes, ZONE);
+        if zone.is_some_and(|zone| zone.iter().any(|byte| *byte != 0)) {
+            return None;
+        }
+        let original = Tuple::parse(attributes::find(bytes, TUPLE_ORIGINAL)?)?;
+        let reply = Tuple::parse(attributes::find(bytes, TUPLE_REPLY)?)?;
+        if original.transport != reply.transport || original.source.is_ipv4() != reply.source.is_ipv4() {
+            return None;
+        }
+        Some(Self {
+            original,
+            reply,
+            status: attributes::find_number(bytes, STATUS),
+            tcp_state: tcp_state(bytes),
+            id: attributes::find_number(bytes, ID),
+            expires_in: attributes::find_number(bytes, TIMEOUT),
+        })
+    }
+
+    /// The connection that it is of, if its packets went to a VIP.
+    pub(super) fn connection(&self) -> Connection {
+        Connection { key: self.key(), backend: self.reply.source, source: self.reply.destination }
+    }
+
+    /// Its name.
+    pub(super) fn key(&self) -> ConnectionKey {
+        ConnectionKey {
+            transport: self.original.transport,
+            client: self.original.source,
+            vip: self.original.destination,
+        }
+    }
+
+    /// Whether nothing is translated.
+    pub(super) fn is_untranslated(&self) -> bool {
+        self.reply == self.original.inverse()
+    }
+
+    /// Whether it lasts and is translated to a backend.
+    pub(super) fn is_translated_and_lasting(&self) -> bool {
+        self.status.is_some_and(|status| status & (ASSURED | DESTINATION_NAT) == ASSURED | DESTINATION_NAT)
+    }
+
+    /// Whether something may still be said on it, as far as is told.
+    pub(super) fn is_open(&self) -> bool {
+        match self.original.transport {
+            Transport::Tcp => {
+                self.tcp_state.is_some_and(|state| matches!(state, ESTABLISHED | FIN_WAIT | CLOSE_WAIT))
+            }
+            Transport::Udp => true,
+        }
+    }
+}
+
+fn tcp_state(bytes: &[u8]) -> Option<u8> {
+    let tcp = attributes::find(attributes::find(bytes, PROTOCOL_INFO)?, TCP)?;
+    attributes::find(tcp, TCP_STATE)?.first().copied()
+}

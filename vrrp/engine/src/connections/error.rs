@@ -1,0 +1,74 @@
+//! What can go wrong with connection tracking.
+
+use std::io;
+
+/// Why the kernel's connection tracking did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrackingError {
+    /// The process may not.
+    #[error(
+        "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
+         (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
+    )]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel does not offer it.
+    #[error(
+        "cannot {what}: {source}: this kernel lacks a part of connection tracking; load the modules nf_conntrack_netlink and nf_nat"
+    )]
+    Unsupported {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Built without events, or without connection tracking.
+    #[error(
+        "cannot follow connections: {path} is absent: this kernel tells no events of connection tracking; load the module \
+         nf_conntrack_netlink, or run a kernel with CONFIG_NF_CONNTRACK_EVENTS"
+    )]
+    NoEvents {
+        /// What would be there.
+        path: &'static str,
+    },
+    /// Switched off.
+    #[error(
+        "cannot follow connections: net.netfilter.nf_conntrack_events is 0, so that the kernel tells none of them; \
+         set it to 1 or 2 (sysctl -w net.netfilter.nf_conntrack_events=1)"
+    )]
+    EventsOff,
+    /// The table changed whenever it was listed.
+    #[error(
+        "cannot list connections: the kernel was changing its table each of {tries} times; try again later"
+    )]
+    Unsteady {
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// Something else.
+    #[error("cannot {what}: {source}: compare `conntrack -L` and `conntrack -S` on the node")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl TrackingError {
+    /// For `map_err`: `what` failed.
+    pub(super) fn of(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::EINVAL) => {
+                Self::Unsupported { what, source }
+            }
+            _ => Self::Kernel { what, source },
+        }
+    }
+}

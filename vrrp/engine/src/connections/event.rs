@@ -1,0 +1,55 @@
+//! What an event of the kernel's connection tracking means.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::connection::{Connection, ConnectionKey, Transport};
+use super::entry::{CLOSE, CLOSE_WAIT, ESTABLISHED, Entry, FIN_WAIT, LAST_ACK};
+use crate::netfilter::message::{Content, replies};
+
+#[cfg(test)]
+mod tests;
+
+/// The subsystem of connection tracking, and its messages.
+const NEW: u16 = 1 << 8;
+const DELETED: u16 = 1 << 8 | 2;
+
+/// What was heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
+pub enum Event {
+    /// A connection to a VIP lasts from now on.
+    Established(Connection),
+    /// One side has ended, and the other most likely will. If it goes on, nothing more may be told of the end: look again, by
+    /// [`Tracking::are_open`](super::Tracking::are_open).
+    Closing(ConnectionKey),
+    /// Nothing more is said on it: it may be forgotten. Told of any connection to a VIP, also of one that was never established, and maybe
+    /// more than once.
+    Ended(ConnectionKey),
+    /// Events were lost: only a list tells what is.
+    Lost,
+}
+
+/// The events in what was received about connections to these VIPs.
+pub(super) fn decode<'a>(bytes: &'a [u8], vips: &'a BTreeSet<IpAddr>) -> impl Iterator<Item = Event> + 'a {
+    replies(bytes).filter_map(move |reply| match reply.content {
+        Content::Object(object) => meaning(reply.kind, &Entry::parse(object)?, vips),
+        Content::End(_) => None,
+    })
+}
+
+fn meaning(kind: u16, entry: &Entry, vips: &BTreeSet<IpAddr>) -> Option<Event> {
+    if !vips.contains(&entry.original.destination.ip()) || entry.is_untranslated() {
+        return None;
+    }
+    let ended = Event::Ended(entry.key());
+    match (kind, entry.original.transport, entry.tcp_state) {
+        // Not TIME_WAIT, which comes after LAST_ACK.
+        (DELETED, ..) | (NEW, Transport::Tcp, Some(LAST_ACK | CLOSE)) => Some(ended),
+        (NEW, Transport::Tcp, Some(FIN_WAIT | CLOSE_WAIT)) => Some(Event::Closing(entry.key())),
+        (NEW, Transport::Tcp, Some(ESTABLISHED)) | (NEW, Transport::Udp, _) => {
+            entry.is_translated_and_lasting().then(|| Event::Established(entry.connection()))
+        }
+        (NEW, Transport::Tcp, _) | (_, Transport::Tcp | Transport::Udp, _) => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! Putting connections of another node into this kernel.
+
+use std::io;
+use std::time::Duration;
+
+use super::connection::{Connection, InvalidConnection};
+use super::entry::{Entry, Tuple};
+use super::error::TrackingError;
+use super::request::{self, Request};
+use super::tracking::{AT_ONCE, Tracking};
+use crate::netfilter::message::Content;
+
+#[cfg(test)]
+mod tests;
+
+/// How often one is tried whose obstacle goes and comes.
+const ROUNDS: usize = 3;
+
+/// What became of a connection that was to be inserted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Inserted {
+    /// It is tracked from now on.
+    #[error("inserted")]
+    New,
+    /// It was tracked already, with the same translation. Its lifetime is as it was.
+    #[error("was there already")]
+    Present,
+    /// Another entry has its place.
+    #[error("another entry of connection tracking has its place: {0}")]
+    Clash(Blocking),
+    /// The kernel's table is as full as it may be for replicas.
+    #[error("the connection tracking table is full: raise net.netfilter.nf_conntrack_max")]
+    TableFull,
+    /// There can be no such connection.
+    #[error("{0}")]
+    Invalid(InvalidConnection),
+    /// The kernel refuses it for another reason.
+    #[error("the kernel refuses it: {}: compare `conntrack -S` on the node", io::Error::from_raw_os_error(*errno))]
+    Refused {
+        /// Its error number.
+        errno: i32,
+    },
+}
+
+/// What has the place of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Blocking {
+    /// The same packets between source and backend, untranslated: the backend lives here, and another node forwards to it.
+    #[error("the same connection as forwarded by another node, whose backend lives here")]
+    Forwarded,
+    /// A connection of the same client's port to the same VIP, with another backend or source, or closed: it was before.
+    #[error("an earlier connection from the same port")]
+    Earlier,
+    /// Another connection.
+    #[error("another connection")]
+    Other,
+}
+
+impl Blocking {
+    /// Whether the connection may be put in its place when this node becomes Active.
+    pub fn is_replaceable(self) -> bool {
+        match self {
+            Self::Forwarded | Self::Earlier => true,
+            Self::Other => false,
+        }
+    }
+}
+
+/// What was found in the place of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Obstacle {
+    /// It is itself.
+    Itself,
+    /// This entry, which is named so.
+    Entry(Blocking, Entry),
+    /// Nothing any more.
+    Gone,
+}
+
+impl Tracking {
+    /// Has the kernel track these connections, as if it had seen them begin, for so long unless something is said on them. What becomes of
+    /// one concerns no other. In the order given; an answer for each.
+    pub fn insert(
+        &mut self,
+        connections: &[Connection],
+        lifetime: Duration,
+    ) -> Result<Vec<Inserted>, TrackingError> {
+        self.put(connections, lifetime, false)
+    }
+
+    /// The same, in place of what blocks one where that is [replaceable](Blocking::is_replaceable). For when this node becomes Active: what
+    /// another node still forwards to a backend here ends with it.
+    pub fn replace(
+        &mut self,
+        connections: &[Connection],
+        lifetime: Duration,
+    ) -> Result<Vec<Inserted>, TrackingError> {
+        self.put(connections, lifetime, true)
+    }
+
+    fn put(
+        &mut self,
+        connections: &[Connection],
+        lifetime: Duration,
+        replace: bool,
+    ) -> Result<Vec<Inserted>, TrackingError> {
+        let mut outcomes = Vec::with_capacity(connections.len());
+        for chunk in connections.chunks(AT_ONCE) {
+            let room = self.usage()?.room(self.share);
+            let mut part: Vec<Inserted> = chunk
+                .iter()
+                .map(|connection| connection.check().map_or_else(Inserted::Invalid, |()| Inserted::TableFull))
+                .collect();
+            let is_valid = |at: &usize| part.get(*at) == Some(&Inserted::TableFull);
+            let places: Vec<usize> = (0..chunk.len()).filter(is_valid).collect();
+            // Without room, those that are there already are told all the same.
+            let (tried, unmet) = places.split_at(places.len().min(room));
+            self.put_chunk(chunk, tried, lifetime, replace, &mut part)?;
+            for (at, obstacle) in self.obstacles(chunk, unmet)? {
+                if obstacle == Obstacle::Itself {
+                    part[at] = Inserted::Present;
+                }
+            }
+            outcomes.append(&mut part);
+        }
+        Ok(outcomes)
+    }
+
+    /// Inserts those of `chunk` at these places, and writes what became of them there.
+    fn put_chunk(
+        &mut self,
+        chunk: &[Connection],
+        places: &[usize],
+        lifetime: Duration,
+        replace: bool,
+        outcomes: &mut [Inserted],
+    ) -> Result<(), TrackingError> {
+        // What is to be inserted, and the entry that is deleted for it.
+        let mut due: Vec<(usize, Option<Entry>)> = places.iter().map(|at| (*at, None)).collect();
+        for _ in 0..ROUNDS {
+            let mut requests: Vec<Request> = Vec::with_capacity(2 * due.len());
+            let mut of_request: Vec<Option<usize>> = Vec::with_capacity(2 * due.len());
+            for (at, blocking) in &due {
+                let deletion = blocking.and_then(|entry| Some(request::delete(&entry.original, entry.id?)));
+                if let Some(deletion) = deletion {
+                    requests.push(deletion);
+                    of_request.push(None);
+                }
+                requests.push(request::insert(&chunk[*at], lifetime));
+                of_request.push(Some(*at));
+                outcomes[*at] = Inserted::New;
+            }
+            self.exchange("insert tracked connections", &requests, |request, answer| {
+                let Some(at) = of_request.get(request).copied().flatten() else { return };
+                if let Content::End(Err(error)) = answer {
+                    outcomes[at] = refusal(&error);
+                }
+            })?;
+            let blocked: Vec<usize> = due
+                .iter()
+                .map(|(at, _)| *at)
+                .filter(|at| matches!(outcomes[*at], Inserted::Clash(_)))
+                .collect();
+            due.clear();
+            for (at, obstacle) in self.obstacles(chunk, &blocked)? {
+                match obstacle {
+                    Obstacle::Itself => outcomes[at] = Inserted::Present,
+                    Obstacle::Gone => due.push((at, None)),
+                    Obstacle::Entry(blocking, entry) => {
+                        outcomes[at] = Inserted::Clash(blocking);
+                        if replace && blocking.is_replaceable() {
+                            due.push((at, Some(entry)));
+                        }
+                    }
+                }
+            }
+            if due.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in the place of those of `chunk` at these places.
+    fn obstacles(
+        &mut self,
+        chunk: &[Connection],
+        places: &[usize],
+    ) -> Result<Vec<(usize, Obstacle)>, TrackingError> {
+        let of_client: Vec<Tuple> = places.iter().map(|at| Tuple::of_key(&chunk[*at].key)).collect();
+        let of_client = self.find(&of_client)?;
+        // By the client's packets it is itself most often: only of the rest the backend's are asked for.
+        let found = || places.iter().zip(&of_client);
+        let of_backend: Vec<Tuple> =
+            found().filter(|(_, found)| found.is_none()).map(|(at, _)| answers(&chunk[*at])).collect();
+        let mut of_backend = self.find(&of_backend)?.into_iter();
+        let obstacles = found().map(|(at, of_client)| {
+            let of_backend = if of_client.is_none() { of_backend.next().flatten() } else { None };
+            (*at, obstacle(&chunk[*at], [*of_client, of_backend]))
+        });
+        Ok(obstacles.collect())
+    }
+}
+
+/// The backend's packets.
+fn answers(connection: &Connection) -> Tuple {
+    Tuple { transport: connection.key.transport, source: connection.backend, destination: connection.source }
+}
+
+/// What is in the place of a connection, where these entries have the client's and the backend's packets.
+fn obstacle(connection: &Connection, [of_client, of_backend]: [Option<Entry>; 2]) -> Obstacle {
+    if let Some(entry) = of_client {
+        if entry.original != Tuple::of_key(&connection.key) {
+            return Obstacle::Entry(Blocking::Other, entry);
+        }
+        if entry.connection() == *connection && entry.is_open() {
+            return Obstacle::Itself;
+        }
+        return Obstacle::Entry(Blocking::Earlier, entry);
+    }
+    match of_backend {
+        None => Obstacle::Gone,
+        Some(entry) if entry.is_untranslated() => Obstacle::Entry(Blocking::Forwarded, entry),
+        Some(entry) => Obstacle::Entry(Blocking::Other, entry),
+    }
+}
+
+fn refusal(error: &io::Error) -> Inserted {
+    match error.raw_os_error() {
+        Some(libc::EEXIST) => Inserted::Clash(Blocking::Other),
+        Some(libc::ENOMEM) => Inserted::TableFull,
+        errno => Inserted::Refused { errno: errno.unwrap_or_default() },
+    }
+}

@@ -1,0 +1,64 @@
+use super::*;
+use crate::connections::entry::{ASSURED, CLOSE, DESTINATION_NAT, ESTABLISHED};
+use crate::connections::{ConnectionKey, Transport};
+
+fn connection() -> Connection {
+    let [client, vip, backend, source] =
+        ["192.0.2.3:40000", "192.0.2.50:80", "192.0.2.4:8080", "192.0.2.50:5000"]
+            .map(|text| text.parse().unwrap());
+    Connection { key: ConnectionKey { transport: Transport::Tcp, client, vip }, backend, source }
+}
+
+fn entry(original: Tuple, reply: Tuple, tcp_state: u8) -> Entry {
+    Entry {
+        original,
+        reply,
+        status: Some(ASSURED | DESTINATION_NAT),
+        tcp_state: Some(tcp_state),
+        id: Some(1),
+        expires_in: Some(60),
+    }
+}
+
+#[test]
+fn what_has_the_place_of_a_connection_is_told_apart() {
+    let ours = connection();
+    let (client, backend) = (Tuple::of_key(&ours.key), answers(&ours));
+    let itself = entry(client, backend, ESTABLISHED);
+    let closed = entry(client, backend, CLOSE);
+    let elsewhere = entry(client, Tuple { source: ([192, 0, 2, 9], 1).into(), ..backend }, ESTABLISHED);
+    let reversed = entry(backend, client, ESTABLISHED);
+    let forwarded = entry(backend.inverse(), backend, ESTABLISHED);
+    // The backend spoke after the forwarded one was deleted.
+    let picked_up = entry(backend, backend.inverse(), ESTABLISHED);
+    let another = entry(Tuple { source: ([192, 0, 2, 9], 1).into(), ..client }, backend, ESTABLISHED);
+    let as_entry = |blocking, entry| Obstacle::Entry(blocking, entry);
+    let table = [
+        ([None, None], Obstacle::Gone),
+        ([Some(itself), None], Obstacle::Itself),
+        ([Some(closed), None], as_entry(Blocking::Earlier, closed)),
+        ([Some(elsewhere), None], as_entry(Blocking::Earlier, elsewhere)),
+        ([Some(reversed), None], as_entry(Blocking::Other, reversed)),
+        ([None, Some(forwarded)], as_entry(Blocking::Forwarded, forwarded)),
+        ([None, Some(picked_up)], as_entry(Blocking::Forwarded, picked_up)),
+        ([None, Some(another)], as_entry(Blocking::Other, another)),
+    ];
+    for (found, expected) in table {
+        assert_eq!(obstacle(&ours, found), expected, "{found:?}");
+    }
+}
+
+#[test]
+fn the_kernels_refusals_are_told_apart() {
+    let of = |errno| refusal(&io::Error::from_raw_os_error(errno));
+    assert_eq!(of(libc::EEXIST), Inserted::Clash(Blocking::Other));
+    assert_eq!(of(libc::ENOMEM), Inserted::TableFull);
+    assert_eq!(of(libc::EINVAL), Inserted::Refused { errno: libc::EINVAL });
+    assert!(of(libc::EINVAL).to_string().contains("Invalid argument"));
+}
+
+#[test]
+fn only_what_ends_with_the_other_nodes_forwarding_is_replaced() {
+    assert!(Blocking::Forwarded.is_replaceable() && Blocking::Earlier.is_replaceable());
+    assert!(!Blocking::Other.is_replaceable());
+}

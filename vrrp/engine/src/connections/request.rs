@@ -1,0 +1,126 @@
+//! Questions and changes, as the kernel takes them.
+//!
+//! Layout: `linux/netfilter/nfnetlink_conntrack.h`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use windlass_vrrp::Family;
+
+use super::connection::{Connection, ConnectionKey, Transport};
+use super::entry::{
+    ADDRESSES, ASSURED, CONFIRMED, DESTINATION_NAT, DESTINATION_PORT, ESTABLISHED, ID, PORTS, PROTOCOL,
+    PROTOCOL_INFO, SEEN_REPLY, SOURCE_PORT, STATUS, TCP, TCP_STATE, TIMEOUT, TUPLE_ORIGINAL, TUPLE_REPLY,
+    Tuple, V4, V6,
+};
+use crate::netfilter::attributes::Attributes;
+use crate::netfilter::message::Operation;
+
+const NAT_SOURCE: u16 = 6;
+const NAT_DESTINATION: u16 = 13;
+const STATUS_MASK: u16 = 26;
+/// Of a translation: the address, lowest and highest in one.
+const NAT_V4: u16 = 1;
+const NAT_V6: u16 = 4;
+const NAT_PORTS: u16 = 3;
+/// Lowest and highest port.
+const NAT_PORT: [u16; 2] = [1, 2];
+/// Of TCP: flags of either direction, each with a mask.
+const TCP_FLAGS: [u16; 2] = [4, 5];
+const BE_LIBERAL: u8 = 8;
+
+pub(super) type Request = (Operation, Attributes);
+
+/// As the kernel numbers it.
+pub(super) fn number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
+fn family(tuple: &Tuple) -> u8 {
+    number(Family::of(tuple.source.ip()))
+}
+
+/// Lists connections that last and are translated to a backend. Old kernels list all: whoever reads looks again.
+pub(super) fn list(family: Family) -> Request {
+    let status = ASSURED | DESTINATION_NAT;
+    let filter = Attributes::new().number(STATUS, status).number(STATUS_MASK, status);
+    (Operation::GetConnections(number(family)), filter)
+}
+
+/// Tells of the connection one direction of which is this.
+pub(super) fn get(tuple: &Tuple) -> Request {
+    (Operation::GetConnection(family(tuple)), named(tuple))
+}
+
+/// Forgets the connection one direction of which is this, if it is the one with this number.
+pub(super) fn delete(tuple: &Tuple, id: u32) -> Request {
+    (Operation::DeleteConnection(family(tuple)), named(tuple).number(ID, id))
+}
+
+/// Sets how long a connection that is tracked is remembered from now on.
+pub(super) fn refresh(key: &ConnectionKey, lifetime: Duration) -> Request {
+    let tuple = Tuple::of_key(key);
+    (Operation::UpdateConnection(family(&tuple)), named(&tuple).number(TIMEOUT, seconds(lifetime)))
+}
+
+/// Begins to track this connection as another kernel did.
+pub(super) fn insert(connection: &Connection, lifetime: Duration) -> Request {
+    let original = Tuple::of_key(&connection.key);
+    let mut attributes = named(&original)
+        .nest(TUPLE_REPLY, &tuple(&original.inverse()))
+        .number(STATUS, SEEN_REPLY | ASSURED | CONFIRMED)
+        .number(TIMEOUT, seconds(lifetime))
+        .nest(NAT_DESTINATION, &translation(connection.backend))
+        .nest(NAT_SOURCE, &translation(connection.source));
+    if connection.key.transport == Transport::Tcp {
+        let flags = [BE_LIBERAL, BE_LIBERAL];
+        let tcp = TCP_FLAGS
+            .into_iter()
+            .fold(Attributes::new().bytes(TCP_STATE, &[ESTABLISHED]), |tcp, kind| tcp.bytes(kind, &flags));
+        attributes = attributes.nest(PROTOCOL_INFO, &Attributes::new().nest(TCP, &tcp));
+    }
+    (Operation::InsertConnection(family(&original)), attributes)
+}
+
+fn named(original: &Tuple) -> Attributes {
+    Attributes::new().nest(TUPLE_ORIGINAL, &tuple(original))
+}
+
+fn tuple(tuple: &Tuple) -> Attributes {
+    let addresses = match (tuple.source.ip(), tuple.destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Attributes::new().bytes(V4[0], &source.octets()).bytes(V4[1], &destination.octets())
+        }
+        (source, destination) => {
+            let [source, destination] = [source, destination].map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped(),
+                IpAddr::V6(address) => address,
+            });
+            Attributes::new().bytes(V6[0], &source.octets()).bytes(V6[1], &destination.octets())
+        }
+    };
+    let ports = Attributes::new()
+        .bytes(PROTOCOL, &[tuple.transport.number()])
+        .bytes(SOURCE_PORT, &tuple.source.port().to_be_bytes())
+        .bytes(DESTINATION_PORT, &tuple.destination.port().to_be_bytes());
+    Attributes::new().nest(ADDRESSES, &addresses).nest(PORTS, &ports)
+}
+
+/// To this address and port, and no other.
+fn translation(to: SocketAddr) -> Attributes {
+    let address = match to.ip() {
+        IpAddr::V4(address) => Attributes::new().bytes(NAT_V4, &address.octets()),
+        IpAddr::V6(address) => Attributes::new().bytes(NAT_V6, &address.octets()),
+    };
+    let port = to.port().to_be_bytes();
+    let ports = NAT_PORT.into_iter().fold(Attributes::new(), |ports, kind| ports.bytes(kind, &port));
+    address.nest(NAT_PORTS, &ports)
+}
+
+/// The kernel counts whole seconds; 0 would be over at once.
+fn seconds(lifetime: Duration) -> u32 {
+    u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1)
+}

@@ -1,0 +1,6 @@
+//! Connections that another node's kernel is told of, and goes on with.
+
+mod following;
+mod scene;
+mod survival;
+mod table;
