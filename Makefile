@@ -58,6 +58,10 @@ bench-failover: ## Windlass, keepalived and FRR side by side: target/bench/failo
 bench-engine: ## What many virtual routers and VIPs cost: target/bench/engine.json
 	@e2e/tools/bench engine
 
+.PHONY: bench-tracking
+bench-tracking: ## What following, reading and changing the kernel's connection tracking costs: target/bench/tracking.json (ROUNDS=5 ENTRIES=200000 CONNECTIONS=10000 CASES="table following")
+	@e2e/tools/bench tracking
+
 .PHONY: bench-ipam
 bench-ipam: ## What giving, releasing and adopting an address costs: target/bench/ipam.json
 	@cargo bench --quiet --package windlass-ipam --bench allocator
