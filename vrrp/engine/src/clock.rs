@@ -28,9 +28,13 @@ pub(crate) struct Clocks {
 pub(crate) fn both() -> Clocks {
     let now = now();
     // The wall clock second: a thread that is held up in between takes a packet for older than it is, never for younger.
+    Clocks { now, ahead: wall_nanos().wrapping_sub(now.nanos()) }
+}
+
+/// The wall clock in nanoseconds: greater than at a former start, unless it was set back.
+pub(crate) fn wall_nanos() -> u64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let wall = u64::try_from(wall).unwrap_or(u64::MAX);
-    Clocks { now, ahead: wall.wrapping_sub(now.nanos()) }
+    u64::try_from(wall).unwrap_or(u64::MAX)
 }
 
 /// The wall clock (UTC), for authentication: it may be set.

@@ -78,6 +78,15 @@ pub struct RouterConfig {
     pub forced: BTreeSet<IpAddr>,
     /// What becomes of a VIP that another station claims while this node serves it. Default: it is defended.
     pub address_conflict: AddressConflictPolicy,
+    /// Whether what kube-proxy would masquerade of its clients' packets gets the VIP itself as its source, instead of this node's address:
+    /// backends then answer to whoever is Active, so that a connection can go on there. For VIPs held by [`Hold::Respond`], with the guard,
+    /// where the backends' nodes reach the VIP by its LAN: over an overlay network their answers would come outside of it, and no
+    /// connection come about at all. Concerns connections that begin from then on. Default: no.
+    pub vip_as_source: bool,
+    /// The peers that are told, while this node is Active, which connections its VIPs have, so that one that takes over goes on with
+    /// them ([`Options::connection_replication`](crate::Options::connection_replication)). While another is Active, and there are any here,
+    /// what that one tells is believed. What is no peer of it does not matter. Default: none.
+    pub replicas: BTreeSet<IpAddr>,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
@@ -190,6 +199,8 @@ impl RouterConfig {
             unproven: BTreeSet::new(),
             forced: BTreeSet::new(),
             address_conflict: AddressConflictPolicy::default(),
+            vip_as_source: false,
+            replicas: BTreeSet::new(),
             authentication: None,
         }
     }

@@ -36,7 +36,6 @@
 //! twice the price. Other listeners on the node, as `conntrack -E`, hear as little of connections to VIPs.
 
 mod aging;
-mod connection;
 mod entry;
 mod error;
 mod event;
@@ -45,11 +44,13 @@ mod filter;
 mod insert;
 mod request;
 mod tracking;
+mod validity;
 
 pub use aging::{Aging, AgingLimits};
-pub use connection::{Connection, ConnectionKey, InvalidConnection, Transport};
 pub use error::TrackingError;
 pub use event::Event;
 pub use events::Events;
 pub use insert::{Blocking, Inserted};
 pub use tracking::{Tracking, Usage, kernel_lifetime};
+pub use validity::InvalidConnection;
+pub use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};

@@ -21,9 +21,10 @@ use crate::links::Links;
 use crate::neighbour;
 use crate::options::{Options, StartError};
 use crate::realtime;
+use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
-use crate::status::{ForwardingStatus, LinkStatus, RouterStatus};
+use crate::status::{ForwardingStatus, LinkStatus, ReplicationStatus, RouterStatus};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);
@@ -62,7 +63,16 @@ impl Engine {
             helpers: Vec::new(),
             event_thread: None,
         };
-        let Options { on_event, realtime, guard, table, connection_forwarding, tag, announcements } = options;
+        let Options {
+            on_event,
+            realtime,
+            guard,
+            table,
+            connection_forwarding,
+            connection_replication,
+            tag,
+            announcements,
+        } = options;
         let (event_sender, event_thread) = event_thread::start(on_event)
             .map_err(|source| StartError::Os { what: "start a thread", source })?;
         engine.event_thread = Some(event_thread);
@@ -85,6 +95,12 @@ impl Engine {
             }
             hold::run(&shared, &inbox, &events, &settings);
         })?);
+        if let Some(settings) = connection_replication {
+            let shared = Arc::clone(&engine.shared);
+            engine.helpers.push(spawn("windlass-connections", &stop_on_panic, move || {
+                replication::run(&shared, settings);
+            })?);
+        }
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", &stop_on_panic, move || links.run(follower, &inbox))?);
         let (shared, inbox) = (Arc::clone(&engine.shared), Arc::clone(&engine.inbox));
@@ -131,6 +147,11 @@ impl Engine {
     /// How connections of VIPs that were handed over are forwarded.
     pub fn forwarding_status(&self) -> Arc<ForwardingStatus> {
         self.shared.forwarding_status()
+    }
+
+    /// How the connections of VIPs are replicated.
+    pub fn replication_status(&self) -> Arc<ReplicationStatus> {
+        self.shared.replication_status()
     }
 
     /// The virtual routers as they are now, in the order of their keys.

@@ -35,6 +35,8 @@
 //!     flags dynamic,timeout
 //!     timeout 5s
 //!   }
+//!   set movable4 { type ipv4_addr . iface_index; }   # VIPs whose connections another node can go on with, and by which
+//!   set movable6 { type ipv6_addr . iface_index; }   # interface their clients come
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -58,23 +60,25 @@
 //!   }
 //!   chain sources {
 //!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
 //!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
 //!   }
 //!   chain sources-local {
 //!     type filter hook output priority -115; policy accept;
-//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
+//!     …                                  # the same
 //!   }
 //!   chain ports {
 //!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . meta l4proto @owned4 ct direction reply accept
+//!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
 //!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
 //!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
 //!   }
 //!   chain ports-local {
 //!     type filter hook output priority -115; policy accept;
-//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
-//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
+//!     …                                  # the same
 //!   }
 //!   chain echo {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -88,6 +92,8 @@
 //!   }
 //!   chain prerouting {
 //!     type filter hook prerouting priority dstnat + 5; policy accept;
+//!     ip daddr @vips4 ct direction reply accept
+//!     ip6 daddr @vips6 ct direction reply accept
 //!     ip daddr @vips4 goto untaken
 //!     ip6 daddr @vips6 goto untaken
 //!   }
@@ -100,6 +106,8 @@
 //!     type filter hook forward priority filter + 10; policy accept;
 //!     ip daddr . ct mark @moved4 accept
 //!     ip6 daddr . ct mark @moved6 accept
+//!     ip daddr @vips4 ct direction reply accept
+//!     ip6 daddr @vips6 ct direction reply accept
 //!     ip daddr @vips4 goto refuse
 //!     ip6 daddr @vips6 goto refuse
 //!   }
@@ -128,6 +136,13 @@
 //!     ip daddr . ct mark @moved4 dnat ip to ip daddr        # as it is: kube-proxy leaves it alone
 //!     ip6 daddr . ct mark @moved6 dnat ip6 to ip6 daddr
 //!   }
+//!   chain movable {
+//!     type nat hook postrouting priority srcnat - 10; policy accept;
+//!     ct original ip daddr . iif @movable4 meta mark & 0x4000 != 0 meta mark set meta mark & 0xffffbfff
+//!       counter snat ip to ct original ip daddr fully-random
+//!     ct original ip6 daddr . iif @movable6 meta mark & 0x4000 != 0 meta mark set meta mark & 0xffffbfff
+//!       counter snat ip6 to ct original ip6 daddr fully-random
+//!   }
 //!   chain redirects {
 //!     type filter hook output priority filter + 10; policy accept;
 //!     icmp type redirect @th,192,32 @vips4 counter drop     # about which address it is
@@ -139,6 +154,10 @@
 //! The last three, with their sets, forward what a connection that began on the previous Active still says:
 //! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
 //! routing leads what has the mark to that node.
+//!
+//! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
+//! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
+//! destination on the backend's node and on the way, and pass as what they are: answers of a connection that is tracked.
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
@@ -250,6 +269,9 @@ pub struct Guarded {
     pub restrictions: Arc<Restrictions>,
     /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
+    /// come.
+    pub movable: BTreeMap<IpAddr, u32>,
 }
 
 /// What becomes of packets to a VIP that belong to connections of the node that was Active before.

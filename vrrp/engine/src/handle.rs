@@ -27,7 +27,7 @@ use crate::config::{AddressConflictPolicy, Hold, RouterConfig, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
-use crate::status::ForwardingStatus;
+use crate::status::{ForwardingStatus, ReplicationStatus};
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +64,10 @@ pub(crate) struct RouterHandle {
     prepares_until: AtomicU64,
     /// The takeover that the hold thread has prepared.
     prepared: AtomicU64,
+    /// Whether connections of peers wait for a takeover to be put in the place of others.
+    blocked: AtomicBool,
+    /// The takeover after which that was done.
+    unblocked: AtomicU64,
     plan: ArcSwap<Plan>,
     cleared: ArcSwap<BTreeSet<IpAddr>>,
     bound: ArcSwap<BTreeSet<IpAddr>>,
@@ -95,6 +99,10 @@ pub(crate) struct Plan {
     pub(crate) address_conflict: AddressConflictPolicy,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
+    /// Whether what kube-proxy would masquerade gets the VIP as its source.
+    pub(crate) vip_as_source: bool,
+    /// The peers that are to know its connections while this node is Active.
+    pub(crate) replicas: Arc<BTreeSet<IpAddr>>,
     /// What adverts of its peers are held against that come in another virtual router.
     pub(crate) standing: Arc<Standing>,
     /// The interface's sockets; `None` while it cannot be used.
@@ -119,6 +127,16 @@ impl Standing {
             peers: config.peers.clone(),
             authentication: config.authentication.clone(),
         }
+    }
+
+    /// This node's address in it.
+    pub(crate) fn source(&self) -> IpAddr {
+        self.source
+    }
+
+    /// The other candidates.
+    pub(crate) fn peers(&self) -> &BTreeSet<IpAddr> {
+        &self.peers
     }
 
     /// Whether this is one of its peers.
@@ -159,6 +177,8 @@ impl RouterHandle {
             misses_active: AtomicBool::new(false),
             prepares_until: AtomicU64::new(0),
             prepared: AtomicU64::new(0),
+            blocked: AtomicBool::new(false),
+            unblocked: AtomicU64::new(0),
             plan: ArcSwap::from_pointee(plan),
             cleared: ArcSwap::default(),
             bound: ArcSwap::default(),
@@ -227,9 +247,21 @@ impl RouterHandle {
     /// Until when the present takeover still waits for that. Neighbour thread.
     pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
         let until = self.prepares_until.load(Ordering::Relaxed);
-        let waits = now.nanos() < until
-            && self.prepared.load(Ordering::Acquire) != self.takeovers.load(Ordering::Acquire);
+        let takeover = self.takeovers.load(Ordering::Acquire);
+        let is_blocked =
+            self.blocked.load(Ordering::Acquire) && self.unblocked.load(Ordering::Acquire) != takeover;
+        let waits = now.nanos() < until && (is_blocked || self.prepared.load(Ordering::Acquire) != takeover);
         waits.then(|| Time::from_nanos(until))
+    }
+
+    /// Whether connections of peers wait for a takeover to be put in the place of others. Thread of connections.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Release);
+    }
+
+    /// Those that did are there now. Whether somebody may wait for that. Thread of connections.
+    pub(crate) fn set_unblocked(&self, takeover: u64) -> bool {
+        self.unblocked.swap(takeover, Ordering::AcqRel) != takeover && self.blocked.load(Ordering::Acquire)
     }
 
     /// It stays Active until then. Whether it had lapsed meanwhile, so that another thread may have found it not to hold,
@@ -334,9 +366,11 @@ pub(crate) struct SharedState {
     restrictions: ArcSwap<Restrictions>,
     guard_status: ArcSwap<GuardStatus>,
     forwarding_status: ArcSwap<ForwardingStatus>,
+    replication_status: ArcSwap<ReplicationStatus>,
     stopping: AtomicBool,
     neighbour: Waker,
     hold: Waker,
+    connections: Waker,
 }
 
 impl SharedState {
@@ -347,9 +381,11 @@ impl SharedState {
             restrictions: ArcSwap::default(),
             guard_status: ArcSwap::default(),
             forwarding_status: ArcSwap::default(),
+            replication_status: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             neighbour: Waker::new()?,
             hold: Waker::new()?,
+            connections: Waker::new()?,
         })
     }
 
@@ -405,6 +441,16 @@ impl SharedState {
         self.forwarding_status.store(Arc::new(status));
     }
 
+    /// What is known of the replication of connections.
+    pub(crate) fn replication_status(&self) -> Arc<ReplicationStatus> {
+        self.replication_status.load_full()
+    }
+
+    /// Set by the thread of connections.
+    pub(crate) fn set_replication_status(&self, status: ReplicationStatus) {
+        self.replication_status.store(Arc::new(status));
+    }
+
     /// Ends the threads that follow it, after the last router has stopped.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -416,10 +462,11 @@ impl SharedState {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells both threads to look.
+    /// Tells all threads to look.
     pub(crate) fn wake(&self) {
         self.neighbour.wake();
         self.hold.wake();
+        self.connections.wake();
     }
 
     /// Wakes the neighbour thread alone.
@@ -438,6 +485,10 @@ impl SharedState {
 
     pub(crate) fn hold_waker(&self) -> &Waker {
         &self.hold
+    }
+
+    pub(crate) fn connections_waker(&self) -> &Waker {
+        &self.connections
     }
 }
 

@@ -69,6 +69,7 @@ mod options;
 mod rate_limit;
 mod realtime;
 mod receive_buffer;
+mod replication;
 mod restriction;
 mod sockets;
 mod status;
@@ -87,9 +88,11 @@ pub use engine::Engine;
 pub use event::Event;
 pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, Unusable};
 pub use lateness::Lateness;
-pub use options::{ConnectionForwarding, InvalidMarkMask, MarkMask, Options, Pacing, StartError};
+pub use options::{ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError};
 pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};
-pub use status::{ForwardingStatus, LinkStatus, RouterCounters, RouterStatus};
+pub use status::{
+    ForwardingStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters, RouterStatus,
+};
 pub use tag::AddressTag;
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;

@@ -23,6 +23,9 @@ pub struct Options {
     pub table: String,
     /// Forward established connections to the node that handed a VIP over. Needs [`Self::guard`]. Default: no.
     pub connection_forwarding: Option<ConnectionForwarding>,
+    /// Tell the peers which connections VIPs have, and put theirs into this node's kernel
+    /// ([`RouterConfig::replicas`](crate::RouterConfig::replicas)). Needs CAP_NET_ADMIN. Default: no.
+    pub connection_replication: Option<ConnectionReplication>,
     /// Mark of the addresses that the engine puts on interfaces: another for each engine on the host. Default: 0x57.
     pub tag: AddressTag,
     /// How fast VIPs are announced.
@@ -43,6 +46,25 @@ pub struct ConnectionForwarding {
     pub window: Duration,
     /// The bits of packet mark and connection mark that tell the nodes apart that handed VIPs over.
     pub marks: MarkMask,
+}
+
+/// Has established connections to a VIP go on when the node that serves them dies, for those whose backend lives: the peers that may
+/// take over have them in their kernels' connection tracking by then. TCP connections that are older than a second, and UDP
+/// flows that were answered more than once.
+///
+/// Backends must answer to whoever is Active: [`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source). Needs a kernel that
+/// tells events of connection tracking (`net.netfilter.nf_conntrack_events`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "filled in by the user over its default")]
+pub struct ConnectionReplication {
+    /// The UDP port of all nodes. Default: 10112.
+    pub port: u16,
+}
+
+impl Default for ConnectionReplication {
+    fn default() -> Self {
+        Self { port: 10112 }
+    }
 }
 
 impl Default for ConnectionForwarding {
@@ -136,6 +158,7 @@ impl Options {
             guard: false,
             table: "windlass".to_owned(),
             connection_forwarding: None,
+            connection_replication: None,
             tag: AddressTag::default(),
             announcements: Pacing::default(),
         }

@@ -84,6 +84,45 @@ pub struct ForwardingStatus {
     pub error: Option<String>,
 }
 
+/// How the connections of VIPs are replicated:
+/// [`Options::connection_replication`](crate::Options::connection_replication).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ReplicationStatus {
+    /// Connections that this node serves and tells.
+    pub connections: usize,
+    /// Each peer with which connections are shared.
+    pub peers: Vec<PeerReplication>,
+    /// Times that the kernel had no room for a replica (`net.netfilter.nf_conntrack_max`).
+    pub table_full: u64,
+    /// Times that the kernel refused a replica for another reason.
+    pub refused: u64,
+    /// Why nothing is replicated, or not with all peers, if so.
+    pub error: Option<String>,
+}
+
+/// What is shared with one peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PeerReplication {
+    /// The peer's address.
+    pub peer: IpAddr,
+    /// This node's.
+    pub own: IpAddr,
+    /// Whether the peer is told what this node serves.
+    pub is_replica: bool,
+    /// Whether the peer has acknowledged all of it.
+    pub knows_all: bool,
+    /// Whether this node knows all that the peer serves.
+    pub in_sync: bool,
+    /// How many connections the peer has told.
+    pub connections: usize,
+    /// Whether it told more than this node takes.
+    pub is_full: bool,
+    /// Datagrams in its name that were refused: malformed, or not signed as they have to be.
+    pub refused: u64,
+}
+
 /// An interface the engine listens on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use super::connection::{Connection, ConnectionKey};
 use super::event::Event;
+use windlass_vrrp::replication::{Connection, ConnectionKey};
 
 #[cfg(test)]
 mod tests;

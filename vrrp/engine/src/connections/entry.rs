@@ -5,8 +5,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::connection::{Connection, ConnectionKey, Transport};
 use crate::netfilter::attributes;
+use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 #[cfg(test)]
 mod tests;
@@ -66,7 +66,7 @@ impl Tuple {
     /// Of packets between these attributes of a tuple; `None` if it is of another protocol, or malformed.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let ports = attributes::find(bytes, PORTS)?;
-        let transport = Transport::of_number(*attributes::find(ports, PROTOCOL)?.first()?)?;
+        let transport = Transport::from_number(*attributes::find(ports, PROTOCOL)?.first()?)?;
         let port = |kind| Some(u16::from_be_bytes(attributes::find(ports, kind)?.try_into().ok()?));
         let addresses = attributes::find(bytes, ADDRESSES)?;
         let address = |end: usize| -> Option<IpAddr> {

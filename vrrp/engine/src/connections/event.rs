@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::connection::{Connection, ConnectionKey, Transport};
 use super::entry::{CLOSE, CLOSE_WAIT, ESTABLISHED, Entry, FIN_WAIT, LAST_ACK};
 use crate::netfilter::message::{Content, replies};
+use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 #[cfg(test)]
 mod tests;

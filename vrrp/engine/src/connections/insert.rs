@@ -3,11 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use super::connection::{Connection, InvalidConnection};
+use windlass_vrrp::replication::Connection;
+
 use super::entry::{Entry, Tuple};
 use super::error::TrackingError;
 use super::request::{self, Request};
 use super::tracking::{AT_ONCE, Tracking};
+use super::validity::{InvalidConnection, check_connection};
 use crate::netfilter::message::Content;
 
 #[cfg(test)]
@@ -111,7 +113,9 @@ impl Tracking {
             let room = self.usage()?.room(self.share);
             let mut part: Vec<Inserted> = chunk
                 .iter()
-                .map(|connection| connection.check().map_or_else(Inserted::Invalid, |()| Inserted::TableFull))
+                .map(|connection| {
+                    check_connection(connection).map_or_else(Inserted::Invalid, |()| Inserted::TableFull)
+                })
                 .collect();
             let is_valid = |at: &usize| part.get(*at) == Some(&Inserted::TableFull);
             let places: Vec<usize> = (0..chunk.len()).filter(is_valid).collect();

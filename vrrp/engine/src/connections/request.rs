@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use windlass_vrrp::Family;
 
-use super::connection::{Connection, ConnectionKey, Transport};
 use super::entry::{
     ADDRESSES, ASSURED, CONFIRMED, DESTINATION_NAT, DESTINATION_PORT, ESTABLISHED, ID, PORTS, PROTOCOL,
     PROTOCOL_INFO, SEEN_REPLY, SOURCE_PORT, STATUS, TCP, TCP_STATE, TIMEOUT, TUPLE_ORIGINAL, TUPLE_REPLY,
@@ -15,6 +14,7 @@ use super::entry::{
 };
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::message::Operation;
+use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 const NAT_SOURCE: u16 = 6;
 const NAT_DESTINATION: u16 = 13;
@@ -60,29 +60,41 @@ pub(super) fn delete(tuple: &Tuple, id: u32) -> Request {
     (Operation::DeleteConnection(family(tuple)), named(tuple).number(ID, id))
 }
 
-/// Sets how long a connection that is tracked is remembered from now on.
+/// Sets how long a connection that is tracked is remembered from now on. Where another node has gone on with it since, what this kernel
+/// knows of its windows is old: they are judged no more.
 pub(super) fn refresh(key: &ConnectionKey, lifetime: Duration) -> Request {
     let tuple = Tuple::of_key(key);
-    (Operation::UpdateConnection(family(&tuple)), named(&tuple).number(TIMEOUT, seconds(lifetime)))
+    let attributes = named(&tuple).number(TIMEOUT, seconds(lifetime));
+    (
+        Operation::UpdateConnection(family(&tuple)),
+        with_windows_unjudged(attributes, key.transport, Attributes::new()),
+    )
 }
 
 /// Begins to track this connection as another kernel did.
 pub(super) fn insert(connection: &Connection, lifetime: Duration) -> Request {
     let original = Tuple::of_key(&connection.key);
-    let mut attributes = named(&original)
+    let attributes = named(&original)
         .nest(TUPLE_REPLY, &tuple(&original.inverse()))
         .number(STATUS, SEEN_REPLY | ASSURED | CONFIRMED)
         .number(TIMEOUT, seconds(lifetime))
         .nest(NAT_DESTINATION, &translation(connection.backend))
         .nest(NAT_SOURCE, &translation(connection.source));
-    if connection.key.transport == Transport::Tcp {
-        let flags = [BE_LIBERAL, BE_LIBERAL];
-        let tcp = TCP_FLAGS
-            .into_iter()
-            .fold(Attributes::new().bytes(TCP_STATE, &[ESTABLISHED]), |tcp, kind| tcp.bytes(kind, &flags));
-        attributes = attributes.nest(PROTOCOL_INFO, &Attributes::new().nest(TCP, &tcp));
-    }
+    let established = Attributes::new().bytes(TCP_STATE, &[ESTABLISHED]);
+    let attributes = with_windows_unjudged(attributes, connection.key.transport, established);
     (Operation::InsertConnection(family(&original)), attributes)
+}
+
+/// With what is said of TCP, if that is its transport.
+fn with_windows_unjudged(attributes: Attributes, transport: Transport, tcp: Attributes) -> Attributes {
+    match transport {
+        Transport::Tcp => {
+            let flags = [BE_LIBERAL, BE_LIBERAL];
+            let tcp = TCP_FLAGS.into_iter().fold(tcp, |tcp, kind| tcp.bytes(kind, &flags));
+            attributes.nest(PROTOCOL_INFO, &Attributes::new().nest(TCP, &tcp))
+        }
+        Transport::Udp => attributes,
+    }
 }
 
 fn named(original: &Tuple) -> Attributes {

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use windlass_vrrp::Family;
 
-use super::connection::{Connection, ConnectionKey, Transport};
 use super::entry::{Entry, Tuple};
 use super::error::TrackingError;
 use super::request::{self, Request};
+use super::validity::check_key;
 use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Content, Operation};
+use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 #[cfg(test)]
 mod tests;
@@ -140,7 +141,8 @@ impl Tracking {
     pub fn delete(&mut self, keys: &[ConnectionKey]) -> Result<usize, TrackingError> {
         let mut deleted = 0;
         for keys in keys.chunks(AT_ONCE) {
-            let tuples: Vec<_> = keys.iter().filter(|key| key.check().is_ok()).map(Tuple::of_key).collect();
+            let tuples: Vec<_> =
+                keys.iter().filter(|key| check_key(key).is_ok()).map(Tuple::of_key).collect();
             let found = self.find(&tuples)?;
             let deletions: Vec<Request> = tuples
                 .iter()
@@ -175,9 +177,9 @@ impl Tracking {
         lifetime: Duration,
     ) -> Result<Vec<ConnectionKey>, TrackingError> {
         let mut absent: Vec<ConnectionKey> =
-            keys.iter().filter(|key| key.check().is_err()).copied().collect();
+            keys.iter().filter(|key| check_key(key).is_err()).copied().collect();
         for keys in keys.chunks(AT_ONCE) {
-            let keys: Vec<_> = keys.iter().filter(|key| key.check().is_ok()).collect();
+            let keys: Vec<_> = keys.iter().filter(|key| check_key(key).is_ok()).collect();
             let requests: Vec<_> = keys.iter().map(|key| request::refresh(key, lifetime)).collect();
             let mut missing = BTreeSet::new();
             let mut refusal = None;

@@ -27,6 +27,8 @@ pub(crate) fn plan(
     Plan {
         unicast_source,
         standing: Arc::new(Standing::of(config)),
+        vip_as_source: config.vip_as_source,
+        replicas: Arc::new(config.replicas.clone()),
         addresses: config.addresses.iter().copied().collect(),
         hold: config.hold,
         accept: config.accept,

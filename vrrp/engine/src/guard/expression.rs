@@ -14,6 +14,11 @@ const PACKET_MARK: u32 = 3;
 /// The first word of the register, where words are counted.
 const FIRST_WORD: u32 = 8;
 const VERDICT_REGISTER: u32 = 0;
+/// What connection tracking knows of addresses, by their families.
+const ORIGINAL_DESTINATION_V4: u32 = 20;
+const ORIGINAL_DESTINATION_V6: u32 = 22;
+/// Flag of a translation: its port is drawn, as kube-proxy has it.
+const FULLY_RANDOM: u32 = 1 << 4;
 
 /// One step of a rule. A step that does not hold ends the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +31,8 @@ pub(super) enum Expression {
     From(u32, &'static Self),
     /// Loads what connection tracking knows about the packet's connection, in the machine's byte order.
     Connection(Connection),
+    /// Loads the destination that the first packet of the packet's connection had, of this many bytes.
+    OriginalDestination(Length),
     /// Marks the connection, as long as it is tracked, with what was loaded.
     MarkConnection,
     /// Marks the packet, for the routing of this node, with what was loaded.
@@ -51,6 +58,8 @@ pub(super) enum Expression {
     /// Translates the destination to the address of this family (as the kernel numbers it) that was loaded. Where it is the
     /// packet's own, nothing is translated, and later NAT chains leave the connection alone.
     TranslateTo(u8),
+    /// Translates the source to the address of this family that was loaded, with a port that nobody can guess.
+    TranslateSourceTo(u8),
     /// Drops the packet and tells its sender.
     Reject(Answer),
     /// Ends the rule.
@@ -60,6 +69,10 @@ pub(super) enum Expression {
 /// What the kernel knows about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meta {
+    /// Its mark, in the machine's byte order.
+    Mark = 3,
+    /// Number of the interface that it came by, in the machine's byte order. What the node itself sends has none.
+    InputInterface = 4,
     /// IPv4 or IPv6, one byte.
     Family = 15,
     /// The protocol after IP and its extension headers, one byte.
@@ -71,9 +84,18 @@ pub(super) enum Meta {
 pub(super) enum Connection {
     /// One bit of several: new, invalid, and so on.
     State = 0,
+    /// 0 as the first packet went, 1 the other way; one byte.
+    Direction = 1,
     /// Bits of what has happened to it.
     Status = 2,
     Mark = 3,
+}
+
+/// How long an address is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Length {
+    V4,
+    V6,
 }
 
 /// Where an offset counts from.
@@ -115,14 +137,14 @@ impl Expression {
             Self::Meta(_) | Self::MarkPacket => "meta",
             Self::Payload { .. } => "payload",
             Self::From(_, load) => load.name(),
-            Self::Connection(_) | Self::MarkConnection => "ct",
+            Self::Connection(_) | Self::OriginalDestination(_) | Self::MarkConnection => "ct",
             Self::Mask(_) | Self::MaskByte(_) => "bitwise",
             Self::Compare(..) => "cmp",
             Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
             Self::AddTo(_) => "dynset",
             Self::Counter => "counter",
             Self::Redirect => "redir",
-            Self::TranslateTo(_) => "nat",
+            Self::TranslateTo(_) | Self::TranslateSourceTo(_) => "nat",
             Self::Reject(_) => "reject",
             Self::Verdict(_) => "immediate",
         }
@@ -137,6 +159,14 @@ impl Expression {
             }
             Self::From(word, load) => load.data(FIRST_WORD + word),
             Self::Connection(key) => data.number(1, register).number(2, key as u32),
+            Self::OriginalDestination(length) => {
+                let key = match length {
+                    Length::V4 => ORIGINAL_DESTINATION_V4,
+                    Length::V6 => ORIGINAL_DESTINATION_V6,
+                };
+                // Direction 0 is the first packet's.
+                data.number(1, register).number(2, key).bytes(3, &[0])
+            }
             Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
             Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
             Self::Mask(mask) => masked(data, register, &mask),
@@ -151,6 +181,10 @@ impl Expression {
             Self::AddTo(set) => data.text(1, set).number(3, 0).number(4, register),
             // Type 1 is that of the destination.
             Self::TranslateTo(family) => data.number(1, 1).number(2, u32::from(family)).number(3, register),
+            // Type 0 is that of the source.
+            Self::TranslateSourceTo(family) => {
+                data.number(1, 0).number(2, u32::from(family)).number(3, register).number(7, FULLY_RANDOM)
+            }
             Self::Counter | Self::Redirect => data,
             Self::Reject(Answer::TcpReset) => data.number(1, 1),
             // Type 2 is "by family", its code 1 is "port".

@@ -9,12 +9,13 @@ use super::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
-    Connection::{Mark, State, Status},
+    Connection::{Direction, Mark, State, Status},
     Expression::{
         self, AddTo, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask, MaskByte,
-        Meta, NotIn, Payload, Redirect, Reject, TranslateTo, Verdict,
+        Meta, NotIn, OriginalDestination, Payload, Redirect, Reject, TranslateSourceTo, TranslateTo, Verdict,
     },
-    Meta::{Family as PacketFamily, Protocol},
+    Length,
+    Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
     encode, value,
 };
@@ -41,6 +42,10 @@ const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
 const NEW: [u8; 4] = 8_u32.to_ne_bytes();
 /// One bit of the connection status: its destination is translated.
 const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
+/// The direction of what answers a connection's first packet.
+const ANSWER: &[u8] = &[1];
+/// kube-proxy's mark for what it masquerades, in the machine's byte order.
+const MASQUERADED: u32 = 0x4000;
 const FLAGS: Expression = Payload { base: Base::Transport, offset: 13, length: 1 };
 /// TCP: FIN, SYN, RST, ACK.
 const FLAGS_THAT_MATTER: u8 = 0x17;
@@ -53,6 +58,8 @@ const REDIRECTED: u32 = 24;
 /// The kernel has looked up the connection at -200, and routes after all of prerouting.
 const AFTER_CONNECTION_TRACKING: i32 = -150;
 
+/// kube-proxy masquerades at 100, in nftables and in iptables mode.
+const BEFORE_MASQUERADING: i32 = 90;
 /// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
 const BEFORE_KUBE_PROXY_NAT: i32 = -105;
 /// Here every packet to a VIP still has its address, those of connections that go on as well.
@@ -96,6 +103,8 @@ impl Set {
             Kind::Window => matches.push(Map(self.name())),
             // No rule asks for it.
             Kind::Strays => {}
+            // The packet's own destination is the backend by then.
+            Kind::Movable => matches = self.has_original_destination(),
         }
         matches
     }
@@ -129,6 +138,45 @@ impl Set {
     /// The rule that applies `verdict` to all packets to the set's addresses.
     fn to_any(self, verdict: super::expression::Verdict) -> Vec<Expression> {
         [self.has_destination(), vec![Verdict(verdict)]].concat()
+    }
+
+    /// The rule that lets what answers a connection pass that came from one of the set's addresses.
+    fn answers(self) -> Vec<Expression> {
+        let is_answer = [Connection(Direction), Compare(Equal, ANSWER), Verdict(Accept)];
+        [self.has_destination().as_slice(), &is_answer].concat()
+    }
+
+    /// Rule matches: "the packet's connection began towards one of the set's addresses, and the packet came by the interface that
+    /// the set has for it".
+    fn has_original_destination(self) -> Vec<Expression> {
+        let [family, ..] = self.packet();
+        let interface = const { &Meta(InputInterface) };
+        let word = match self.family {
+            Family::V4 => 1,
+            Family::V6 => 4,
+        };
+        vec![Meta(PacketFamily), family, self.original_destination(), From(word, interface), In(self.name())]
+    }
+
+    const fn original_destination(self) -> Expression {
+        OriginalDestination(match self.family {
+            Family::V4 => Length::V4,
+            Family::V6 => Length::V6,
+        })
+    }
+
+    /// The rule that has the backends answer to the VIP, so to whoever is Active, what kube-proxy would have them answer to this
+    /// node. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
+    fn from_the_vip(self) -> Vec<Expression> {
+        let family = match self.family {
+            Family::V4 => IPV4,
+            Family::V6 => IPV6,
+        };
+        let masqueraded =
+            [Meta(PacketMark), Mask(MASQUERADED.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
+        let unmarked = [Meta(PacketMark), Mask((!MASQUERADED).to_ne_bytes()), MarkPacket];
+        let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
+        [self.has_destination().as_slice(), &masqueraded, &unmarked, &translated].concat()
     }
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
@@ -260,7 +308,8 @@ struct Hook {
 }
 
 const fn nat(number: u32) -> Hook {
-    Hook { kind: "nat", number, priority: BEFORE_KUBE_PROXY_NAT }
+    let priority = if number == POSTROUTING { BEFORE_MASQUERADING } else { BEFORE_KUBE_PROXY_NAT };
+    Hook { kind: "nat", number, priority }
 }
 
 const fn filter(number: u32, priority: i32) -> Hook {
@@ -271,6 +320,7 @@ const PREROUTING: u32 = 0;
 const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
+const POSTROUTING: u32 = 4;
 
 struct Chain {
     name: &'static str,
@@ -302,20 +352,24 @@ fn chains(forwards: bool) -> Vec<Chain> {
         vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
     let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
     let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
+    let answers = |kind: Kind| both(kind, Set::answers);
     let forwarded = both(Kind::Moved, |set| set.to_any(Accept));
-    let forward = to(Kind::Vips, "refuse");
+    let forward = [answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
     let forward = if forwards { [forwarded, forward].concat() } else { forward };
+    // Backends answer to a VIP that has been put in the place of the client.
+    let sources = [answers(Kind::Restricted), both(Kind::Restricted, Set::only_from_sources)].concat();
+    let ports = [answers(Kind::Owned), both(Kind::Owned, Set::only_own_ports)].concat();
     let mut chains = vec![
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
-        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
-        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
-        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), both(Kind::Owned, Set::only_own_ports)),
-        base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), both(Kind::Owned, Set::only_own_ports)),
+        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), sources.clone()),
+        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), sources),
+        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), ports.clone()),
+        base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), ports),
         base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
         base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
-        base("prerouting", filter(PREROUTING, AFTER_NAT), to(Kind::Vips, "untaken")),
+        base("prerouting", filter(PREROUTING, AFTER_NAT), [answers(Kind::Vips), to(Kind::Vips, "untaken")].concat()),
         base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Vips, "arrived")),
         base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
         base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Held, "refuse")),
@@ -330,6 +384,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
             base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
+            base("movable", nat(POSTROUTING), both(Kind::Movable, Set::from_the_vip)),
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);
     }

@@ -21,6 +21,7 @@ const IPV6_ADDRESS: u32 = 8;
 const PROTOCOL: u32 = 12;
 const PORT: u32 = 13;
 const MARK: u32 = 19;
+const INTERFACE: u32 = 20;
 /// A number of any length.
 const NUMBER: u32 = 4;
 /// Bits of one kind in a number that stands for several.
@@ -63,6 +64,7 @@ pub(super) enum Kind {
     Window,
     Left,
     Strays,
+    Movable,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -83,7 +85,7 @@ pub(super) struct Element {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -94,6 +96,7 @@ impl Kind {
         Self::Window,
         Self::Left,
         Self::Strays,
+        Self::Movable,
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -119,6 +122,7 @@ impl Set {
             Kind::Window => ["window4", "window6"],
             Kind::Left => ["left4", "left6"],
             Kind::Strays => ["strays4", "strays6"],
+            Kind::Movable => ["movable4", "movable6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -144,6 +148,7 @@ impl Set {
             Kind::Restricted | Kind::Ports => vec![address, protocol, port],
             Kind::Sources => vec![Part { kind: NUMBER, length: 2 * address.length + 8 }],
             Kind::Strays => vec![address, port, address, port],
+            Kind::Movable => vec![address, Part { kind: INTERFACE, length: 4 }],
         }
     }
 
@@ -160,7 +165,8 @@ impl Set {
             | Kind::Owned
             | Kind::Ports
             | Kind::Moved
-            | Kind::Left => attributes.number(3, 0),
+            | Kind::Left
+            | Kind::Movable => attributes.number(3, 0),
             Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             // As one number, of which only the last bytes differ within a range: the kernel keeps that in a tree. It takes
             // concatenations with ranges, too, but each a hundred times as slowly.
@@ -178,7 +184,7 @@ impl Set {
             // 28 bytes each.
             Kind::Vips | Kind::Held | Kind::Left => 2000,
             // 40 bytes each.
-            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window => 1500,
+            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable => 1500,
             // 100 bytes each.
             Kind::Restricted | Kind::Sources | Kind::Strays => 500,
         }
@@ -193,6 +199,7 @@ impl Set {
             Kind::Restricted | Kind::Sources => old.restrictions.has_sources_of(&new.restrictions),
             Kind::Owned | Kind::Ports => Arc::ptr_eq(&old.restrictions, &new.restrictions),
             Kind::Strays => true,
+            Kind::Movable => old.movable == new.movable,
         }
     }
 
@@ -210,7 +217,7 @@ impl Set {
                 members.retain(|element| !others.contains(element));
                 members
             }
-            Kind::Moved | Kind::Window | Kind::Left | Kind::Strays => {
+            Kind::Moved | Kind::Window | Kind::Left | Kind::Strays | Kind::Movable => {
                 let mut members = self.members(one);
                 let others = self.members(other);
                 members.retain(|element| !others.contains(element));
@@ -270,6 +277,13 @@ impl Set {
             Kind::Owned => ports::owned(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Ports => ports::ports(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Strays => BTreeSet::new(),
+            Kind::Movable => {
+                let own = guarded.movable.iter().filter(|(vip, _)| own(vip));
+                own.map(|(vip, interface)| {
+                    Element::of([octets(*vip).as_slice(), &interface.to_ne_bytes()].concat())
+                })
+                .collect()
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ fn handle() -> RouterHandle {
         in_service: Arc::default(),
         address_conflict: AddressConflictPolicy::default(),
         unicast_source: None,
+        vip_as_source: false,
+        replicas: Arc::default(),
         link: None,
     };
     RouterHandle::new(config.key(), plan)

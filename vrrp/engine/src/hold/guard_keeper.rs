@@ -323,8 +323,10 @@ fn guarded(
     } else {
         Arc::clone(restrictions)
     };
+    let movable = closed().filter(|request| request.plan.vip_as_source);
     Guarded {
         vips,
+        movable: movable.flat_map(BindingRequest::clients_come_by).collect(),
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions,
         moved: Arc::clone(moved),

@@ -79,6 +79,12 @@ impl BindingRequest {
         self.plan.addresses.iter().copied()
     }
 
+    /// All its addresses, with the number of the interface by which their clients come, while there is one.
+    pub(super) fn clients_come_by(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        let link = self.plan.link.as_ref().map(|link| link.index);
+        link.into_iter().flat_map(|link| self.addresses().map(move |address| (address, link)))
+    }
+
     /// Those that this node serves now: it is Active and may claim them.
     pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses().filter(|address| self.active && self.cleared.contains(address))

@@ -1,6 +1,6 @@
 //! Connections that another node's kernel is told of, and goes on with.
 
 mod following;
-mod scene;
+pub(crate) mod scene;
 mod survival;
 mod table;

@@ -37,6 +37,7 @@ mod moves;
 mod ndp;
 mod probe;
 mod renumbering;
+mod replication;
 mod scale;
 mod splits;
 mod transports;

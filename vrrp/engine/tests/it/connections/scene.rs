@@ -12,34 +12,45 @@ use crate::guard::scene::{connect, listen, run};
 use crate::lab::{Host, LIMIT, Lan, VIP, address, await_some, mac};
 use crate::lab6::{VIP6, number};
 
-pub(super) const A: usize = 0;
-pub(super) const B: usize = 1;
-pub(super) const CLIENT: usize = 2;
+pub(crate) const A: usize = 0;
+pub(crate) const B: usize = 1;
+pub(crate) const CLIENT: usize = 2;
 const THIRD: usize = 3;
-pub(super) const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
+pub(crate) const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
 /// The VIPs' port.
-pub(super) const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 const BACKEND_PORT: u16 = 8080;
 const POD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const POD6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
 /// Long enough for any test.
-pub(super) const LIFETIME: Duration = Duration::from_mins(10);
+pub(crate) const LIFETIME: Duration = Duration::from_mins(10);
 
 /// Where the backend lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Backend {
+pub(crate) enum Backend {
     OnThirdHost,
     OnSecondNode,
 }
 
-pub(super) struct Scene {
-    pub(super) lan: Lan,
+pub(crate) struct Scene {
+    pub(crate) lan: Lan,
     pod: Host,
     backend: Backend,
 }
 
 impl Scene {
-    pub(super) fn new(backend: Backend) -> Self {
+    pub(crate) fn new(backend: Backend) -> Self {
+        let scene = Self::made(backend, true);
+        scene.move_to(A);
+        scene
+    }
+
+    /// Without what the guard does, and nobody is told who has the VIPs.
+    pub(crate) fn for_engines(backend: Backend) -> Self {
+        Self::made(backend, false)
+    }
+
+    fn made(backend: Backend, from_the_vip: bool) -> Self {
         let scene = Self { lan: Lan::new(4), pod: Host::new(), backend };
         for (n, host) in scene.lan.hosts.iter().enumerate() {
             number(host, u16::try_from(n + 1).unwrap());
@@ -56,10 +67,9 @@ impl Scene {
             ] {
                 set(node, setting, value);
             }
-            run(node, "nft -f -", &scene.rules());
+            run(node, "nft -f -", &scene.rules(from_the_vip));
         }
         serve(scene.server());
-        scene.move_to(A);
         scene
     }
 
@@ -88,7 +98,7 @@ impl Scene {
     }
 
     /// Where connections to a VIP are sent.
-    pub(super) fn backend(&self, vip: IpAddr) -> SocketAddr {
+    pub(crate) fn backend(&self, vip: IpAddr) -> SocketAddr {
         let address: IpAddr = match (self.backend, vip) {
             (Backend::OnThirdHost, IpAddr::V4(_)) => address(THIRD).into(),
             (Backend::OnThirdHost, IpAddr::V6(_)) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 4).into(),
@@ -99,7 +109,7 @@ impl Scene {
     }
 
     /// As kube-proxy's nftables mode and the guard make them, for one Service of TCP and UDP and of both families.
-    fn rules(&self) -> String {
+    fn rules(&self, from_the_vip: bool) -> String {
         let of_family = |family: &str, vip: IpAddr| {
             let backend = self.backend(vip);
             format!(
@@ -112,8 +122,12 @@ impl Scene {
                      type nat hook postrouting priority srcnat;
                      meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
                    }}
-                 }}
-                 table {family} sources {{
+                 }}\n"
+            )
+        };
+        let sources = |family: &str, vip: IpAddr| {
+            format!(
+                "table {family} sources {{
                    chain sources {{
                      type nat hook postrouting priority 90;
                      ct original {family} daddr {vip} meta mark & 0x4000 != 0 snat to {vip} fully-random
@@ -121,19 +135,20 @@ impl Scene {
                  }}\n"
             )
         };
-        of_family("ip", VIPS[0]) + &of_family("ip6", VIPS[1])
+        let all = |rules: &dyn Fn(&str, IpAddr) -> String| rules("ip", VIPS[0]) + &rules("ip6", VIPS[1]);
+        if from_the_vip { all(&of_family) + &all(&sources) } else { all(&of_family) }
     }
 
-    pub(super) fn client(&self) -> &Host {
+    pub(crate) fn client(&self) -> &Host {
         &self.lan.hosts[CLIENT]
     }
 
-    pub(super) fn node(&self, node: usize) -> &Host {
+    pub(crate) fn node(&self, node: usize) -> &Host {
         &self.lan.hosts[node]
     }
 
     /// From now on this node gets what is for the VIPs.
-    pub(super) fn move_to(&self, node: usize) {
+    pub(crate) fn move_to(&self, node: usize) {
         let mac: Vec<_> = mac(&self.lan.hosts[node]).iter().map(|byte| format!("{byte:02x}")).collect();
         for host in self.lan.hosts.iter().enumerate().filter(|(n, _)| *n != node).map(|(_, host)| host) {
             for vip in VIPS {
@@ -143,26 +158,26 @@ impl Scene {
     }
 
     /// The first node dies, and the second has the VIPs.
-    pub(super) fn first_node_dies(&self) {
+    pub(crate) fn first_node_dies(&self) {
         self.lan.pull_cable(A);
         self.move_to(B);
     }
 
-    pub(super) fn tracking(&self, node: usize) -> Tracking {
+    pub(crate) fn tracking(&self, node: usize) -> Tracking {
         self.node(node).run(|| Tracking::open().expect("open connection tracking"))
     }
 
-    pub(super) fn connect(&self, vip: IpAddr) -> TcpStream {
+    pub(crate) fn connect(&self, vip: IpAddr) -> TcpStream {
         connect(self.client(), vip, PORT).expect("connect")
     }
 
     /// Connections of each family.
-    pub(super) fn connections(&self, of_each: usize) -> Vec<TcpStream> {
+    pub(crate) fn connections(&self, of_each: usize) -> Vec<TcpStream> {
         VIPS.iter().flat_map(|vip| (0..of_each).map(|_| self.connect(*vip))).collect()
     }
 
     /// Sockets of each family that have spoken with the backend.
-    pub(super) fn flows(&self, of_each: usize) -> Vec<UdpSocket> {
+    pub(crate) fn flows(&self, of_each: usize) -> Vec<UdpSocket> {
         let flow = |vip: IpAddr| {
             let socket = self.client().run(move || {
                 let any: IpAddr =
@@ -179,7 +194,7 @@ impl Scene {
 }
 
 /// Sets a sysctl below `net`.
-pub(super) fn set(host: &Host, setting: &'static str, value: &'static str) {
+pub(crate) fn set(host: &Host, setting: &'static str, value: &'static str) {
     host.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap());
 }
 
@@ -201,7 +216,7 @@ fn serve(host: &Host) {
 }
 
 /// Whether what is said comes back, of this length.
-pub(super) fn echoes(stream: &TcpStream, length: usize) -> bool {
+pub(crate) fn echoes(stream: &TcpStream, length: usize) -> bool {
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let said: Vec<u8> = (0..length).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let (mut writer, to_say) = (stream.try_clone().unwrap(), said.clone());
@@ -216,7 +231,7 @@ pub(super) fn echoes(stream: &TcpStream, length: usize) -> bool {
 }
 
 /// By which source address the backend knows the flow.
-pub(super) fn asked(socket: &UdpSocket) -> String {
+pub(crate) fn asked(socket: &UdpSocket) -> String {
     let mut buffer = [0; 64];
     await_some("an answer by UDP", || {
         socket.send(b"?").ok()?;
@@ -226,7 +241,7 @@ pub(super) fn asked(socket: &UdpSocket) -> String {
 }
 
 /// What is listed there, of both families, in order.
-pub(super) fn listed(tracking: &mut Tracking) -> Vec<Connection> {
+pub(crate) fn listed(tracking: &mut Tracking) -> Vec<Connection> {
     let vips = VIPS.into();
     let mut found = Vec::new();
     for family in [Family::V4, Family::V6] {
@@ -238,12 +253,12 @@ pub(super) fn listed(tracking: &mut Tracking) -> Vec<Connection> {
 }
 
 /// Lists until there are so many.
-pub(super) fn await_listed(tracking: &mut Tracking, many: usize) -> Vec<Connection> {
+pub(crate) fn await_listed(tracking: &mut Tracking, many: usize) -> Vec<Connection> {
     await_some("tracked connections", || Some(listed(tracking)).filter(|found| found.len() == many))
 }
 
 /// The connection as the client's socket knows it.
-pub(super) fn key_of(stream: &TcpStream) -> ConnectionKey {
+pub(crate) fn key_of(stream: &TcpStream) -> ConnectionKey {
     ConnectionKey {
         transport: Transport::Tcp,
         client: stream.local_addr().unwrap(),
@@ -251,6 +266,6 @@ pub(super) fn key_of(stream: &TcpStream) -> ConnectionKey {
     }
 }
 
-pub(super) fn all_new(outcomes: &Result<Vec<Inserted>, TrackingError>) -> bool {
+pub(crate) fn all_new(outcomes: &Result<Vec<Inserted>, TrackingError>) -> bool {
     outcomes.as_ref().is_ok_and(|outcomes| outcomes.iter().all(|outcome| *outcome == Inserted::New))
 }

@@ -1,3 +1,5 @@
+use windlass_vrrp::replication::Transport;
+
 use super::*;
 
 fn connection(client: &str, vip: &str, backend: &str, source: &str) -> Connection {
@@ -9,9 +11,9 @@ fn connection(client: &str, vip: &str, backend: &str, source: &str) -> Connectio
 fn what_the_kernel_cannot_have_is_refused_with_its_reason() {
     let (client, vip, backend, source) =
         ("192.0.2.3:40000", "192.0.2.50:80", "192.0.2.4:8080", "192.0.2.50:1");
-    assert_eq!(connection(client, vip, backend, source).check(), Ok(()));
+    assert_eq!(check_connection(&connection(client, vip, backend, source)), Ok(()));
     let v6 = connection("[2001:db8::3]:1", "[2001:db8::50]:80", "[2001:db8::4]:1", "[2001:db8::3]:1");
-    assert_eq!(v6.check(), Ok(()));
+    assert_eq!(check_connection(&v6), Ok(()));
     let table = [
         (
             connection("[2001:db8::3]:1", vip, backend, source),
@@ -27,15 +29,7 @@ fn what_the_kernel_cannot_have_is_refused_with_its_reason() {
         (connection("255.255.255.255:1", vip, backend, source), "client 255.255.255.255:1 is not"),
     ];
     for (bad, said) in table {
-        let error = bad.check().unwrap_err().to_string();
+        let error = check_connection(&bad).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
     }
-}
-
-#[test]
-fn a_transport_is_told_by_its_number() {
-    for transport in [Transport::Tcp, Transport::Udp] {
-        assert_eq!(Transport::of_number(transport.number()), Some(transport));
-    }
-    assert_eq!(Transport::of_number(132), None);
 }

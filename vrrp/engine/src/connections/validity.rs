@@ -1,0 +1,75 @@
+//! Which connections the kernel can have.
+
+use std::net::{IpAddr, SocketAddr};
+
+use windlass_vrrp::replication::{Connection, ConnectionKey};
+
+#[cfg(test)]
+mod tests;
+
+/// Why something cannot be a connection to a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidConnection {
+    /// IPv4 and IPv6 in one.
+    #[error("{what} {address} is of another IP version than the VIP {vip}; a connection has one")]
+    MixedFamilies {
+        /// Which end.
+        what: &'static str,
+        /// It.
+        address: SocketAddr,
+        /// What it was compared with.
+        vip: SocketAddr,
+    },
+    /// No port.
+    #[error("{what} {address} has port 0; no connection uses it")]
+    NoPort {
+        /// Which end.
+        what: &'static str,
+        /// It.
+        address: SocketAddr,
+    },
+    /// No address of one host.
+    #[error("{what} {address} is not the address of one host that packets can be sent to")]
+    NoHost {
+        /// Which end.
+        what: &'static str,
+        /// It.
+        address: SocketAddr,
+    },
+}
+
+/// Whether the kernel can have a connection of this name.
+pub(super) fn check_key(key: &ConnectionKey) -> Result<(), InvalidConnection> {
+    check("client", key.client, key.vip)?;
+    check("VIP", key.vip, key.vip)
+}
+
+/// Whether the kernel can have such a connection.
+pub(super) fn check_connection(connection: &Connection) -> Result<(), InvalidConnection> {
+    check_key(&connection.key)?;
+    check("backend", connection.backend, connection.key.vip)?;
+    check("source", connection.source, connection.key.vip)
+}
+
+fn check(what: &'static str, address: SocketAddr, vip: SocketAddr) -> Result<(), InvalidConnection> {
+    if address.is_ipv4() != vip.is_ipv4() {
+        return Err(InvalidConnection::MixedFamilies { what, address, vip });
+    }
+    if address.port() == 0 {
+        return Err(InvalidConnection::NoPort { what, address });
+    }
+    let is_host = match address.ip() {
+        IpAddr::V4(v4) => {
+            !(v4.is_unspecified() || v4.is_broadcast() || v4.is_multicast() || v4.is_loopback())
+        }
+        IpAddr::V6(v6) => {
+            !(v6.is_unspecified()
+                || v6.is_multicast()
+                || v6.is_loopback()
+                || v6.is_unicast_link_local()
+                || v6.to_ipv4_mapped().is_some())
+        }
+    };
+    if is_host { Ok(()) } else { Err(InvalidConnection::NoHost { what, address }) }
+}

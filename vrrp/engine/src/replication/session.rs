@@ -1,0 +1,170 @@
+//! What is said with one peer.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use windlass_vrrp::Time;
+use windlass_vrrp::replication::{
+    Change, Connection, ConnectionKey, Connections, Envelopes, Epoch, Receiver, ReceiverConfig, Refusal,
+    Sender, SenderConfig, Way,
+};
+
+use super::plan::{Ends, PeerPlan};
+use super::served::Told;
+use crate::status::PeerReplication;
+
+/// Both directions with one peer.
+pub(super) struct Session {
+    ends: Ends,
+    plan: PeerPlan,
+    envelopes: Envelopes,
+    /// Where the peer is told what this node serves.
+    sender: Option<Sender>,
+    receiver: Receiver,
+    /// VIPs for which this node is Active.
+    kept: BTreeSet<IpAddr>,
+    refused: u64,
+    last_refusal: Option<Refusal>,
+    /// The replica that was renewed last, while they are being renewed.
+    pub(super) renewed: Option<ConnectionKey>,
+    /// When renewing goes on.
+    pub(super) renewal_due: Time,
+}
+
+impl Session {
+    /// Nothing was said yet. `challenge` is drawn for this session alone.
+    pub(super) fn new(ends: Ends, challenge: u64, now: Time) -> Self {
+        Self {
+            ends,
+            plan: PeerPlan::default(),
+            envelopes: Envelopes::default(),
+            sender: None,
+            receiver: Receiver::new(challenge, ReceiverConfig::default(), Arc::default(), now),
+            kept: BTreeSet::new(),
+            refused: 0,
+            last_refusal: None,
+            renewed: None,
+            renewal_due: now,
+        }
+    }
+
+    /// Takes the plan, with the VIPs for which this node is Active; what follows from it for the kernel.
+    pub(super) fn follow(
+        &mut self,
+        plan: &PeerPlan,
+        active: &BTreeSet<IpAddr>,
+        table: &Connections,
+        epoch: Epoch,
+        now: Time,
+    ) -> Vec<Change> {
+        if self.plan.keys != plan.keys {
+            self.envelopes = Envelopes::new(plan.keys.clone());
+        }
+        let told = Arc::new(plan.told.clone());
+        match &mut self.sender {
+            Some(sender) if plan.is_replica => {
+                if self.plan.told != plan.told {
+                    sender.set_vips(told, table, now);
+                }
+            }
+            sender => {
+                *sender = plan.is_replica.then(|| Sender::new(epoch, SenderConfig::default(), told, now));
+            }
+        }
+        for vip in active.difference(&self.kept) {
+            self.receiver.keep(*vip);
+        }
+        let mut changes = Vec::new();
+        for vip in self.kept.difference(active) {
+            changes.extend(self.receiver.release(*vip));
+        }
+        self.kept.clone_from(active);
+        if self.plan.believed != plan.believed {
+            changes.extend(self.receiver.set_vips(Arc::new(plan.believed.clone()), now));
+        }
+        self.plan.clone_from(plan);
+        changes
+    }
+
+    /// What this node serves has changed; it is in the table already.
+    pub(super) fn tell(&mut self, told: &[Told], now: Time) {
+        let Some(sender) = &mut self.sender else { return };
+        for one in told {
+            match one {
+                Told::Added(connection) => sender.added(connection, now),
+                Told::Ended(key) => sender.ended(key, now),
+            }
+        }
+    }
+
+    /// A datagram of the peer arrived; what follows from it for the kernel.
+    pub(super) fn receive(&mut self, datagram: &[u8], now: Time) -> Vec<Change> {
+        let way = Way { from: self.ends.peer, to: self.ends.own };
+        match self.envelopes.open(datagram, way) {
+            Ok(message) if message.is_for_sender() => {
+                if let Some(sender) = &mut self.sender {
+                    sender.receive(&message, now);
+                }
+                Vec::new()
+            }
+            Ok(message) => self.receiver.receive(message, now),
+            Err(refusal) => {
+                if self.last_refusal != Some(refusal) {
+                    tracing::warn!(
+                        peer = %self.ends.peer,
+                        reason = %refusal,
+                        "refused what came as connections from a peer; each reason is said once in a row"
+                    );
+                }
+                self.last_refusal = Some(refusal);
+                self.refused += 1;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Its time has come; what follows from it for the kernel.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
+        self.receiver.handle_timeout(now)
+    }
+
+    /// The next datagram for the peer.
+    pub(super) fn poll_transmit(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
+        let sender = self.sender.as_mut();
+        let message = self
+            .receiver
+            .poll_transmit(now)
+            .or_else(|| sender.and_then(|sender| sender.poll_transmit(table, now)))?;
+        Some(self.envelopes.close(message, Way { from: self.ends.own, to: self.ends.peer }))
+    }
+
+    /// When it has something to do without a cause.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let sender = self.sender.as_ref().map(Sender::poll_timeout);
+        sender.into_iter().chain(self.receiver.poll_timeout()).min()
+    }
+
+    /// What the peer tells.
+    pub(super) fn replicas(&self) -> &Connections {
+        self.receiver.connections()
+    }
+
+    /// What the peer tells of this connection, if this node is not Active for it.
+    pub(super) fn replica(&self, key: &ConnectionKey) -> Option<Connection> {
+        self.replicas().get(key).filter(|_| !self.kept.contains(&key.vip.ip()))
+    }
+
+    pub(super) fn status(&self, now: Time) -> PeerReplication {
+        PeerReplication {
+            peer: self.ends.peer,
+            own: self.ends.own,
+            is_replica: self.sender.is_some(),
+            knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
+            in_sync: self.receiver.is_in_sync(now),
+            connections: self.replicas().len(),
+            is_full: self.receiver.is_full(),
+            refused: self.refused,
+        }
+    }
+}

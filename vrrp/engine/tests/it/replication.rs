@@ -1,0 +1,240 @@
+//! Engines that tell each other connections: what goes on when the Active dies.
+
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+
+use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, KeyId, Keyring, Window};
+use windlass_engine::{
+    ConnectionReplication, Options, PeerReplication, Priority, Protocol, ProtocolPort, Restrictions, RouterConfig, State,
+};
+
+use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, listed};
+use crate::guard::scene::run;
+use crate::lab::{Node, await_some, interval, require_root, router};
+use crate::lab6::router6;
+
+/// Connections of each family.
+const MANY: usize = 10;
+const NODES: [usize; 2] = [A, B];
+
+/// The virtual routers of a node: of each family one. Each of the two is the other's replica.
+fn routers(scene: &Scene, host: usize) -> Vec<RouterConfig> {
+    [router(host, NODES.len()), router6(&scene.lan, host, NODES.len())]
+        .map(|router| RouterConfig { vip_as_source: true, replicas: router.peers.clone(), ..router })
+        .into()
+}
+
+fn replicate(options: &mut Options) {
+    options.guard = true;
+    options.connection_replication = Some(ConnectionReplication::default());
+}
+
+/// Both nodes, the first of them Active.
+fn start(scene: &Scene, change: impl Fn(&mut Options)) -> Vec<Node> {
+    let nodes: Vec<Node> = NODES.iter().map(|host| scene.node(*host).engine_with(&change)).collect();
+    for host in NODES {
+        nodes[host].engine.apply(routers(scene, host));
+        for _ in 0..2 {
+            nodes[host].await_state(if host == A { State::Active } else { State::Backup });
+        }
+    }
+    nodes
+}
+
+fn kept(streams: &[TcpStream]) -> usize {
+    streams.iter().filter(|stream| echoes(stream, 5)).count()
+}
+
+/// What the node shares, by the family of the peer's address.
+fn shared(node: &Node) -> [Option<PeerReplication>; 2] {
+    let status = node.engine.replication_status();
+    assert_eq!(status.error, None);
+    [true, false].map(|v4| status.peers.iter().find(|peer| peer.peer.is_ipv4() == v4).cloned())
+}
+
+/// Waits until the second node knows so many connections of each family.
+fn await_replicas(node: &Node, of_each: usize) {
+    await_some("replicas", || {
+        shared(node).iter().flatten().all(|peer| peer.in_sync && peer.connections == of_each).then_some(())
+    });
+}
+
+/// Opens connections, and waits until the second node knows them.
+fn replicated(scene: &Scene, nodes: &[Node]) -> Vec<TcpStream> {
+    let streams = scene.connections(MANY);
+    assert_eq!(kept(&streams), 2 * MANY);
+    await_replicas(&nodes[B], MANY);
+    streams
+}
+
+fn first_node_dies(scene: &Scene, nodes: &[Node]) {
+    nodes[B].forget_events();
+    scene.lan.pull_cable(A);
+    for _ in 0..2 {
+        nodes[B].await_state(State::Active);
+    }
+}
+
+#[test]
+fn connections_go_on_when_the_active_dies_wherever_their_backend_is_that_lives() {
+    if !require_root() {
+        return;
+    }
+    for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
+        let scene = Scene::for_engines(backend);
+        let nodes = start(&scene, replicate);
+        let streams = replicated(&scene, &nodes);
+        first_node_dies(&scene, &nodes);
+        assert_eq!(kept(&streams), 2 * MANY, "{backend:?}");
+        assert!(streams.iter().take(2).all(|stream| echoes(stream, 8 << 20)), "a fast transfer, {backend:?}");
+        assert_eq!(kept(&scene.connections(1)), 2, "new ones, {backend:?}");
+    }
+}
+
+/// The guard keeps out who is not let in, and what is for no port; backends answer to the VIP all the same.
+#[test]
+fn with_ports_and_source_ranges_guarded_they_go_on_too() {
+    if !require_root() {
+        return;
+    }
+    for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
+        let scene = Scene::for_engines(backend);
+        let nodes = start(&scene, replicate);
+        for node in &nodes {
+            let mut restrictions = Restrictions::default();
+            for vip in VIPS {
+                let port = |protocol| ProtocolPort { protocol, port: PORT };
+                restrictions.only_ports(vip, [port(Protocol::Tcp)]);
+                let clients = ["192.0.2.3/32", "2001:db8::3/128"].map(|range| range.parse().unwrap());
+                restrictions.restrict(vip, [port(Protocol::Tcp)], clients);
+            }
+            let wanted = Arc::new(restrictions);
+            node.engine.restrict(Arc::clone(&wanted));
+            await_some("restrictions", || (node.engine.guard_status().enforced == wanted).then_some(()));
+        }
+        let streams = replicated(&scene, &nodes);
+        first_node_dies(&scene, &nodes);
+        assert_eq!(kept(&streams), 2 * MANY, "{backend:?}");
+    }
+}
+
+#[test]
+fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let streams = replicated(&scene, &nodes);
+    // The first node hands over, as in a drain.
+    let drained = routers(&scene, A).into_iter();
+    let low = |router| RouterConfig { priority: Priority::new(1).unwrap(), ..router };
+    nodes[B].forget_events();
+    nodes[A].engine.apply(drained.map(low).collect());
+    for _ in 0..2 {
+        nodes[B].await_state(State::Active);
+    }
+    assert_eq!(kept(&streams), 2 * MANY, "after a drain");
+    let more = scene.connections(MANY);
+    assert_eq!(kept(&more), 2 * MANY);
+    await_replicas(&nodes[A], 2 * MANY);
+    // It takes them back.
+    nodes[A].forget_events();
+    nodes[A].engine.apply(routers(&scene, A));
+    for _ in 0..2 {
+        nodes[A].await_state(State::Active);
+    }
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "taken back");
+    await_replicas(&nodes[B], 2 * MANY);
+    first_node_dies(&scene, &nodes);
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "after its death");
+    // What ends, ends on every node.
+    drop(more);
+    let mut tracking = scene.tracking(B);
+    await_some("the end", || (listed(&mut tracking).len() == 2 * MANY).then_some(()));
+}
+
+#[test]
+fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let flows = scene.flows(2);
+    let before = await_some("lasting flows", || {
+        let sources: Vec<String> = flows.iter().map(asked).collect();
+        shared(&nodes[B]).iter().flatten().all(|peer| peer.in_sync && peer.connections == 2).then_some(sources)
+    });
+    first_node_dies(&scene, &nodes);
+    assert_eq!(flows.iter().map(asked).collect::<Vec<_>>(), before);
+}
+
+/// Half of the datagrams between the nodes lost, each way, and what a stranger and a liar send besides.
+#[test]
+fn they_go_on_though_datagrams_are_lost_and_forged() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    for host in NODES {
+        let lost = "table inet loss { chain loss { type filter hook input priority -300; \
+                    udp dport 10112 numgen random mod 2 == 0 drop; } }";
+        run(scene.node(host), "nft -f -", lost);
+    }
+    let nodes = start(&scene, replicate);
+    let stranger = scene.client().run(|| UdpSocket::bind(("192.0.2.3", 10112)).unwrap());
+    let liar = scene.node(A).run(|| UdpSocket::bind(("192.0.2.1", 10113)).unwrap());
+    let streams = scene.connections(MANY);
+    assert_eq!(kept(&streams), 2 * MANY);
+    for number in 0..200_u16 {
+        let nonsense: Vec<u8> = (0..number * 7).map(|at| (at * 31 + number).to_be_bytes()[1]).collect();
+        for socket in [&stranger, &liar] {
+            socket.send_to(&nonsense, "192.0.2.2:10112").unwrap();
+        }
+    }
+    await_replicas(&nodes[B], MANY);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 2 * MANY);
+}
+
+#[test]
+fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let authentication = |secret: &str| {
+        let key = format!("hex:{}", secret.repeat(32)).parse().unwrap();
+        let keyring = Keyring::new(KeyId::new(1).unwrap(), key);
+        Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay: AntiReplay::Window(Window::for_interval(interval())) })
+    };
+    let apply = |secrets: [&str; 2]| {
+        for host in NODES {
+            let with_key = |router| RouterConfig { authentication: authentication(secrets[host]), ..router };
+            nodes[host].engine.apply(routers(&scene, host).into_iter().map(with_key).collect());
+        }
+    };
+    apply(["17", "17"]);
+    let streams = scene.connections(MANY);
+    assert_eq!(kept(&streams), 2 * MANY);
+    await_replicas(&nodes[B], MANY);
+    apply(["17", "42"]);
+    await_some("refused datagrams", || shared(&nodes[B]).iter().flatten().all(|peer| peer.refused > 0).then_some(()));
+    let refused = || shared(&nodes[B]).iter().flatten().all(|peer| !peer.in_sync).then_some(());
+    await_some("no claim to be in sync", refused);
+}
+
+#[test]
+fn without_replication_they_end() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, |options| options.guard = true);
+    let streams = scene.connections(MANY);
+    assert_eq!(kept(&streams), 2 * MANY);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 0);
+}
