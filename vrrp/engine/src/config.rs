@@ -16,6 +16,7 @@ mod tests;
 /// One virtual router on this node. [`RouterConfig::new`] gives the RFC's defaults.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user over `RouterConfig::new`")]
+#[expect(clippy::struct_excessive_bools, reason = "settings that have nothing to do with each other")]
 pub struct RouterConfig {
     /// Interface on whose LAN it runs.
     pub interface: String,

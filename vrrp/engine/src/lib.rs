@@ -88,7 +88,9 @@ pub use engine::Engine;
 pub use event::Event;
 pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, Unusable};
 pub use lateness::Lateness;
-pub use options::{ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError};
+pub use options::{
+    ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError,
+};
 pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};
 pub use status::{
     ForwardingStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters, RouterStatus,

@@ -141,7 +141,7 @@ impl Replication {
     fn new(settings: ConnectionReplication) -> Self {
         let sockets = UdpSockets::new(settings.port);
         Self {
-            epoch: Epoch { start: clock::wall_nanos(), random: sockets.draw() },
+            epoch: Epoch { start: clock::wall_nanos(), random: UdpSockets::draw() },
             sockets,
             sessions: BTreeMap::new(),
             tracking: None,
@@ -188,7 +188,7 @@ impl Replication {
             return now + RETRY;
         }
         self.refused = None;
-        let own = if self.served.is_following() { self.next_look } else { now + IDLE };
+        let own = if self.sessions.is_empty() { now + IDLE } else { self.next_look };
         let sessions = self.sessions.values();
         sessions
             .flat_map(|session| session.poll_timeout().into_iter().chain([session.renewal_due]))
@@ -239,7 +239,7 @@ impl Replication {
         let told = |key: &_| sessions.values().find_map(|session| session.replica(key));
         self.kernel.apply(changes, told, tracking)?;
         if self.next_look <= now {
-            self.next_look = now + LOOK;
+            self.next_look = now + if self.served.is_following() { LOOK } else { IDLE };
             let told = self.served.look(tracking, now)?;
             self.sessions.values_mut().for_each(|session| session.tell(&told, now));
         }
@@ -257,7 +257,7 @@ impl Replication {
         let mut changes = Vec::new();
         for ends in plan.peers.keys() {
             if !self.sessions.contains_key(ends) {
-                self.sessions.insert(*ends, Session::new(*ends, self.sockets.draw(), now));
+                self.sessions.insert(*ends, Session::new(*ends, UdpSockets::draw(), now));
             }
         }
         self.sockets.open(plan.peers.keys(), now);

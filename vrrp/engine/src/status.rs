@@ -117,8 +117,8 @@ pub struct PeerReplication {
     pub in_sync: bool,
     /// How many connections the peer has told.
     pub connections: usize,
-    /// Whether it told more than this node takes.
-    pub is_full: bool,
+    /// Connections that it told and that this node has no room for.
+    pub untaken: u64,
     /// Datagrams in its name that were refused: malformed, or not signed as they have to be.
     pub refused: u64,
 }

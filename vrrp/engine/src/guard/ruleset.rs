@@ -167,13 +167,12 @@ impl Set {
 
     /// The rule that has the backends answer to the VIP, so to whoever is Active, what kube-proxy would have them answer to this
     /// node. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
-    fn from_the_vip(self) -> Vec<Expression> {
+    fn with_vip_as_source(self) -> Vec<Expression> {
         let family = match self.family {
             Family::V4 => IPV4,
             Family::V6 => IPV6,
         };
-        let masqueraded =
-            [Meta(PacketMark), Mask(MASQUERADED.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
+        let masqueraded = [Meta(PacketMark), Mask(MASQUERADED.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
         let unmarked = [Meta(PacketMark), Mask((!MASQUERADED).to_ne_bytes()), MarkPacket];
         let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
         [self.has_destination().as_slice(), &masqueraded, &unmarked, &translated].concat()
@@ -369,7 +368,11 @@ fn chains(forwards: bool) -> Vec<Chain> {
         base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), ports),
         base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
         base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
-        base("prerouting", filter(PREROUTING, AFTER_NAT), [answers(Kind::Vips), to(Kind::Vips, "untaken")].concat()),
+        base(
+            "prerouting",
+            filter(PREROUTING, AFTER_NAT),
+            [answers(Kind::Vips), to(Kind::Vips, "untaken")].concat(),
+        ),
         base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Vips, "arrived")),
         base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
         base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Held, "refuse")),
@@ -384,7 +387,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
             base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
-            base("movable", nat(POSTROUTING), both(Kind::Movable, Set::from_the_vip)),
+            base("movable", nat(POSTROUTING), both(Kind::Movable, Set::with_vip_as_source)),
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);
     }

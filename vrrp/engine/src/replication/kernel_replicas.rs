@@ -1,18 +1,15 @@
 //! Replicas in the kernel of this node: there before they are needed, so that a takeover costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_vrrp::replication::{Change, Connection, ConnectionKey, Transport};
 
-use crate::connections::{Blocking, Inserted, Tracking, TrackingError};
+use crate::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
 
 /// How long the kernel remembers a replica that nobody renews: as after an end of this process, when nobody would forget it.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// How long the kernel remembers a connection on which nothing is said, if it does not tell.
-const USUAL_TIMEOUT: Duration = Duration::from_hours(24);
 /// Renewals of one call.
 const AT_ONCE: usize = 1024;
 
@@ -68,14 +65,20 @@ impl KernelReplicas {
 
     fn put(&mut self, connections: &[Connection], tracking: &mut Tracking) -> Result<(), TrackingError> {
         let inserted = tracking.insert(connections, LIFETIME)?;
-        let mut earlier = Vec::new();
+        let (mut earlier, mut present) = (Vec::new(), Vec::new());
         for (connection, inserted) in connections.iter().zip(&inserted) {
-            if let Inserted::Clash(Blocking::Earlier) = inserted {
-                earlier.push(*connection);
-            } else {
-                self.note(connection, inserted);
+            match inserted {
+                Inserted::Clash(Blocking::Earlier) => {
+                    earlier.push(*connection);
+                    continue;
+                }
+                Inserted::Present => present.push(connection.key),
+                _ => {}
             }
+            self.note(connection, inserted);
         }
+        // This node served them once: from now on they are replicas as the others.
+        tracking.refresh(&present, LIFETIME)?;
         if earlier.is_empty() {
             return Ok(());
         }
@@ -150,7 +153,7 @@ impl KernelReplicas {
         connections: &[Connection],
         tracking: &mut Tracking,
     ) -> Result<(), TrackingError> {
-        self.refresh(connections, own_timeout, tracking).map(drop)
+        self.refresh(connections, kernel_lifetime, tracking).map(drop)
     }
 
     /// Those that are not there.
@@ -178,15 +181,4 @@ impl KernelReplicas {
         }
         Ok(all_absent)
     }
-}
-
-/// How long this node's kernel remembers a connection of its own on which nothing is said.
-fn own_timeout(transport: Transport) -> Duration {
-    let name = match transport {
-        Transport::Tcp => "tcp_timeout_established",
-        Transport::Udp => "udp_timeout_stream",
-    };
-    let setting = fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
-    let seconds = setting.ok().and_then(|text| text.trim().parse().ok());
-    seconds.map_or(USUAL_TIMEOUT, Duration::from_secs)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use windlass_vrrp::replication::{Connection, ConnectionKey, Connections, Placed};
 use windlass_vrrp::{Family, Time};
@@ -18,15 +19,18 @@ pub(super) enum Told {
     Ended(ConnectionKey),
 }
 
+/// Time from one list to the next where nothing calls for one: a TCP connection may expire without an event.
+const LIST_INTERVAL: Duration = Duration::from_mins(1);
+
 /// Follows the kernel.
 pub(super) struct ServedConnections {
-    /// Open while there is something to follow.
+    /// Open also while nothing is served: the kernel tells nothing of entries that were made while nobody listened, replicas among them.
     events: Option<Events>,
     aging: Aging,
     table: Connections,
     vips: BTreeSet<IpAddr>,
-    /// Whether only a list tells what is.
-    unknown: bool,
+    /// When a list is to tell what is, if only to be sure.
+    list_due: Time,
 }
 
 impl ServedConnections {
@@ -36,7 +40,7 @@ impl ServedConnections {
             aging: Aging::new(AgingLimits::default()),
             table: Connections::default(),
             vips: BTreeSet::new(),
-            unknown: false,
+            list_due: Time::default(),
         }
     }
 
@@ -57,23 +61,18 @@ impl ServedConnections {
         for gone in self.vips.difference(vips) {
             self.table.remove_vip(*gone);
         }
-        self.unknown |= vips.difference(&self.vips).next().is_some();
-        self.vips.clone_from(vips);
-        if self.vips.is_empty() {
-            self.events = None;
-            self.aging.relist([]);
+        if vips.difference(&self.vips).next().is_some() {
+            self.list_due = Time::default();
         }
+        self.vips.clone_from(vips);
     }
 
     /// What the kernel has told since the last look. After an error everything is listed anew at the next look.
     pub(super) fn look(&mut self, tracking: &mut Tracking, now: Time) -> Result<Vec<Told>, TrackingError> {
-        if self.vips.is_empty() {
-            return Ok(Vec::new());
-        }
         let told = self.follow(tracking, now);
         if told.is_err() {
             self.events = None;
-            self.unknown = true;
+            self.list_due = Time::default();
         }
         told
     }
@@ -83,19 +82,27 @@ impl ServedConnections {
             Some(events) => events,
             None => self.events.insert(Events::open(self.vips.clone())?),
         };
-        // Before the list, so that nothing is missed in between.
+        // Before the list, so that nothing is missed in between; what it tells is heard after it.
         events.watch(self.vips.clone())?;
         let mut told = Vec::new();
+        if self.aging.take_overflow() || self.list_due <= now {
+            self.list_due = now + LIST_INTERVAL;
+            Self::relist(&self.vips, &mut self.table, &mut self.aging, tracking, &mut told)?;
+        }
+        let mut ended = Vec::new();
         for _ in 0..EVENTS {
             let Some(event) = events.hear()? else { break };
-            if let Some(key) = self.aging.hear(&event, now)
-                && self.table.remove(&key).is_some()
-            {
+            ended.extend(self.aging.hear(&event, now));
+        }
+        let closing: Vec<ConnectionKey> = std::iter::from_fn(|| self.aging.to_look_at(now)).collect();
+        let are_open = tracking.are_open(&closing)?;
+        for (key, is_open) in closing.iter().zip(are_open) {
+            ended.extend(self.aging.looked_at(key, is_open, now));
+        }
+        for key in ended {
+            if self.table.remove(&key).is_some() {
                 told.push(Told::Ended(key));
             }
-        }
-        if self.aging.take_overflow() || std::mem::take(&mut self.unknown) {
-            self.relist(tracking, &mut told)?;
         }
         while let Some(connection) = self.aging.due(now) {
             if is_new(self.table.put(connection).ok()) {
@@ -106,29 +113,35 @@ impl ServedConnections {
     }
 
     /// Takes what the kernel lists for what is.
-    fn relist(&mut self, tracking: &mut Tracking, told: &mut Vec<Told>) -> Result<(), TrackingError> {
+    fn relist(
+        vips: &BTreeSet<IpAddr>,
+        table: &mut Connections,
+        aging: &mut Aging,
+        tracking: &mut Tracking,
+        told: &mut Vec<Told>,
+    ) -> Result<(), TrackingError> {
         let mut found = Connections::default();
         for family in [Family::V4, Family::V6] {
-            if self.vips.iter().any(|vip| Family::of(*vip) == family) {
-                tracking.list(family, &self.vips, |connection, _| {
+            if vips.iter().any(|vip| Family::of(*vip) == family) {
+                tracking.list(family, vips, |connection, _| {
                     // What is of two families no kernel lists.
                     let _ = found.put(connection);
                 })?;
             }
         }
         let gone: Vec<ConnectionKey> =
-            self.table.iter().map(|known| known.key).filter(|key| found.get(key).is_none()).collect();
+            table.iter().map(|known| known.key).filter(|key| found.get(key).is_none()).collect();
         for key in gone {
-            self.table.remove(&key);
+            table.remove(&key);
             told.push(Told::Ended(key));
         }
         for connection in found.iter() {
-            if is_new(self.table.put(connection).ok()) {
+            if is_new(table.put(connection).ok()) {
                 told.push(Told::Added(connection));
             }
         }
         let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
-        self.aging.relist(&keys);
+        aging.relist(&keys);
         Ok(())
     }
 }

@@ -163,7 +163,7 @@ impl Session {
             knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
             in_sync: self.receiver.is_in_sync(now),
             connections: self.replicas().len(),
-            is_full: self.receiver.is_full(),
+            untaken: self.receiver.counters().refused_full,
             refused: self.refused,
         }
     }

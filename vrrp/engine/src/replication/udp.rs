@@ -34,7 +34,7 @@ impl UdpSockets {
     }
 
     /// A number that nobody can guess.
-    pub(super) fn draw(&self) -> u64 {
+    pub(super) fn draw() -> u64 {
         let mut bytes = [0; 8];
         // It is there on every Linux; where it is not, numbers that were used before are told from new ones by their epochs.
         match File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)) {

@@ -2,10 +2,12 @@
 
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, KeyId, Keyring, Window};
 use windlass_engine::{
-    ConnectionReplication, Options, PeerReplication, Priority, Protocol, ProtocolPort, Restrictions, RouterConfig, State,
+    ConnectionReplication, Options, PeerReplication, Priority, Protocol, ProtocolPort, Restrictions,
+    RouterConfig, State,
 };
 
 use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, listed};
@@ -162,9 +164,17 @@ fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let flows = scene.flows(2);
+    for flow in &flows {
+        // What is lost in a takeover is said again.
+        flow.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    }
     let before = await_some("lasting flows", || {
         let sources: Vec<String> = flows.iter().map(asked).collect();
-        shared(&nodes[B]).iter().flatten().all(|peer| peer.in_sync && peer.connections == 2).then_some(sources)
+        shared(&nodes[B])
+            .iter()
+            .flatten()
+            .all(|peer| peer.in_sync && peer.connections == 2)
+            .then_some(sources)
     });
     first_node_dies(&scene, &nodes);
     assert_eq!(flows.iter().map(asked).collect::<Vec<_>>(), before);
@@ -178,8 +188,12 @@ fn they_go_on_though_datagrams_are_lost_and_forged() {
     }
     let scene = Scene::for_engines(Backend::OnThirdHost);
     for host in NODES {
-        let lost = "table inet loss { chain loss { type filter hook input priority -300; \
-                    udp dport 10112 numgen random mod 2 == 0 drop; } }";
+        let lost = "table inet loss {
+               chain loss {
+                 type filter hook input priority -300;
+                 udp dport 10112 numgen random mod 2 == 0 drop
+               }
+             }";
         run(scene.node(host), "nft -f -", lost);
     }
     let nodes = start(&scene, replicate);
@@ -208,7 +222,11 @@ fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     let authentication = |secret: &str| {
         let key = format!("hex:{}", secret.repeat(32)).parse().unwrap();
         let keyring = Keyring::new(KeyId::new(1).unwrap(), key);
-        Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay: AntiReplay::Window(Window::for_interval(interval())) })
+        Some(Authentication {
+            keyring,
+            mode: AuthMode::Enforce,
+            anti_replay: AntiReplay::Window(Window::for_interval(interval())),
+        })
     };
     let apply = |secrets: [&str; 2]| {
         for host in NODES {
@@ -221,7 +239,9 @@ fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     assert_eq!(kept(&streams), 2 * MANY);
     await_replicas(&nodes[B], MANY);
     apply(["17", "42"]);
-    await_some("refused datagrams", || shared(&nodes[B]).iter().flatten().all(|peer| peer.refused > 0).then_some(()));
+    await_some("refused datagrams", || {
+        shared(&nodes[B]).iter().flatten().all(|peer| peer.refused > 0).then_some(())
+    });
     let refused = || shared(&nodes[B]).iter().flatten().all(|peer| !peer.in_sync).then_some(());
     await_some("no claim to be in sync", refused);
 }

@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::restriction::Protocol;
 
+/// The last bytes of each, and whether a range ends before it.
+type Edges<'a> = &'a [(&'a str, bool)];
+
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 
 /// Who may send to port 80 of this address.
@@ -27,7 +30,7 @@ fn lets_in(elements: &BTreeSet<Element>, vip: IpAddr, source: IpAddr) -> bool {
 #[test]
 fn a_range_is_its_first_source_and_the_one_after_its_last() {
     let vip: IpAddr = "192.0.2.50".parse().unwrap();
-    let table: [(&[&str], &[(&str, bool)]); 5] = [
+    let table: [(&[&str], Edges<'_>); 5] = [
         (&["10.0.0.0/8"], &[("0a000000", false), ("0b000000", true)]),
         // They touch, and no one prefix says both.
         (&["10.0.0.1/32", "10.0.0.2/31"], &[("0a000001", false), ("0a000004", true)]),
