@@ -54,7 +54,7 @@ impl Provider {
         let doubts = self.shared.state().doubts();
         self.tell_doubts(&doubts, began);
         let conditions = self.report_conditions(&doubts);
-        let claims = self.external_claims();
+        let claims = self.external_claims().await;
         let (orphan_candidates, due) = {
             let mut state = self.shared.state();
             let now = state.clock.now();

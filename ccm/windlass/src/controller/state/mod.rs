@@ -85,12 +85,16 @@ impl ClusterState {
         if !changed {
             return (reviewed, Vec::new());
         }
-        // External IPs may not be permitted any more. (Load balancer addresses are the service controller's.)
-        self.orphan_candidates.extend(self.external_ip_services.iter().cloned());
-        let external = self.external_ip_services.iter().map(service_key).collect::<Vec<_>>();
+        // External IPs may not be permitted any more. (Load balancer addresses are the service controller's.) Who holds none is not
+        // looked at, however many list some.
+        let holders = self.ledger.claims().flat_map(|(_, holders)| holders);
+        let external: BTreeSet<ServiceRef> =
+            holders.filter(|holder| self.external_ip_services.contains(holder)).cloned().collect();
+        let keys_of_external = || external.iter().map(service_key);
+        self.orphan_candidates.extend(external.iter().cloned());
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
         if usable == self.pools {
-            return (reviewed, external);
+            return (reviewed, keys_of_external().collect());
         }
         let owners_and_pools = |state: &Self| -> Vec<(IpAddr, Option<String>)> {
             let held = state.ledger.claims().map(|(address, _)| address);
@@ -110,7 +114,7 @@ impl ClusterState {
             keys.extend(self.adopt_all_shown());
         }
         keys.extend(self.retry_waiting(&[Trigger::Pools(&before_pools)]));
-        keys.extend(external);
+        keys.extend(keys_of_external());
         (reviewed, keys)
     }
 

@@ -5,11 +5,10 @@ use std::ops::Bound;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
+use tokio::task::yield_now;
 use windlass_api::{ServiceRef, event};
 use windlass_ccm::events::EventType;
-use windlass_ipam::{
-    Acquisition, Families, Family, PlannedAddress, PoolRefusal, Port, QuarantineCause, Request,
-};
+use windlass_ipam::{Acquisition, Families, Family, PlannedAddress, PoolRefusal, QuarantineCause, Request};
 
 use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
 use super::refused::Refused;
@@ -20,8 +19,9 @@ use crate::controller::provider::load_balancer::Provider;
 use crate::controller::state::ClusterState;
 use crate::controller::state::wakeup::Urgency;
 
-/// Services that are decided on before the state is left to others.
-const AT_ONCE: usize = 64;
+/// Entries that are decided on before the state is left to others, or the next Service's: nobody waits for longer, however many
+/// there are and whoever wrote them.
+const PORTION: usize = 256;
 
 /// What is to be done about the external IPs of some Services.
 #[derive(Debug, Default)]
@@ -30,18 +30,17 @@ struct ExternalIpSteps {
     events: Vec<(ObjectReference, &'static str, String)>,
     /// What pools show of them is another.
     changed: bool,
-    /// The last of these Services, if there are more.
+    /// The last of these Services; there may be more.
     last: Option<ServiceRef>,
 }
 
 impl Provider {
     /// The external IPs to claim. Tells of refused ones, once each. Those that a Service holds and may no longer have are
     /// orphans.
-    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
+    pub(crate) async fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
         let first = self.shared.state().refused_external_ips.begin_pass();
         let (mut claims, mut after, mut changed) = (Vec::new(), None, false);
         loop {
-            // Nobody waits for more Services than these, however many tenants make.
             let steps = self.shared.state().external_ip_steps(after.as_ref());
             for (service, reason, message) in steps.events {
                 self.events.send_once(service, EventType::Warning, reason, message, first);
@@ -52,6 +51,8 @@ impl Provider {
             if after.is_none() {
                 break;
             }
+            // What else this thread has to do does not wait for all of them, either.
+            yield_now().await;
         }
         if changed {
             self.shared.planner_wakeup.request(Urgency::Soon);
@@ -66,21 +67,26 @@ impl ClusterState {
         let mut steps = ExternalIpSteps::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let users: Vec<ServiceRef> =
-            self.external_ip_services.range((from, Bound::Unbounded)).take(AT_ONCE).cloned().collect();
-        for user in &users {
-            let Some(service) = self.stores.live(user) else { continue };
-            if service.metadata.deletion_timestamp.is_some() {
-                continue;
+            self.external_ip_services.range((from, Bound::Unbounded)).take(PORTION).cloned().collect();
+        let mut left = PORTION;
+        for user in users {
+            let service = self.stores.live(&user).filter(|one| one.metadata.deletion_timestamp.is_none());
+            if let Some(service) = service {
+                let addresses = external_ips(&service);
+                left = left.saturating_sub(addresses.len());
+                let refused = self.steps_of(&user, &service, &addresses, &mut steps);
+                self.tell(&user, &service, &refused, &mut steps);
             }
-            let refused = self.steps_of(user, &service, &mut steps);
-            self.tell(user, &service, refused, &mut steps);
+            steps.last = Some(user);
+            if left == 0 {
+                break;
+            }
         }
-        steps.last = users.last().filter(|_| users.len() == AT_ONCE).cloned();
         steps
     }
 
     /// Notes what is refused of a Service, and what is to be told of it.
-    fn tell(&mut self, user: &ServiceRef, service: &Service, refused: Refused, steps: &mut ExternalIpSteps) {
+    fn tell(&mut self, user: &ServiceRef, service: &Service, refused: &Refused, steps: &mut ExternalIpSteps) {
         let news = self.refused_external_ips.replace(user, refused);
         if news.changed {
             self.findings = None;
@@ -97,8 +103,14 @@ impl ClusterState {
         }
     }
 
-    /// Adds what is to be claimed for one Service, and returns what is refused.
-    fn steps_of(&mut self, owner: &ServiceRef, service: &Service, steps: &mut ExternalIpSteps) -> Refused {
+    /// Adds what is to be claimed of `addresses` for one Service, and returns what is refused.
+    fn steps_of(
+        &mut self,
+        owner: &ServiceRef,
+        service: &Service,
+        addresses: &[IpAddr],
+        steps: &mut ExternalIpSteps,
+    ) -> Refused {
         let mut refused = Refused::default();
         refused.say(excess(service));
         let terms = match terms(service, self.settings) {
@@ -109,7 +121,7 @@ impl ClusterState {
             }
         };
         let user = ExternalIpUser { owner: owner.clone(), requester: self.requester(service), terms };
-        for address in external_ips(service) {
+        for &address in addresses {
             let allocator = self.ledger.allocator();
             let holders: Vec<Holder> = self
                 .ledger
@@ -119,8 +131,8 @@ impl ClusterState {
                     Some(Holder { owner: holder.clone(), terms: allocator.terms(holder)?.clone() })
                 })
                 .collect();
-            let kept_back = self.kept_back(owner, address).or_else(|| self.exceeded(&user, address));
-            match decide(&user, address, &self.reviewed(), &holders, kept_back.as_deref()) {
+            let kept_back = || self.kept_back(owner, address).or_else(|| self.exceeded(&user, address));
+            match decide(&user, address, &self.reviewed(), &holders, kept_back) {
                 ExternalIpDecision::InNoPool => continue,
                 ExternalIpDecision::AlreadyHeld => {}
                 ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &user.terms),
@@ -133,7 +145,7 @@ impl ClusterState {
                     refused.add(address, pool, why);
                     for Holder { owner, terms } in &holders {
                         let port = user.terms.ports.intersection(&terms.ports).next().copied();
-                        refused.belongs_to(owner, address, port, told_to_owner(&user, address, port));
+                        refused.belongs_to(owner, address, port);
                     }
                     continue;
                 }
@@ -186,19 +198,5 @@ impl ClusterState {
     }
 }
 
-/// What a Service is told of one that lists its address, and perhaps has this port of it.
-fn told_to_owner(user: &ExternalIpUser, address: IpAddr, port: Option<Port>) -> String {
-    let ExternalIpUser { owner, .. } = user;
-    let ports = match port {
-        Some(port) => {
-            format!("and listens on port {port} too: kube-proxy decides which of both gets that traffic")
-        }
-        None => {
-            "and takes what is sent to its own ports there on nodes whose agent does not guard".to_owned()
-        }
-    };
-    format!(
-        "Service {owner} lists this Service's address {address} in spec.externalIPs, which is refused, {ports}. Have the \
-         entry removed, or forbid the field by the admission plugin DenyServiceExternalIPs"
-    )
-}
+#[cfg(test)]
+mod tests;

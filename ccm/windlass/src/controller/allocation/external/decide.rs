@@ -55,13 +55,13 @@ pub(crate) enum ExternalIpDecision {
     },
 }
 
-/// Decides on one address. `holders` have it; `kept_back` says why nobody may have it for now.
+/// Decides on one address. `holders` have it; `kept_back`, asked where the pool lets the Service have it, says why it may not for now.
 pub(crate) fn decide(
     user: &ExternalIpUser,
     address: IpAddr,
     pools: &[ReviewedPool],
     holders: &[Holder],
-    kept_back: Option<&str>,
+    kept_back: impl FnOnce() -> Option<String>,
 ) -> ExternalIpDecision {
     let Some(pool) = pool_of(pools, address) else { return ExternalIpDecision::InNoPool };
     let refused = |why: String| ExternalIpDecision::Refused { pool: pool.pool.name.clone(), why };
@@ -71,8 +71,8 @@ pub(crate) fn decide(
     if holders.iter().any(|holder| holder.owner == user.owner) {
         return ExternalIpDecision::AlreadyHeld;
     }
-    if let Some(why) = kept_back {
-        return refused(why.to_owned());
+    if let Some(why) = kept_back() {
+        return refused(why);
     }
     for Holder { owner, terms } in holders {
         let who = format!("Service {owner}");

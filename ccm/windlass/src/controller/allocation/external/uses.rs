@@ -26,7 +26,7 @@ impl ClusterState {
         // Nothing is refused of one that lists none any more, or is another under its name.
         let old = change.old.as_ref().and_then(|service| owner(service));
         if let Some(old) = old.filter(|old| !self.external_ip_services.contains(old))
-            && self.refused_external_ips.replace(&old, Refused::default()).changed
+            && self.refused_external_ips.replace(&old, &Refused::default()).changed
         {
             self.findings = None;
         }

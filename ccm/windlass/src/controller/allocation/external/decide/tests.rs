@@ -79,8 +79,9 @@ fn of_a_list_of_any_length_the_first_64_entries_are_looked_at() {
 fn what_becomes_of_an_external_ip() {
     let claim = ExternalIpDecision::Claim;
     let refused = |why: &str| ExternalIpDecision::Refused { pool: "p".into(), why: why.into() };
-    let decide =
-        |pools: &[ReviewedPool], holders: &[Holder]| decide(&user(), ip("192.0.2.3"), pools, holders, None);
+    let decide = |pools: &[ReviewedPool], holders: &[Holder]| {
+        decide(&user(), ip("192.0.2.3"), pools, holders, || None)
+    };
     assert_eq!(decide(&open(), &[]), claim);
     assert_eq!(
         decide(&[], &[]),
@@ -120,10 +121,10 @@ fn what_becomes_of_an_external_ip() {
 #[test]
 fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
     let why = "another station has it";
-    let verdict = decide(&user(), ip("192.0.2.3"), &open(), &[], Some(why));
+    let verdict = decide(&user(), ip("192.0.2.3"), &open(), &[], || Some(why.to_owned()));
     assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
     let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));
-    let verdict = decide(&user(), ip("192.0.2.0"), &reserved, &[], None);
+    let verdict = decide(&user(), ip("192.0.2.0"), &reserved, &[], || None);
     let why =
         "pool \"p\" keeps it back (spec.avoidReserved, or its condition Ready says why): use another address";
     assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
