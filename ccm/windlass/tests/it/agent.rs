@@ -1,5 +1,6 @@
 //! The agent without an API server: it starts from what it knew, announces it, and leaves in an orderly way.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -18,9 +19,16 @@ const IN_A_NAMESPACE: &str = "ip link set lo up && ip link add eth0 type veth pe
 
 fn agent_in_a_namespace(folder: &Folder) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", IN_A_NAMESPACE, "sh", BINARY]);
-    command.args(["agent", "--node-name=n1", "--kubeconfig", &folder.unreachable_kubeconfig()]);
-    command.arg("--state-dir").arg(folder.path()).arg("--socket").arg(socket(folder));
+    command.args(["--net", "sh", "-c", IN_A_NAMESPACE, "sh"]).args(agent(folder));
+    command.arg("--state-dir").arg(folder.path());
+    command
+}
+
+/// The agent, without a folder for its state.
+fn agent(folder: &Folder) -> Vec<OsString> {
+    let mut command: Vec<OsString> =
+        [BINARY, "agent", "--node-name=n1", "--kubeconfig"].map(Into::into).into();
+    command.extend([folder.unreachable_kubeconfig().into(), "--socket".into(), socket(folder).into()]);
     command
 }
 
@@ -80,6 +88,44 @@ fn with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announ
     assert!(metrics.contains("windlass_agent_state_write_failed 1"), "{metrics}");
     let (status, log) = agent.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// Mounts a file system with the state on the folder `$2` that then takes nothing more, and becomes the agent in a namespace.
+const ON_A_DISK: &str =
+    "mount -t tmpfs -o size=64k tmpfs \"$2\" && cp \"$1\" \"$2/state.json\" && eval \"$3\" && shift 3";
+
+#[test]
+fn on_a_read_only_and_on_a_full_disk_it_announces_what_is_there_and_says_that_it_cannot_keep_more() {
+    if !have_root(
+        "on_a_read_only_and_on_a_full_disk_it_announces_what_is_there_and_says_that_it_cannot_keep_more",
+    ) {
+        return;
+    }
+    for (spoil, error) in [
+        ("mount -o remount,ro \"$2\"", "Read-only file system"),
+        ("! cat /dev/zero >\"$2/filler\"", "No space left on device"),
+    ] {
+        let folder = Folder::new();
+        let (state, disk) = (folder.file("state", STATE), folder.path().join("disk"));
+        std::fs::create_dir(&disk).unwrap();
+        let mut command = Command::new("unshare");
+        let script = format!("{ON_A_DISK} && {IN_A_NAMESPACE}");
+        command.args(["--net", "--mount", "sh", "-c", &script, "sh"]).arg(state).arg(&disk).arg(spoil);
+        command.args(agent(&folder)).arg("--state-dir").arg(&disk);
+        let mut agent = Running::start(command);
+        agent.await_line(&["announcing the last known state", "routers=1"]);
+        let (mut told, mut active) = (false, false);
+        while !(told && active) {
+            let line = agent.await_line(&[]);
+            told |= line.contains("cannot keep the state") && line.contains(error);
+            active |= line.contains("state changed") && line.contains("state=active");
+        }
+        let metrics = probe(&folder, "/metrics").unwrap();
+        assert!(metrics.contains("windlass_agent_state_write_failed 1"), "{metrics}");
+        assert_eq!(probe(&folder, "/livez").unwrap(), "ok\n", "{error}: it is not to be started anew");
+        let (status, log) = agent.terminate();
+        assert_eq!(status.code(), Some(0), "{log}");
+    }
 }
 
 #[test]

@@ -198,3 +198,26 @@ fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own()
         assert!(manifest.contains(&setting), "the root Cargo.toml lacks\n{setting}");
     }
 }
+
+/// The tests' own profile always unwinds, whatever it says: what a release gives up when a thread panics they show only if it does, too.
+#[test]
+fn releases_unwind_when_a_thread_panics_as_the_tests_do() {
+    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let profiles = manifest.split("\n[").filter(|section| section.starts_with("profile."));
+    let settings: Vec<&str> =
+        profiles.flat_map(str::lines).filter(|line| line.starts_with("panic")).collect();
+    assert!(manifest.contains("\n[profile.release]\n"), "the profile that images are built with");
+    assert_eq!(
+        settings,
+        Vec::<&str>::new(),
+        "the profiles of the root Cargo.toml leave panics as they are in tests"
+    );
+    // Profiles come from the environment and from cargo's settings, too: the binary itself refuses to be built.
+    let output = Command::new("rustc")
+        .args(["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Cpanic=abort", "-o", "/dev/null"])
+        .arg(workspace().join("ccm/windlass/src/main.rs"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Windlass is to be built with panics that unwind"), "{said}");
+}
