@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use windlass_api::{Announcement, Transport, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Load, LoadOptions, SERVICE_PORT, await_that, scenario};
 
+use crate::hostile::await_log;
 use crate::setup::{
     LIMIT, annotate, await_answer, await_event, await_ingresses, await_verdict, dual_stack, ingresses, lab,
     router_of,
@@ -24,8 +25,6 @@ use crate::setup::{
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
-/// 32 bytes in hexadecimal digits.
-const KEY: &str = "hex:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 #[test]
 fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes() -> anyhow::Result<()> {
@@ -62,9 +61,18 @@ fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes(
         change(lab, &vips, "unicast", json!({"vrrp": {"transport": "Unicast"}}), unicast).await?;
         let range = json!({"vrrp": {"vridRange": {"first": 200, "last": 220}}});
         change(lab, &vips, "VRIDs", range, |router| (200..=220).contains(&router.spec.vrid)).await?;
-        let signed = |router: &VirtualRouter| router.spec.authentication.is_some_and(|how| how.key_id == 7);
-        change(lab, &vips, "authentication", json!({"vrrp": {"authentication": {"keyId": 7}}}), signed)
-            .await?;
+        sign(lab, &vips, 7).await?;
+        // Another key: all have it before one signs with it, and the old one goes when nobody signs with that.
+        let keys = lab.folder().join("keys");
+        write_key(&keys, 8)?;
+        for node in NODES {
+            await_log(lab, node, &["this node has these VRRP keys", "[7, 8]"]).await?;
+        }
+        sign(lab, &vips, 8).await?;
+        fs::remove_file(keys.join("7"))?;
+        for node in NODES {
+            await_log(lab, node, &["this node has these VRRP keys", "[8]"]).await?;
+        }
         let first_is = |node: &'static str| {
             move |router: &VirtualRouter| {
                 let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
@@ -216,9 +224,17 @@ async fn served(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
     Ok(vips)
 }
 
+/// Each id has a secret of its own.
 fn write_key(folder: &Path, id: u8) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
-    fs::write(folder.join(id.to_string()), KEY).context("writing a key")
+    fs::write(folder.join(id.to_string()), format!("hex:{id:064x}")).context("writing a key")
+}
+
+/// Has the adverts signed with this key, under load.
+async fn sign(lab: &Lab, vips: &[IpAddr], key_id: u8) -> anyhow::Result<()> {
+    let signed = |router: &VirtualRouter| router.spec.authentication.is_some_and(|how| how.key_id == key_id);
+    let spec = json!({"vrrp": {"authentication": {"keyId": key_id}}});
+    change(lab, vips, &format!("authentication with key {key_id}"), spec, signed).await
 }
 
 async fn label(lab: &Lab, node: &str, name: &str) -> anyhow::Result<()> {
