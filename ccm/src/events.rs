@@ -249,6 +249,11 @@ impl EventSink {
         self.queue(QueuedEvent { object, kind, reason, message: message.into(), repetition });
     }
 
+    /// Whether more than half of the queue is free. Who says much at a time, and nothing that others wait for, leaves them that half.
+    pub fn has_room(&self) -> bool {
+        self.queue.capacity() > QUEUE / 2
+    }
+
     fn queue(&self, request: QueuedEvent) {
         let reason = request.reason;
         if let Err(dropped) = self.queue.try_send(request) {

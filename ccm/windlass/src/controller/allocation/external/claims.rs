@@ -43,6 +43,10 @@ impl Provider {
         loop {
             let steps = self.shared.state().external_ip_steps(after.as_ref());
             for (service, reason, message) in steps.events {
+                // Whoever lists what it may not have must not drown what its victims are told.
+                if reason == event::EXTERNAL_IP_REFUSED && !self.events.has_room() {
+                    continue;
+                }
                 self.events.send_once(service, EventType::Warning, reason, message, first);
             }
             claims.extend(steps.claims);

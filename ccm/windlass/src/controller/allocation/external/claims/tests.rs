@@ -4,7 +4,10 @@ use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::events::{EventSink, Recorder};
+use windlass_ccm::testing::apiserver::ApiServer;
 use windlass_ccm::watch::Event;
 
 use super::*;
@@ -18,13 +21,7 @@ fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
 fn listed(services: usize, entries: usize) -> SharedState {
     let shared = SharedState::default();
     let addresses: Vec<String> = (0..entries).map(|end| format!("192.0.2.{end}")).collect();
-    let service = |number: usize| {
-        object(json!({
-            "metadata": { "namespace": "evil", "name": format!("s{number:03}"), "uid": number.to_string(), "resourceVersion": "1" },
-            "spec": { "type": "ClusterIP", "externalIPs": addresses, "ports": [{ "port": 80, "protocol": "TCP" }] },
-        }))
-    };
-    shared.list::<Service>((0..services).map(service).collect());
+    shared.list((0..services).map(|number| service(&format!("s{number:03}"), &addresses)).collect());
     shared.list::<VirtualIP>(vec![]);
     shared.list::<VirtualRouter>(vec![]);
     shared.list::<NodeNetwork>(vec![]);
@@ -34,6 +31,13 @@ fn listed(services: usize, entries: usize) -> SharedState {
     shared.list::<Announcement>(vec![]);
     shared.list(vec![pool(1, false)]);
     shared
+}
+
+fn service(name: &str, addresses: &[String]) -> Service {
+    object(json!({
+        "metadata": { "namespace": "evil", "name": name, "uid": name, "resourceVersion": "1" },
+        "spec": { "type": "ClusterIP", "externalIPs": addresses, "ports": [{ "port": 80, "protocol": "TCP" }] },
+    }))
 }
 
 fn pool(version: u64, allows: bool) -> VirtualIPPool {
@@ -88,4 +92,31 @@ fn a_pool_that_changes_has_those_looked_at_that_hold_an_external_ip_and_not_all_
     // The first gets them all; the others have the same port.
     portions(&shared);
     assert_eq!(looked_at(3, false), (vec!["s000".to_owned()], vec!["s000".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_is_told_however_many_services_have_to_be_told_that_they_may_not_have_what_they_list() {
+    // More than there is room for among the events that are yet to be written.
+    let shared = Arc::new(listed(5000, 1));
+    shared.handle(Event::Apply(service("victim", &[])));
+    shared.handle(Event::Apply(object::<VirtualIP>(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP",
+        "metadata": { "name": "192.0.2.200", "uid": "vip", "resourceVersion": "1" },
+        "spec": {
+            "address": "192.0.2.200", "pool": "p",
+            "owners": [{ "namespace": "evil", "name": "victim", "uid": "victim" }],
+        },
+    }))));
+    // The last of them all.
+    shared.handle(Event::Apply(service("thief", &["192.0.2.200".to_owned()])));
+    let (api, token) = (ApiServer::default(), CancellationToken::new());
+    let (events, writer) = EventSink::new(Recorder::new(api.client(), "test"), token);
+    let provider = Provider::new(api.client(), shared, events);
+    provider.external_claims().await;
+    drop(provider);
+    writer.await;
+    let told = api.list("events");
+    let victims: Vec<_> = told.iter().filter(|event| event["reason"] == event::FOREIGN_EXTERNAL_IP).collect();
+    assert_eq!(victims.len(), 1, "of {} events", told.len());
+    assert_eq!(victims[0]["involvedObject"]["name"], "victim");
 }
