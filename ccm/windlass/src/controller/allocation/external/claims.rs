@@ -125,24 +125,23 @@ impl ClusterState {
             }
         };
         let user = ExternalIpUser { owner: owner.clone(), requester: self.requester(service), terms };
+        let reviewed = self.reviewed();
         for &address in addresses {
             let allocator = self.ledger.allocator();
-            let holders: Vec<Holder> = self
+            let holders: Vec<Holder<'_>> = self
                 .ledger
                 .holders(address)
                 .iter()
-                .filter_map(|holder| {
-                    Some(Holder { owner: holder.clone(), terms: allocator.terms(holder)?.clone() })
-                })
+                .filter_map(|owner| Some(Holder { owner, terms: allocator.terms(owner)? }))
                 .collect();
             let kept_back = || self.kept_back(owner, address).or_else(|| self.exceeded(&user, address));
-            match decide(&user, address, &self.reviewed(), &holders, kept_back) {
+            match decide(&user, address, &reviewed, &holders, kept_back) {
                 ExternalIpDecision::InNoPool => continue,
                 ExternalIpDecision::AlreadyHeld => {}
                 ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &user.terms),
                 ExternalIpDecision::Refused { pool, why } => {
                     // One that it has as a load balancer harms nobody.
-                    if holders.iter().any(|holder| holder.owner == user.owner) {
+                    if holders.iter().any(|holder| *holder.owner == user.owner) {
                         refused.say(Some(format!("external IP {address} is not announced as such: {why}")));
                         continue;
                     }

@@ -32,10 +32,10 @@ pub(crate) struct ExternalIpUser {
 }
 
 /// A holder of an address, and its sharing terms.
-#[derive(Debug, Clone)]
-pub(crate) struct Holder {
-    pub(crate) owner: ServiceRef,
-    pub(crate) terms: Terms,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder<'a> {
+    pub(crate) owner: &'a ServiceRef,
+    pub(crate) terms: &'a Terms,
 }
 
 /// What is to be done about one address in `spec.externalIPs`.
@@ -55,12 +55,13 @@ pub(crate) enum ExternalIpDecision {
     },
 }
 
-/// Decides on one address. `holders` have it; `kept_back`, asked where the pool lets the Service have it, says why it may not for now.
+/// Decides on one address. `holders` have it; `kept_back`, asked where nothing else is in the way, says why
+/// nobody may have it for now.
 pub(crate) fn decide(
     user: &ExternalIpUser,
     address: IpAddr,
     pools: &[ReviewedPool],
-    holders: &[Holder],
+    holders: &[Holder<'_>],
     kept_back: impl FnOnce() -> Option<String>,
 ) -> ExternalIpDecision {
     let Some(pool) = pool_of(pools, address) else { return ExternalIpDecision::InNoPool };
@@ -68,11 +69,8 @@ pub(crate) fn decide(
     if let Err(why) = pool.admits_external(&user.requester) {
         return refused(why);
     }
-    if holders.iter().any(|holder| holder.owner == user.owner) {
+    if holders.iter().any(|holder| *holder.owner == user.owner) {
         return ExternalIpDecision::AlreadyHeld;
-    }
-    if let Some(why) = kept_back() {
-        return refused(why);
     }
     for Holder { owner, terms } in holders {
         let who = format!("Service {owner}");
@@ -85,6 +83,9 @@ pub(crate) fn decide(
                 port.number
             ));
         }
+    }
+    if let Some(why) = kept_back() {
+        return refused(why);
     }
     if holders.is_empty() && pool.pool.reserved.contains(address) {
         return refused(format!(

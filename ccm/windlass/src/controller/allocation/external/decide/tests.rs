@@ -40,8 +40,9 @@ fn terms(namespace: &str, ports: &[u16]) -> Terms {
     Terms { ports, ..Terms::alone(namespace) }
 }
 
-fn holder(namespace: &str, name: &str, ports: &[u16]) -> Holder {
-    Holder { owner: owner(namespace, name), terms: terms(namespace, ports) }
+fn holder(namespace: &str, name: &str, ports: &[u16]) -> Holder<'static> {
+    let (owner, terms) = (owner(namespace, name), terms(namespace, ports));
+    Holder { owner: Box::leak(Box::new(owner)), terms: Box::leak(Box::new(terms)) }
 }
 
 fn requester() -> Requester {
@@ -79,7 +80,7 @@ fn of_a_list_of_any_length_the_first_64_entries_are_looked_at() {
 fn what_becomes_of_an_external_ip() {
     let claim = ExternalIpDecision::Claim;
     let refused = |why: &str| ExternalIpDecision::Refused { pool: "p".into(), why: why.into() };
-    let decide = |pools: &[ReviewedPool], holders: &[Holder]| {
+    let decide = |pools: &[ReviewedPool], holders: &[Holder<'_>]| {
         decide(&user(), ip("192.0.2.3"), pools, holders, || None)
     };
     assert_eq!(decide(&open(), &[]), claim);
