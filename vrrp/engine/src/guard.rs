@@ -11,8 +11,14 @@
 //!   set held6 { type ipv6_addr; }
 //!   set restricted4 { type ipv4_addr . inet_proto . inet_service; }    # ports of VIPs, any node's, that not everybody may use
 //!   set restricted6 { type ipv6_addr . inet_proto . inet_service; }
-//!   set sources4 { typeof integer; flags interval; }   # and who may: address, protocol, port and source as one number, in
-//!   set sources6 { typeof integer; flags interval; }   # which each takes whole words
+//!   set sources4 {                         # and who may: address, protocol, port and source as one number, in which each
+//!     type 0                               # takes whole words
+//!     flags interval
+//!   }
+//!   set sources6 {
+//!     type 0
+//!     flags interval
+//!   }
 //!   set owned4 { type ipv4_addr . inet_proto; }   # VIPs of this node's virtual routers whose ports are known, with TCP, UDP and SCTP
 //!   set owned6 { type ipv6_addr . inet_proto; }
 //!   set ports4 { type ipv4_addr . inet_proto . inet_service; }         # and those ports
@@ -35,8 +41,8 @@
 //!     flags dynamic,timeout
 //!     timeout 5s
 //!   }
-//!   set movable4 { type ipv4_addr . iface_index; }   # VIPs whose connections another node can go on with, and by which
-//!   set movable6 { type ipv6_addr . iface_index; }   # interface their clients come
+//!   set movable4 { type ipv4_addr . iface_index; }    # VIPs whose connections another node can go on with, and by
+//!   set movable6 { type ipv6_addr . iface_index; }    # which interface their clients come
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -67,7 +73,10 @@
 //!   }
 //!   chain sources-local {
 //!     type filter hook output priority -115; policy accept;
-//!     …                                  # the same
+//!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
+//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
 //!   }
 //!   chain ports {
 //!     type filter hook prerouting priority -115; policy accept;
@@ -78,7 +87,10 @@
 //!   }
 //!   chain ports-local {
 //!     type filter hook output priority -115; policy accept;
-//!     …                                  # the same
+//!     ip daddr . meta l4proto @owned4 ct direction reply accept
+//!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
+//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
+//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
 //!   }
 //!   chain echo {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -138,9 +150,9 @@
 //!   }
 //!   chain movable {
 //!     type nat hook postrouting priority srcnat - 10; policy accept;
-//!     ct original ip daddr . iif @movable4 meta mark & 0x4000 != 0 meta mark set meta mark & 0xffffbfff
+//!     meta nfproto ipv4 ct original ip daddr . iif @movable4 meta mark & 0x00004000 != 0x00000000 meta mark set meta mark & 0xffffbfff
 //!       counter snat ip to ct original ip daddr fully-random
-//!     ct original ip6 daddr . iif @movable6 meta mark & 0x4000 != 0 meta mark set meta mark & 0xffffbfff
+//!     meta nfproto ipv6 ct original ip6 daddr . iif @movable6 meta mark & 0x00004000 != 0x00000000 meta mark set meta mark & 0xffffbfff
 //!       counter snat ip6 to ct original ip6 daddr fully-random
 //!   }
 //!   chain redirects {
