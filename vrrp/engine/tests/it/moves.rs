@@ -286,6 +286,8 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
     ask_all(&mut of_first, 1, "before");
     scene.prefer_second(&nodes, true);
     ask_all(&mut of_first, 1, "after the move");
+    // The VIP is announced when its connections find their way: until then the other node serves it, new ones as well.
+    scene.await_arrival(1);
     let mut of_second = scene.connections();
     ask_all(&mut of_second, 2, "begun after the move");
     scene.prefer_second(&nodes, false);
@@ -293,6 +295,7 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
         ask_all(&mut of_first, 1, round);
         ask_all(&mut of_second, 2, round);
     }
+    scene.await_arrival(0);
     let mut new = scene.connections();
     ask_all(&mut new, 1, "begun after the way back");
 }
