@@ -88,6 +88,9 @@ pub struct AnnouncementSpec {
     /// What becomes of an address that is announced and that another station of the LAN claims. Default: Defend.
     #[serde(default)]
     pub address_conflict: AddressConflictPolicy,
+    /// What becomes of established connections when an address goes from one node to another. Default: Forward.
+    #[serde(default)]
+    pub connections: ConnectionPolicy,
     /// How the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
@@ -109,6 +112,7 @@ impl Default for AnnouncementSpec {
             exclude_interfaces: default_excluded_interfaces(),
             checks: Vec::new(),
             address_conflict: AddressConflictPolicy::default(),
+            connections: ConnectionPolicy::default(),
             vrrp: VrrpSettings::default(),
         }
     }
@@ -152,6 +156,28 @@ impl AddressConflictPolicy {
     /// Whether it is the default.
     pub const fn is_defend(&self) -> bool {
         matches!(self, Self::Defend)
+    }
+}
+
+/// What becomes of established connections to an address that goes from one node to another (`docs/connections.md`).
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
+pub enum ConnectionPolicy {
+    /// The nodes that are next know them as well, so that those go on whose backend lives when the node dies. Where answers of
+    /// backends do not find the way, as over an overlay network, it is as `Forward`.
+    Replicate,
+    /// They go on as long as the node lives from which the address went: packets of theirs are forwarded to it.
+    #[default]
+    Forward,
+    /// They end.
+    None,
+}
+
+impl ConnectionPolicy {
+    /// Whether it is the default.
+    pub const fn is_forward(&self) -> bool {
+        matches!(self, Self::Forward)
     }
 }
 

@@ -21,8 +21,8 @@ mod virtual_router;
 
 pub use announcement::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, AnnouncementStatus, Authentication,
-    DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport,
-    UnschedulableNodePolicy, VridRange, VrrpSettings,
+    ConnectionPolicy, DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes,
+    Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
 pub use node_check::{CheckAction, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};

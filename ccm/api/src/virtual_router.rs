@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::announcement::default_unicast_fallback;
-use crate::{AddressConflictPolicy, Authentication, NodeCheck, Transport};
+use crate::{AddressConflictPolicy, Authentication, ConnectionPolicy, NodeCheck, Transport};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -79,6 +79,9 @@ pub struct VirtualRouterSpec {
     /// What becomes of a virtual IP that is announced and that another station of the LAN claims.
     #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
     pub address_conflict: AddressConflictPolicy,
+    /// What becomes of established connections when another node takes over.
+    #[serde(default, skip_serializing_if = "ConnectionPolicy::is_forward")]
+    pub connections: ConnectionPolicy,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

@@ -70,7 +70,7 @@ fn accepted() -> Vec<Value> {
             "priority": 1_000_000, "pools": ["lan", "of-0.12"], "namespaces": ["a", "b"],
             "namespaceSelectors": [selector(), {}], "serviceSelectors": [selector()], "nodeSelectors": [{}, selector()],
             "preferredNodes": [{ "weight": 1, "selector": {} }, { "weight": 100, "selector": selector() }],
-            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"], "addressConflict": "Yield",
+            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"], "addressConflict": "Yield", "connections": "Replicate",
             "vrrp": {
                 "advertisementIntervalMilliseconds": 40_950, "preemptDelaySeconds": 3600, "transport": "Unicast",
                 "authentication": { "keyId": 255 }, "vridRange": { "first": 100, "last": 199 },
@@ -214,6 +214,9 @@ fn refused() -> Vec<(Value, String)> {
     for policy in ["yield", "Ignore", ""] {
         row(json!({ "addressConflict": policy }), "supported values: \"Defend\", \"Yield\"");
     }
+    for policy in ["replicate", "Keep", ""] {
+        row(json!({ "connections": policy }), "supported values: \"Replicate\", \"Forward\", \"None\"");
+    }
     row(json!({ "vrrp": "Unicast" }), "spec.vrrp in body must be of type object");
 
     let check = |action: Value| json!({ "checks": [{ "tcpSocket": { "port": 22 } }, action] });
@@ -340,12 +343,12 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
         let announcements: Api<DynamicObject> =
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
         let own = json!({
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": [],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "excludeInterfaces": [],
             "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
@@ -357,7 +360,7 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
                 },
                 { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
             ],
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });

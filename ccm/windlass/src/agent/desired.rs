@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, RankedNode, VirtualIP, VirtualRouter};
+use windlass_api::{
+    ANNOTATION_ALLOW_MOVE, ConnectionPolicy, KnownRouter, RankedNode, VirtualIP, VirtualRouter,
+};
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
@@ -17,7 +19,10 @@ mod assignment;
 mod tests;
 mod withheld;
 
-pub(crate) use self::assignment::{Assignment, TURNS};
+pub(crate) use self::assignment::{Assignment, Replica, TURNS};
+
+/// So many other nodes are told the connections of one: two may die one after the other.
+const REPLICAS: usize = 2;
 
 /// A part of the cluster's state that this node cannot do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,6 +157,12 @@ where
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
             checks: router.spec.checks.iter().cloned().collect(),
             address_conflict: router.spec.address_conflict,
+            connections: router.spec.connections,
+            external_traffic_policy: router.spec.external_traffic_policy,
+            replicas: match router.spec.connections {
+                ConnectionPolicy::Replicate => replicas(node, source, &router.spec.nodes),
+                ConnectionPolicy::Forward | ConnectionPolicy::None => Vec::new(),
+            },
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),
@@ -208,6 +219,17 @@ pub(crate) fn is_announceable(
 fn source(own: &RankedNode, answered: &Answered) -> IpAddr {
     let has = |address: &IpAddr| answered.own.contains_key(address);
     own.former_address.filter(|former| has(former) && !has(&own.address)).unwrap_or(own.address)
+}
+
+/// The other nodes that are to know the connections of `node`: those that would take over from it, the first two by their priorities.
+fn replicas(node: &str, source: IpAddr, nodes: &[RankedNode]) -> Vec<Replica> {
+    let mut others: Vec<_> = nodes.iter().filter(|candidate| candidate.name != node).collect();
+    others.sort_by_key(|candidate| Reverse(candidate.priority));
+    let replica = |candidate: &RankedNode| Replica {
+        node: candidate.name.clone(),
+        addresses: candidate.addresses().filter(|address| is_peer(*address, source)).collect(),
+    };
+    others.into_iter().map(replica).filter(|one| !one.addresses.is_empty()).take(REPLICAS).collect()
 }
 
 /// Whether another candidate's address is one whose adverts this node can hear.

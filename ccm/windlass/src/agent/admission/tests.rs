@@ -40,6 +40,9 @@ fn desired(sources: Option<PortSources>) -> Desired {
         key_id: None,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     };
     let restricted =
         sources.map(|sources| Restricted { address: address(A), sources: vec![sources], ports: vec![] });

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::{AddressConflictPolicy, NodeCheck, Transport};
+use windlass_api::{AddressConflictPolicy, ConnectionPolicy, ExternalTrafficPolicy, NodeCheck, Transport};
 use windlass_engine::{Hold, RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
@@ -79,6 +79,25 @@ pub(crate) struct Assignment {
     /// What becomes of an address that is announced and that another station claims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) address_conflict: AddressConflictPolicy,
+    /// What becomes of established connections when another node takes over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) connections: ConnectionPolicy,
+    /// That of the Services whose addresses these are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) external_traffic_policy: ExternalTrafficPolicy,
+    /// With [`ConnectionPolicy::Replicate`] the other nodes that are to know the connections while this one is Active.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) replicas: Vec<Replica>,
+}
+
+/// Another node that is to know connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Replica {
+    /// Name of the node.
+    pub(crate) node: String,
+    /// The addresses by which it is a peer.
+    pub(crate) addresses: BTreeSet<IpAddr>,
 }
 
 const fn unicast_fallback() -> bool {
@@ -146,6 +165,10 @@ impl Assignment {
             address_conflict: match self.address_conflict {
                 AddressConflictPolicy::Defend => windlass_engine::AddressConflictPolicy::Defend,
                 AddressConflictPolicy::Yield => windlass_engine::AddressConflictPolicy::Yield,
+            },
+            forward_connections: match self.connections {
+                ConnectionPolicy::Replicate | ConnectionPolicy::Forward => true,
+                ConnectionPolicy::None => false,
             },
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use windlass_api::{
-    AddressConflictPolicy, Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode,
-    ServiceRef, Transport, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
+    AddressConflictPolicy, Authentication, ConnectionPolicy, ExternalTrafficPolicy, Quarantine,
+    QuarantineReason, RankedNode, ServiceRef, Transport, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -34,6 +34,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             authentication: None,
             checks: vec![],
             address_conflict: AddressConflictPolicy::Defend,
+            connections: ConnectionPolicy::Forward,
         },
     ))
 }
@@ -139,6 +140,9 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         key_id: None,
         checks: [].into(),
         address_conflict: AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -438,4 +442,40 @@ fn a_router_whose_key_is_not_here_is_left_to_others_and_its_addresses_with_it() 
     assert!(!one.refused[1].reason.contains("n1"), "{}", one.refused[1].reason);
 
     assert_eq!(names(&with(&[])), ["c"]);
+}
+
+#[test]
+fn the_nodes_that_would_take_over_are_to_know_the_connections() {
+    let nodes: Nodes<'_> = &[
+        ("n1", 200, "192.0.2.11"),
+        ("n2", 190, "192.0.2.12"),
+        ("n3", 180, "192.0.2.13"),
+        ("n4", 170, "192.0.2.14"),
+    ];
+    // The first is being drained.
+    let drained: Nodes<'_> = &[("n1", 20, "192.0.2.11"), nodes[1], nodes[2], nodes[3]];
+    let replicate = ConnectionPolicy::Replicate;
+    let rows: [(&str, &str, Nodes<'_>, ConnectionPolicy, &[&str]); 8] = [
+        ("the first", "n1", nodes, replicate, &["n2", "n3"]),
+        ("the second, to which the first will come back", "n2", nodes, replicate, &["n1", "n3"]),
+        ("the last", "n4", nodes, replicate, &["n1", "n2"]),
+        ("one that goes", "n1", drained, replicate, &["n2", "n3"]),
+        ("beside one that goes", "n2", drained, replicate, &["n3", "n4"]),
+        ("alone", "n1", &nodes[..1], replicate, &[]),
+        ("not wanted", "n1", nodes, ConnectionPolicy::Forward, &[]),
+        ("nothing is wanted", "n1", nodes, ConnectionPolicy::None, &[]),
+    ];
+    for (what, node, nodes, policy, expected) in rows {
+        let mut router = VirtualRouter::clone(&router("a", 64, nodes));
+        router.spec.connections = policy;
+        let vips = [vip("192.0.2.200", Some("a"))];
+        let got = desired(node, &[Arc::new(router)], &vips, &Answered::default());
+        let assignment = &got.assignments[0];
+        let names: Vec<&str> = assignment.replicas.iter().map(|replica| replica.node.as_str()).collect();
+        assert_eq!(names, expected, "{what}");
+        assert!(assignment.replicas.iter().all(|replica| replica.addresses.is_subset(&assignment.peers)));
+        assert_eq!(assignment.connections, policy, "{what}");
+        let forwards = assignment.config().unwrap().forward_connections;
+        assert_eq!(forwards, policy != ConnectionPolicy::None, "{what}");
+    }
 }

@@ -27,6 +27,9 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         key_id,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     }
 }
 

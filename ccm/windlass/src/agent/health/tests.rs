@@ -198,6 +198,9 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         key_id: None,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     }
 }
 

@@ -28,6 +28,9 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         key_id: None,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     }
 }
 

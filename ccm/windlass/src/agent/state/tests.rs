@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::agent::desired::Replica;
 
 /// A folder of its own for a test, removed with it.
 struct Folder(PathBuf);
@@ -41,6 +42,9 @@ fn assignment(vrid: u8) -> Assignment {
         key_id: None,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     }
 }
 
@@ -108,11 +112,14 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let check = r#"{"httpGet":{"port":8080,"path":"/","scheme":"HTTP"},"periodSeconds":1,"timeoutSeconds":1,"failureThreshold":3}"#;
     let checks = [serde_json::from_str(check).unwrap()].into();
     let address_conflict = windlass_api::AddressConflictPolicy::Yield;
-    let checking = state(&[Assignment { checks, address_conflict, ..assignment(64) }]);
+    let connections = windlass_api::ConnectionPolicy::Replicate;
+    let replicas = vec![Replica { node: "n2".to_owned(), addresses: ["192.0.2.12".parse().unwrap()].into() }];
+    let checking = state(&[Assignment { checks, address_conflict, connections, replicas, ..assignment(64) }]);
     file.store(&checking).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), checking);
     let text = fs::read_to_string(file.path()).unwrap();
-    assert!(text.contains(&format!(r#","checks":[{check}],"addressConflict":"Yield"}}"#)), "{text}");
+    let kept = r#""connections":"Replicate","replicas":[{"node":"n2","addresses":["192.0.2.12"]}]}"#;
+    assert!(text.contains(&format!(r#","checks":[{check}],"addressConflict":"Yield",{kept}"#)), "{text}");
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     let port = windlass_api::RestrictedPort { protocol: windlass_api::PortProtocol::Sctp, port: 80 };

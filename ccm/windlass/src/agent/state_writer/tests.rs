@@ -25,6 +25,9 @@ fn desired(vrid: u8) -> Arc<Desired> {
         key_id: None,
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        connections: windlass_api::ConnectionPolicy::Forward,
+        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

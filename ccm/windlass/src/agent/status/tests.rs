@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::{
-    ExternalTrafficPolicy, Quarantine, QuarantineReason, ServiceRef, Transport, VirtualIPSpec,
-    VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
+    ConnectionPolicy, ExternalTrafficPolicy, Quarantine, QuarantineReason, ServiceRef, Transport,
+    VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
 };
 
 use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingStation};
@@ -35,6 +35,9 @@ fn assignment(peers: &[&str]) -> Assignment {
         key_id: None,
         checks: [].into(),
         address_conflict: AddressConflictPolicy::Defend,
+        connections: ConnectionPolicy::Forward,
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        replicas: vec![],
     }
 }
 
@@ -67,6 +70,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         authentication: None,
         checks: vec![],
         address_conflict: AddressConflictPolicy::Defend,
+        connections: ConnectionPolicy::Forward,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());

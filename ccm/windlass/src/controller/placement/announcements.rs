@@ -11,9 +11,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
-    AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, NodeCheck,
-    NodeNetworkSpec, PreferredNodes, RankedNode, Transport, UnschedulableNodePolicy, VirtualRouterSpec,
-    VrrpSettings,
+    AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ConnectionPolicy,
+    ExternalTrafficPolicy, NodeCheck, NodeNetworkSpec, PreferredNodes, RankedNode, Transport,
+    UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
 
@@ -37,6 +37,7 @@ pub(crate) struct ParsedAnnouncement {
     /// What each node asks by itself.
     pub(crate) checks: Vec<NodeCheck>,
     pub(crate) address_conflict: AddressConflictPolicy,
+    pub(crate) connections: ConnectionPolicy,
     pub(crate) vrrp: RouterSettings,
     /// Selectors that cannot be read, which selects nothing more until they are put right.
     pub(crate) problems: Vec<String>,
@@ -124,6 +125,7 @@ impl ParsedAnnouncement {
             excluded: exclude_interfaces.clone(),
             checks: spec.checks.clone(),
             address_conflict: spec.address_conflict,
+            connections: spec.connections,
             vrrp: RouterSettings::new(&spec.vrrp),
             problems,
         }
@@ -160,6 +162,7 @@ impl ParsedAnnouncement {
             authentication,
             checks: self.checks.clone(),
             address_conflict: self.address_conflict,
+            connections: self.connections,
         }
     }
 

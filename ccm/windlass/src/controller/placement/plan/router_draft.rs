@@ -78,6 +78,7 @@ impl<'a> RouterDraft<'a> {
             || self.spec.virtual_mac != virtual_mac
             || self.spec.checks != self.announcement.checks
             || self.spec.address_conflict != self.announcement.address_conflict
+            || self.spec.connections != self.announcement.connections
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
@@ -87,6 +88,7 @@ impl<'a> RouterDraft<'a> {
             spec.virtual_mac = virtual_mac;
             spec.checks.clone_from(&self.announcement.checks);
             spec.address_conflict = self.announcement.address_conflict;
+            spec.connections = self.announcement.connections;
         }
     }
 

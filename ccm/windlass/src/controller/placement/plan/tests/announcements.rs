@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use windlass_api::{
-    AddressConflictPolicy, Authentication, PreferredNodes, Transport, UnschedulableNodePolicy, VridRange,
-    VrrpSettings,
+    AddressConflictPolicy, Authentication, ConnectionPolicy, PreferredNodes, Transport,
+    UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 
 use super::*;
@@ -49,12 +49,14 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
         ..VrrpSettings::default()
     };
     let checks = vec![serde_json::from_value(json!({ "tcpSocket": { "port": 22 } })).expect("a check")];
-    let address_conflict = AddressConflictPolicy::Yield;
-    cluster.announce("a", AnnouncementSpec { checks: checks.clone(), address_conflict, vrrp, ..spec() });
+    let (address_conflict, connections) = (AddressConflictPolicy::Yield, ConnectionPolicy::Replicate);
+    let checked = AnnouncementSpec { checks: checks.clone(), address_conflict, connections, ..spec() };
+    cluster.announce("a", AnnouncementSpec { vrrp, ..checked });
     let after = cluster.plan();
     assert_eq!(after.routers_by_vip, before.routers_by_vip);
     for router in after.routers.values() {
         assert_eq!((&router.checks, router.address_conflict), (&checks, AddressConflictPolicy::Yield));
+        assert_eq!(router.connections, ConnectionPolicy::Replicate);
         let VirtualRouterSpec { announcement, advertisement_interval_milliseconds: interval, .. } = &**router;
         assert_eq!((announcement.as_deref(), *interval, router.preempt_delay_seconds), (Some("a"), 50, 7));
         assert!(!router.unicast_fallback);
