@@ -88,6 +88,9 @@ pub struct RouterConfig {
     /// them ([`Options::connection_replication`](crate::Options::connection_replication)). While another is Active, and there are any here,
     /// what that one tells is believed. What is no peer of it does not matter. Default: none.
     pub replicas: BTreeSet<IpAddr>,
+    /// Whether connections of its VIPs that began elsewhere are forwarded to the peer that handed a VIP over
+    /// ([`Options::connection_forwarding`](crate::Options::connection_forwarding)). Default: yes.
+    pub forward_connections: bool,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
@@ -202,6 +205,7 @@ impl RouterConfig {
             address_conflict: AddressConflictPolicy::default(),
             vip_as_source: false,
             replicas: BTreeSet::new(),
+            forward_connections: true,
             authentication: None,
         }
     }

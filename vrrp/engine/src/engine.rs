@@ -15,7 +15,7 @@ use crate::event_thread::{self, EventSender, EventThread};
 use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, HostLink, InterfaceInfo};
+use crate::interfaces::{self, Follower, HostAddresses, HostLink, InterfaceInfo, RoutedLink};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -179,6 +179,12 @@ impl Engine {
     /// cannot be asked for is not known. A driver may take some milliseconds to answer.
     pub fn host_links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink>> {
         interfaces::links(is_wanted)
+    }
+
+    /// The interfaces that are up, of whatever kind, and by which of them routes lead to other hosts, without those that the engine
+    /// makes. Under the same conditions.
+    pub fn routed_links() -> io::Result<Vec<RoutedLink>> {
+        interfaces::routed_links()
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.

@@ -103,6 +103,8 @@ pub(crate) struct Plan {
     pub(crate) vip_as_source: bool,
     /// The peers that are to know its connections while this node is Active.
     pub(crate) replicas: Arc<BTreeSet<IpAddr>>,
+    /// Whether what began elsewhere is forwarded to where it began.
+    pub(crate) forward_connections: bool,
     /// What adverts of its peers are held against that come in another virtual router.
     pub(crate) standing: Arc<Standing>,
     /// The interface's sockets; `None` while it cannot be used.

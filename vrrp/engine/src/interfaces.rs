@@ -88,6 +88,26 @@ impl HostLink {
     }
 }
 
+/// An interface that is up, and whether routes lead to other hosts by it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct RoutedLink {
+    /// Name of the interface.
+    pub name: String,
+    /// Kind of virtual device, as `vxlan`; `None` of a real one.
+    pub kind: Option<String>,
+    /// Whether some route leaves by it, of whatever table, but for those that every interface with IPv6 has.
+    pub has_routes: bool,
+}
+
+impl RoutedLink {
+    /// A link.
+    #[must_use]
+    pub fn new(name: &str, kind: Option<&str>, has_routes: bool) -> Self {
+        Self { name: name.to_owned(), kind: kind.map(str::to_owned), has_routes }
+    }
+}
+
 /// Somewhere in the world (a.root-servers.net), to ask for the way there. Nothing is sent.
 const ROUTE_LOOKUP_DESTINATIONS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(198, 41, 0, 4)),
@@ -118,6 +138,17 @@ pub(crate) fn links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink
         HostLink::new(&link.name, link.running, speed.and_then(Result::ok).flatten())
     });
     Ok(info.collect())
+}
+
+/// The interfaces that are up, and by which of them routes leave.
+pub(crate) fn routed_links() -> io::Result<Vec<RoutedLink>> {
+    let mut route = RouteSocket::open()?;
+    let routed = route.routed_interfaces()?;
+    let links = route.links()?.entries;
+    let up = links.iter().filter(|link| link.up && !table::is_own(link));
+    Ok(up
+        .map(|link| RoutedLink::new(&link.name, link.kind.as_deref(), routed.contains(&link.index)))
+        .collect())
 }
 
 impl From<NetlinkError> for io::Error {

@@ -86,7 +86,7 @@ mod lab;
 pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
-pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, Unusable};
+pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, RoutedLink, Unusable};
 pub use lateness::Lateness;
 pub use options::{
     ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError,

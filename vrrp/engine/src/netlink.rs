@@ -12,6 +12,7 @@ mod error;
 mod ethtool;
 mod monitor;
 mod route;
+mod routes;
 mod socket;
 #[cfg(test)]
 pub(crate) mod tests;

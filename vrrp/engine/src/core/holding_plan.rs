@@ -29,6 +29,7 @@ pub(crate) fn plan(
         standing: Arc::new(Standing::of(config)),
         vip_as_source: config.vip_as_source,
         replicas: Arc::new(config.replicas.clone()),
+        forward_connections: config.forward_connections,
         addresses: config.addresses.iter().copied().collect(),
         hold: config.hold,
         accept: config.accept,

@@ -18,6 +18,7 @@ fn handle() -> RouterHandle {
         unicast_source: None,
         vip_as_source: false,
         replicas: Arc::default(),
+        forward_connections: true,
         link: None,
     };
     RouterHandle::new(config.key(), plan)

@@ -13,6 +13,7 @@ use windlass_vrrp::{Family, Time};
 use super::request::BindingRequest;
 use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
+use crate::handle::Plan;
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
@@ -20,6 +21,8 @@ use crate::status::ForwardingStatus;
 mod messages;
 mod plan;
 mod questions;
+#[cfg(test)]
+mod tests;
 
 use messages::Owner;
 pub(super) use plan::ServedVip;
@@ -105,7 +108,7 @@ impl Moves {
         if let Some(packets) = counted {
             self.plan.note_counted(packets, now);
         }
-        let without_mark = self.plan.follow(served(requests), now);
+        let without_mark = self.plan.follow(served(requests.iter().filter(|one| forwards(&one.plan))), now);
         for peer in without_mark {
             tracing::warn!(
                 %peer,
@@ -356,21 +359,27 @@ fn key_of((hop, number): (NextHop, u32)) -> (Family, u32) {
 
 /// Nodes that are Active as far as is known and of which two adverts are missing: soon this node or another takes their place.
 fn missed(requests: &[BindingRequest]) -> impl Iterator<Item = NextHop> {
-    requests.iter().filter(|request| request.plan.hold == Hold::Respond).filter_map(|request| {
+    requests.iter().filter(|request| forwards(&request.plan)).filter_map(|request| {
         let interface = request.plan.link.as_ref()?.index;
         Some(NextHop { interface, address: request.missing? })
     })
 }
 
+/// Whether connections to its VIPs are forwarded that began elsewhere: NAT rules take them, and it is wanted.
+fn forwards(plan: &Plan) -> bool {
+    plan.hold == Hold::Respond && plan.forward_connections
+}
+
 /// The VIPs that this node serves and that NAT rules take: what is bound to an interface may be a socket's.
-pub(super) fn served(requests: &[BindingRequest]) -> impl Iterator<Item = ServedVip> {
-    requests.iter().filter(|request| request.serves && request.plan.hold == Hold::Respond).flat_map(
-        |request| {
-            let interface = request.plan.link.as_ref().map(|link| link.index);
-            let (takeover, by) = (request.takeover, request.handed_over_by);
-            request
-                .addresses()
-                .filter_map(move |vip| Some(ServedVip { vip, interface: interface?, takeover, by }))
-        },
-    )
+pub(super) fn served<'a>(
+    requests: impl IntoIterator<Item = &'a BindingRequest>,
+) -> impl Iterator<Item = ServedVip> {
+    let served = requests.into_iter().filter(|request| request.serves && request.plan.hold == Hold::Respond);
+    served.flat_map(|request| {
+        let interface = request.plan.link.as_ref().map(|link| link.index);
+        let (takeover, by) = (request.takeover, request.handed_over_by);
+        request
+            .addresses()
+            .filter_map(move |vip| Some(ServedVip { vip, interface: interface?, takeover, by }))
+    })
 }

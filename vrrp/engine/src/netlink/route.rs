@@ -252,7 +252,7 @@ impl RouteSocket {
         }
     }
 
-    fn dump_as<T>(
+    pub(super) fn dump_as<T>(
         &mut self,
         message: &RouteNetlinkMessage,
         read: impl Fn(u16, &[u8]) -> Result<Option<T>, NetlinkError>,

@@ -126,3 +126,32 @@ fn a_monitor_that_is_not_read_in_time_says_so_and_hears_again_what_comes_after()
         assert!(after.contains(&nth(500)), "{after:?}");
     });
 }
+
+#[test]
+fn by_which_interfaces_routes_lead_to_other_hosts_is_read_with_their_kinds() {
+    in_namespace(|| {
+        for command in [
+            "link add d0 type bridge",
+            "link add d1 type bridge",
+            "link add vx0 type vxlan id 7 dstport 0 dev d0",
+            "link set d0 up",
+            "link set d1 up",
+            "link set vx0 up",
+            "route add 10.244.1.0/24 dev vx0 table 77",
+        ] {
+            let done = std::process::Command::new("ip").args(command.split(' ')).status().unwrap();
+            assert!(done.success(), "ip {command}");
+        }
+        let read = || {
+            let links = crate::interfaces::routed_links().unwrap();
+            let link = |name: &str| links.iter().find(|link| link.name == name).cloned().unwrap_or_default();
+            ["d0", "d1", "vx0"].map(|name| (link(name).kind, link(name).has_routes))
+        };
+        let (bridge, vxlan) = (Some("bridge".to_owned()), Some("vxlan".to_owned()));
+        assert_eq!(read(), [(bridge.clone(), false), (bridge.clone(), false), (vxlan.clone(), true)]);
+        let several = "route replace 10.0.0.0/24 nexthop dev d0 nexthop dev d1";
+        let done = std::process::Command::new("ip").args(several.split(' ')).status().unwrap();
+        assert!(done.success());
+        assert_eq!(read(), [(bridge.clone(), true), (bridge, true), (vxlan, true)]);
+    });
+}
