@@ -51,6 +51,9 @@ identifiers! {
     VIRTUAL_IP_CONDITIONS:
     /// `True` while some node answers for the address; with a reason of [`announced`].
     CONDITION_ANNOUNCED = "Announced";
+    /// Whether another node has the connections to the address, so that they go on if the node dies that announces it; with a reason
+    /// of [`connections_replicated`]. There is none unless its Announcement wants `connections: Replicate`.
+    CONDITION_CONNECTIONS_REPLICATED = "ConnectionsReplicated";
 }
 
 identifiers! {
@@ -158,6 +161,35 @@ pub mod announced {
         NO_VRID = "NoVRID";
         /// Not everybody may use it, and of the nodes that could announce it none has an agent that obeys that.
         AGENT_TOO_OLD = "AgentTooOld";
+    }
+}
+
+/// Reasons of a VirtualIP's [`CONDITION_CONNECTIONS_REPLICATED`].
+pub mod connections_replicated {
+    /// `True`: some other node has them.
+    pub const REPLICATED: &str = "Replicated";
+
+    identifiers! {
+        /// Those of `False`.
+        FAULTS:
+        /// Pods are reached by a tunnel: answers of backends to the address would not find the way.
+        OVERLAY = "Overlay";
+        /// The node cannot read its routes.
+        ROUTES_UNKNOWN = "RoutesUnknown";
+        /// It is not known that kube-proxy serves the node in nftables or iptables mode.
+        SERVICE_PROXY = "ServiceProxy";
+        /// The agent's guard does nothing on the node.
+        UNGUARDED = "Unguarded";
+        /// No other node may announce the address.
+        NO_OTHER_NODE = "NoOtherNode";
+        /// No other node has had all connections for ten seconds.
+        NOT_IN_SYNC = "NotInSync";
+        /// The kernel of the node, or a socket, does not let its connections be told.
+        REPLICATION_FAILED = "ReplicationFailed";
+        /// The Services have `externalTrafficPolicy: Local`.
+        LOCAL_TRAFFIC = "LocalTraffic";
+        /// The address is at the virtual MAC address.
+        VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
     }
 }
 

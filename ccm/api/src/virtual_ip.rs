@@ -222,7 +222,8 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`, and `AddressConflict` while another station uses the address, too.
+    /// `Announced`, `AddressConflict` while another station uses the address, too, and `ConnectionsReplicated` where its Announcement
+    /// wants that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
-use windlass_engine::{ConnectionForwarding, MarkMask};
+use windlass_engine::{ConnectionForwarding, ConnectionReplication, MarkMask};
 
 use crate::agent::GuardMode;
 use crate::{agent, controller, convert, http, probe, uninstall};
@@ -143,6 +143,11 @@ struct AgentArgs {
     /// Bits of packet and connection marks by which the nodes that handed addresses over are told apart
     #[arg(long, default_value_t, value_name = "BITS", value_parser = mark_mask)]
     forwarding_mark_mask: MarkMask,
+    /// UDP port by which nodes tell each other established connections, where an Announcement wants connections: Replicate; the same on
+    /// all nodes
+    #[arg(long, default_value_t = ConnectionReplication::default().port, value_name = "PORT",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    replication_port: u16,
     /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
@@ -288,6 +293,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         guard,
         forwarding_window_seconds,
         forwarding_mark_mask: marks,
+        replication_port,
         kube_proxy_healthz_address: OptionalAddress(kube_proxy),
         kube_proxy_metrics_address: OptionalAddress(kube_proxy_metrics),
         deletion_hold_seconds,
@@ -304,6 +310,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         realtime,
         guard,
         connection_forwarding,
+        connection_replication: ConnectionReplication { port: replication_port },
         kube_proxy,
         kube_proxy_metrics,
         deletion_hold: Duration::from_secs(deletion_hold_seconds.into()),

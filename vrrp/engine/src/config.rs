@@ -16,7 +16,10 @@ mod tests;
 /// One virtual router on this node. [`RouterConfig::new`] gives the RFC's defaults.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user over `RouterConfig::new`")]
-#[expect(clippy::struct_excessive_bools, reason = "settings that have nothing to do with each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own, as the RFC's Preempt_Mode and Accept_Mode"
+)]
 pub struct RouterConfig {
     /// Interface on whose LAN it runs.
     pub interface: String,

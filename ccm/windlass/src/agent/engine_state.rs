@@ -15,6 +15,7 @@ use super::admission::Unguarded;
 use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
 use super::network::{ForeignRouters, mac};
+use super::replication::Finding;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ struct Inner {
     /// The peers between which and this node multicast does not pass, by virtual router.
     without_multicast: BTreeMap<RouterKey, BTreeSet<IpAddr>>,
     unguarded: Arc<Unguarded>,
+    /// What is to be told of the connections of virtual routers for which this node is Active.
+    connections: Arc<BTreeMap<RouterKey, Finding>>,
     answered: Arc<Answered>,
 }
 
@@ -197,6 +200,21 @@ impl EngineState {
     /// Where this node cannot keep out who may not use an address, and why.
     pub(crate) fn unguarded(&self) -> Arc<Unguarded> {
         Arc::clone(&self.lock().unguarded)
+    }
+
+    /// What is to be told of connections, by virtual router.
+    pub(crate) fn set_connections(&self, findings: BTreeMap<RouterKey, Finding>) {
+        let mut inner = self.lock();
+        if *inner.connections != findings {
+            inner.connections = Arc::new(findings);
+            drop(inner);
+            self.to_report.add(Changed::all());
+        }
+    }
+
+    /// What is to be told of connections, by virtual router.
+    pub(crate) fn connections(&self) -> Arc<BTreeMap<RouterKey, Finding>> {
+        Arc::clone(&self.lock().connections)
     }
 
     /// What the kernel of this node answers for by itself; says whether that is news.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey};
+use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey, RouterStatus};
 use windlass_vrrp::Priority;
 
 use super::admission::{Unguarded, admit, admitted, restrictions};
@@ -15,6 +15,9 @@ use super::flaps::Flaps;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
 use super::keys::Keys;
+use super::replication::way_back::WayBack;
+use super::replication::{Known, Obstacle, Replication, Share, Standing};
+use super::service_proxy::ServiceProxy;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,8 @@ pub(super) struct EngineUpdates {
     keys: Arc<Keys>,
     /// When this node's interfaces were lost lately.
     flaps: Flaps,
+    /// Whose connections other nodes know.
+    replication: Replication,
 }
 
 impl EngineUpdates {
@@ -43,7 +48,8 @@ impl EngineUpdates {
         keys: Arc<Keys>,
     ) -> Self {
         let (wanted, given, flaps) = (Arc::default(), Vec::new(), Flaps::default());
-        Self { engine, engine_state, guard_obstacle, wanted, given, failed, keys, flaps }
+        let replication = Replication::default();
+        Self { engine, engine_state, guard_obstacle, wanted, given, failed, keys, flaps, replication }
     }
 
     /// This node has other keys.
@@ -92,6 +98,26 @@ impl EngineUpdates {
         if self.failed.spares_active() {
             self.apply();
         }
+    }
+
+    /// Whether connections of some virtual router are to be replicated.
+    pub(super) fn replicates(&self) -> bool {
+        !self.replication.is_idle() || self.given.iter().any(Assignment::replicates)
+    }
+
+    /// Looks how the replication of connections stands, and tells the engine and the cluster what follows.
+    pub(super) fn follow_replication(&mut self, proxy: ServiceProxy, way_back: &WayBack, now: Instant) {
+        let unguarded = self.status().error;
+        let obstacle = Obstacle::of(unguarded.as_deref(), proxy, way_back);
+        let known = Known::from(&*self.engine.replication_status());
+        let routers = self.engine.snapshot();
+        let standing =
+            |router: RouterStatus| (router.key, Standing { state: router.state, active: router.active });
+        let standings = routers.into_iter().map(standing).collect();
+        if self.replication.look(&self.given, &standings, obstacle.as_ref(), &known, now) {
+            self.apply();
+        }
+        self.engine_state.set_connections(self.replication.findings());
     }
 
     /// How many addresses the engine has.
@@ -181,7 +207,11 @@ impl EngineUpdates {
     fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
         let is_active = assignment.key().is_ok_and(|key| self.engine_state.is_active(&key));
         let delay = self.flaps.delay(&assignment.interface, Instant::now());
-        config(assignment, &self.failed, is_active, delay, &self.keys)
+        let share = match assignment.key() {
+            Ok(key) if assignment.replicates() => self.replication.share(&key),
+            Ok(_) | Err(_) => Share::default(),
+        };
+        config(assignment, &self.failed, is_active, delay, &self.keys).map(|config| share.applied_to(config))
     }
 }
 

@@ -7,7 +7,9 @@ use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
 use tokio::sync::watch;
 use windlass_api::CheckAction;
-use windlass_engine::{Engine, Family, ForwardingStatus, Lateness, LinkStatus, RouterStatus, State};
+use windlass_engine::{
+    Engine, Family, ForwardingStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus, State,
+};
 
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
@@ -81,6 +83,7 @@ pub(crate) fn register(
             links(&engine.links()),
             lateness(&engine.lateness()),
             forwarding(&engine.forwarding_status()),
+            replication(&engine.replication_status()),
         ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
@@ -213,6 +216,49 @@ fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
             "Packets forwarded to nodes that handed virtual IPs over",
             [],
             [([], status.packets)],
+        ),
+    ]
+}
+
+fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let told = || status.peers.iter().filter(|peer| peer.is_replica);
+    vec![
+        gauges(
+            "windlass_replicated_connections",
+            "Established connections of virtual IPs that this node serves and tells other nodes",
+            [],
+            [([], number(status.connections))],
+        ),
+        gauges(
+            "windlass_replication_peers",
+            "Addresses of other nodes that are told the connections of this one",
+            [],
+            [([], number(told().count()))],
+        ),
+        gauges(
+            "windlass_replication_peers_in_sync",
+            "Those of them that have acknowledged all",
+            [],
+            [([], number(told().filter(|peer| peer.knows_all).count()))],
+        ),
+        counters(
+            "windlass_replication_refused_total",
+            "Datagrams in the name of another node that were refused: malformed, or not signed as they have to be",
+            ["peer"],
+            status.peers.iter().map(|peer| ([peer.peer.to_string()], peer.refused)),
+        ),
+        counters(
+            "windlass_replication_table_full_total",
+            "Times that the kernel had no room for a connection of another node (net.netfilter.nf_conntrack_max)",
+            [],
+            [([], status.table_full)],
+        ),
+        counters(
+            "windlass_replication_entries_refused_total",
+            "Times that the kernel refused a connection of another node for another reason",
+            [],
+            [([], status.refused)],
         ),
     ]
 }

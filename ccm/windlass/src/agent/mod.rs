@@ -14,6 +14,7 @@
 //! | [`health`] | whether this node can serve, by kube-proxy's word and by what Announcements have checked; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
+//! | [`replication`] | which nodes are told the connections of an address, and whether it works; holds this node back until it has them | no |
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
 //! | [`throttle`] | lets a burst of news be looked at a few times | |
 //!
@@ -39,6 +40,7 @@ mod metrics;
 mod network;
 mod node_events;
 mod publish;
+mod replication;
 mod report;
 mod service_proxy;
 mod settling;
@@ -66,7 +68,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::files::POLL_INTERVAL;
-use windlass_engine::{ConnectionForwarding, Engine, Event, TransitionReason};
+use windlass_engine::{ConnectionForwarding, ConnectionReplication, Engine, Event, TransitionReason};
 
 use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
@@ -79,6 +81,7 @@ use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
 use self::node_events::NodeEvents;
+use self::replication::way_back::WayBack;
 pub(crate) use self::service_proxy::GuardMode;
 use self::state::StateFile;
 use self::throttle::Throttle;
@@ -94,6 +97,8 @@ const FIELD_MANAGER: &str = "windlass-agent";
 const EVENT_QUEUE: usize = 4096;
 /// How often it is looked whether faults that last are to be told on the Node: at first within seconds.
 const TELL_LASTING: Duration = Duration::from_secs(5);
+/// How often it is looked whether other nodes know the connections of this one, and this one theirs.
+const LOOK_AT_REPLICATION: Duration = Duration::from_millis(250);
 /// How many times as long as it took to find what this node is to do it is not looked for again.
 const IDLE_FACTOR: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
@@ -115,6 +120,8 @@ pub(crate) struct Options {
     pub(crate) guard: GuardMode,
     /// How established connections are forwarded to the node that handed an address over; `None`: they are not.
     pub(crate) connection_forwarding: Option<ConnectionForwarding>,
+    /// How nodes tell each other connections, where an Announcement wants that.
+    pub(crate) connection_replication: ConnectionReplication,
     /// Where kube-proxy says whether it is well; `None`: it is not asked.
     pub(crate) kube_proxy: Option<SocketAddr>,
     /// Where it says in which mode it is; `None`: it is not asked.
@@ -138,6 +145,7 @@ pub(crate) async fn run(
         realtime,
         guard,
         connection_forwarding,
+        connection_replication,
         kube_proxy,
         kube_proxy_metrics,
         deletion_hold,
@@ -161,6 +169,7 @@ pub(crate) async fn run(
     let has_guard = guard.has_guard(proxy);
     options.guard = has_guard;
     options.connection_forwarding = connection_forwarding;
+    options.connection_replication = has_guard.then_some(connection_replication);
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let engine_state = Arc::new(EngineState::default());
     // Before anything is decided; from then on the publisher looks.
@@ -249,6 +258,8 @@ pub(crate) async fn run(
     let (found_proxy, mut proxy) = tokio::sync::watch::channel(proxy);
     proxy.mark_changed();
     metrics::service_proxy(&registry, proxy.clone())?;
+    let (found_way, way_back) = tokio::sync::watch::channel(WayBack::default());
+    tasks.spawn(replication::way_back::follow(reporter.desired.clone(), found_way, token.clone()));
     tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
     tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
@@ -267,6 +278,8 @@ pub(crate) async fn run(
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tell_again = tokio::time::interval(TELL_LASTING);
     tell_again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut look_at_replication = tokio::time::interval(LOOK_AT_REPLICATION);
+    look_at_replication.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut unguarded = None;
     let (mut throttle, mut is_stale) = (Throttle::new(IDLE_FACTOR), false);
     let mut activity_changed = false;
@@ -325,6 +338,11 @@ pub(crate) async fn run(
                     node_events.unguarded(obstacle, Instant::now());
                 }
                 node_events.without_multicast(&engine_state.without_multicast(), Instant::now());
+            }
+            _ = look_at_replication.tick() => {
+                if engine_updates.replicates() {
+                    engine_updates.follow_replication(*proxy.borrow(), &way_back.borrow(), Instant::now());
+                }
             }
             _ = look_at_keys.tick() => {
                 let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the state of the engine and the copies
 //! of the objects, and when the API server is away it waits and then says what is true by then.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,12 +17,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
+use windlass_engine::RouterKey;
 
 use super::admission::Unguarded;
 use super::backoff::backoff;
 use super::changes::Changed;
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
+use super::replication::Finding;
 use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
 use super::throttle::Throttle;
 use crate::strict;
@@ -138,7 +141,7 @@ impl Reporter {
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
     pub(crate) async fn report_shutdown(&self, was_active: &[Assignment]) {
         let todo = shutdown_patches(
-            self.context(&Unguarded::default()),
+            self.context(&Unguarded::default(), &BTreeMap::new()),
             was_active,
             &self.routers.state(),
             &self.vips.state(),
@@ -149,14 +152,19 @@ impl Reporter {
                 .await;
     }
 
-    fn context<'a>(&'a self, unguarded: &'a Unguarded) -> NodeContext<'a> {
-        NodeContext { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
+    fn context<'a>(
+        &'a self,
+        unguarded: &'a Unguarded,
+        connections: &'a BTreeMap<RouterKey, Finding>,
+    ) -> NodeContext<'a> {
+        let (now, wall) = (Instant::now(), Timestamp::now());
+        NodeContext { node: &self.node, now, wall, unguarded, connections }
     }
 
     /// The patches of the next objects that are to be looked at.
     fn todo(&self, pending: &mut Changed, reported: &Mutex<Reported>) -> Vec<StatusPatch> {
-        let unguarded = self.engine_state.unguarded();
-        let context = self.context(&unguarded);
+        let (unguarded, connections) = (self.engine_state.unguarded(), self.engine_state.connections());
+        let context = self.context(&unguarded, &connections);
         pending.add(self.engine_state.to_report.take());
         // That another station has an address is believed, and told, only after a while.
         pending.add(Changed::addresses(&self.engine_state.taken()));

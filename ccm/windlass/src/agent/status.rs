@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_api::{
-    AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_MULTICAST_HEARD,
-    REASON_DEFENDED, RankedNode, VirtualIP, VirtualRouter, announced, multicast_heard,
+    AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_CONNECTIONS_REPLICATED,
+    CONDITION_MULTICAST_HEARD, ConnectionPolicy, REASON_DEFENDED, RankedNode, VirtualIP, VirtualRouter,
+    announced, multicast_heard,
 };
 use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
@@ -19,6 +20,7 @@ use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
 use super::engine_events::MULTICAST_REMEDY;
 use super::network::mac;
+use super::replication::Finding as Replicated;
 
 #[cfg(test)]
 mod tests;
@@ -149,6 +151,8 @@ pub(crate) struct NodeContext<'a> {
     pub(crate) wall: Timestamp,
     /// Why this node cannot keep out who may not use an address, if it cannot.
     pub(crate) unguarded: &'a Unguarded,
+    /// What is to be told of connections, by virtual router.
+    pub(crate) connections: &'a BTreeMap<RouterKey, Replicated>,
 }
 
 /// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
@@ -274,7 +278,9 @@ fn vip_patch(
     let is_true = known.is_some_and(|condition| condition.status == "True");
     let is_known = match finding {
         Finding::Announced(active) => {
-            mine && is_true && matches!(conflict(context, active, vip), Conflict::AsShown)
+            let is_shown = |one| matches!(one, Further::AsShown);
+            let further = further(context, active, vip);
+            mine && is_true && further.into_iter().all(is_shown)
         }
         Finding::Taken { .. } | Finding::Unguarded { .. } => known.is_some_and(|known| {
             !is_true
@@ -290,14 +296,42 @@ fn vip_patch(
     Some(announced_patch(context, vip, finding, Some(active)))
 }
 
-/// What becomes of the condition that another station uses an address beside the node that announces it.
-enum Conflict {
+/// What becomes of a condition beside `Announced`.
+enum Further {
     AsShown,
     Told(DesiredCondition<'static>),
     Over,
 }
 
-fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Conflict {
+/// The types of those conditions.
+const FURTHER: [&str; 2] = [CONDITION_ADDRESS_CONFLICT, CONDITION_CONNECTIONS_REPLICATED];
+
+/// What becomes of each of them where the address is announced.
+fn further(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> [Further; 2] {
+    [conflict(context, active, vip), connections(context, active, vip)]
+}
+
+/// Whether connections to the address outlive this node.
+fn connections(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Further {
+    let status = vip.status.as_ref();
+    let shown = status.and_then(|status| find(&status.conditions, CONDITION_CONNECTIONS_REPLICATED));
+    match active.assignment.connections {
+        ConnectionPolicy::Replicate => {}
+        ConnectionPolicy::Forward | ConnectionPolicy::None if shown.is_some() => return Further::Over,
+        ConnectionPolicy::Forward | ConnectionPolicy::None => return Further::AsShown,
+    }
+    let Some(finding) = context.connections.get(&active.key) else { return Further::AsShown };
+    let desired = DesiredCondition {
+        type_: CONDITION_CONNECTIONS_REPLICATED,
+        holds: finding.holds,
+        reason: finding.reason,
+        message: finding.sentence(context.node, vip.spec.address),
+        generation: vip.metadata.generation,
+    };
+    if shown.is_some_and(|shown| desired.is_same(shown)) { Further::AsShown } else { Further::Told(desired) }
+}
+
+fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Further {
     let address = vip.spec.address;
     let shown = vip.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_ADDRESS_CONFLICT));
     match (active.assignment.address_conflict, active.activity.claimant(address, context.now)) {
@@ -315,22 +349,20 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
                 generation: vip.metadata.generation,
             };
             if shown.is_some_and(|shown| desired.is_same(shown)) {
-                Conflict::AsShown
+                Further::AsShown
             } else {
-                Conflict::Told(desired)
+                Further::Told(desired)
             }
         }
         // Who began to announce it has yet to hear what the one before it heard.
         (AddressConflictPolicy::Defend, None)
             if context.wall.duration_since(active.period.since).unsigned_abs() < FORGET_AFTER =>
         {
-            Conflict::AsShown
+            Further::AsShown
         }
         // What becomes of one that is yielded, the condition Announced tells.
-        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) if shown.is_some() => {
-            Conflict::Over
-        }
-        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) => Conflict::AsShown,
+        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) if shown.is_some() => Further::Over,
+        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) => Further::AsShown,
     }
 }
 
@@ -467,13 +499,13 @@ fn announced_patch(
     finding: Finding<'_>,
     active: Option<&ActiveRouter<'_>>,
 ) -> StatusPatch {
-    let (node, holds, conflict) = match finding {
-        Finding::Announced(active) => (Some(context.node), true, conflict(context, active, vip)),
+    let (node, holds, further) = match finding {
+        Finding::Announced(active) => (Some(context.node), true, further(context, active, vip)),
         Finding::Taken { .. }
         | Finding::Unguarded { .. }
         | Finding::Refused { .. }
         | Finding::Stopped
-        | Finding::Quarantined => (None, false, Conflict::Over),
+        | Finding::Quarantined => (None, false, [Further::Over, Further::Over]),
     };
     let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,
@@ -484,10 +516,12 @@ fn announced_patch(
     };
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
     desired.set_in(&mut conditions, context.wall);
-    match conflict {
-        Conflict::AsShown => {}
-        Conflict::Told(conflict) => conflict.set_in(&mut conditions, context.wall),
-        Conflict::Over => conditions.retain(|one| one.type_ != CONDITION_ADDRESS_CONFLICT),
+    for (type_, further) in FURTHER.into_iter().zip(further) {
+        match further {
+            Further::AsShown => {}
+            Further::Told(condition) => condition.set_in(&mut conditions, context.wall),
+            Further::Over => conditions.retain(|one| one.type_ != type_),
+        }
     }
     let patch = json!({ "activeNode": node, "conditions": conditions });
     status_patch(Kind::VirtualIP, vip, active, &patch)

@@ -13,7 +13,8 @@ use windlass_api::{
     ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
     LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS,
     VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool,
-    address_allocated, announced, applied, event, multicast_heard, node_event, pool_announceable, pool_ready,
+    address_allocated, announced, applied, connections_replicated, event, multicast_heard, node_event,
+    pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -202,6 +203,11 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     let of_true =
         all(&[&[pool_ready::USABLE, pool_ready::DISABLED, pool_announceable::ALL, announced::ACTIVE]]);
     assert!(spans(&pools).is_superset(&of_true));
+
+    let connections = read("docs/connections.md");
+    let of_connections = column(&connections, "reason of `ConnectionsReplicated` = `False`", 1);
+    assert_eq!(of_connections, all(&[connections_replicated::FAULTS]));
+    assert!(spans(&connections).contains(connections_replicated::REPLICATED));
 
     assert_eq!(column(&announcements, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
     let of_applied = all(&[ANNOUNCEMENT_CONDITIONS, &[applied::ALL, applied::NOTHING_SELECTED]]);

@@ -114,6 +114,14 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Assignment {
+    /// Whether other nodes are to know its connections.
+    pub(crate) fn replicates(&self) -> bool {
+        match self.connections {
+            ConnectionPolicy::Replicate => true,
+            ConnectionPolicy::Forward | ConnectionPolicy::None => false,
+        }
+    }
+
     /// What identifies the virtual router in the engine.
     pub(crate) fn key(&self) -> Result<RouterKey, String> {
         let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;

@@ -140,8 +140,8 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         key_id: None,
         checks: [].into(),
         address_conflict: AddressConflictPolicy::Defend,
-        connections: windlass_api::ConnectionPolicy::Forward,
-        external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
+        connections: ConnectionPolicy::Forward,
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
         replicas: vec![],
     };
     assert_eq!(got.assignments, [expected]);

@@ -1,0 +1,366 @@
+//! Whether the connections of a virtual router are known to other nodes, and what the engine is told for that. Pure, but for the look
+//! at the routes ([`way_back`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
+use windlass_engine::{ReplicationStatus, RouterConfig, RouterKey, State};
+
+use super::desired::Assignment;
+use super::service_proxy::ServiceProxy;
+
+#[cfg(test)]
+mod tests;
+pub(crate) mod way_back;
+
+use way_back::WayBack;
+
+/// How long a node that comes back leaves the one in place that announces, for want of its connections.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// How long another node may lag behind before that is told.
+const LAG: Duration = Duration::from_secs(10);
+
+/// Why this node replicates no connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It is looked for still.
+    NotLooked,
+    /// The guard, which gives packets the VIP as their source, is not there.
+    Unguarded(String),
+    /// It is not known that kube-proxy's chains take the packets of Services.
+    Proxy(&'static str),
+    /// Pods are reached by a tunnel.
+    Overlay(String),
+    /// How pods are reached cannot be seen.
+    RoutesUnknown(String),
+}
+
+impl Obstacle {
+    /// What is in the way on this node. `unguarded`: why its guard does nothing.
+    pub(crate) fn of(unguarded: Option<&str>, proxy: ServiceProxy, way_back: &WayBack) -> Option<Self> {
+        if let Some(why) = unguarded {
+            return Some(Self::Unguarded(why.to_owned()));
+        }
+        match proxy {
+            ServiceProxy::Nftables | ServiceProxy::Iptables => {}
+            ServiceProxy::Unknown | ServiceProxy::Ipvs | ServiceProxy::Programs { .. } => {
+                return Some(Self::Proxy(proxy.name()));
+            }
+        }
+        match way_back {
+            WayBack::Routed => None,
+            WayBack::NotLooked => Some(Self::NotLooked),
+            WayBack::Overlay { interface } => Some(Self::Overlay(interface.clone())),
+            WayBack::Unknown { reason } => Some(Self::RoutesUnknown(reason.clone())),
+        }
+    }
+
+    /// Whether it may be gone in a moment, as on a node that has just started.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::NotLooked => true,
+            Self::Proxy(found) => *found == ServiceProxy::Unknown.name(),
+            Self::Unguarded(_) | Self::Overlay(_) | Self::RoutesUnknown(_) => false,
+        }
+    }
+
+    /// What is told of it, and what can be done about it; `None`: nothing yet.
+    fn finding(&self) -> Option<Finding> {
+        let (reason, why) = match self {
+            Self::NotLooked => return None,
+            Self::Unguarded(why) => (
+                reasons::UNGUARDED,
+                format!(
+                    "they need the agent's guard, which does nothing there: {why}; run the agent with its guard"
+                ),
+            ),
+            Self::Proxy(found) => (
+                reasons::SERVICE_PROXY,
+                format!(
+                    "they need kube-proxy in nftables or iptables mode, and what is known there is '{found}': let the agent ask \
+                     kube-proxy (--kube-proxy-metrics-address), or announce the address with connections: Forward"
+                ),
+            ),
+            Self::Overlay(interface) => (
+                reasons::OVERLAY,
+                format!(
+                    "pods are reached by the tunnel {interface}, outside of which answers of backends would not find the way: route pod \
+                     networks by the LAN, or announce the address with connections: Forward, as it is now"
+                ),
+            ),
+            Self::RoutesUnknown(why) => (
+                reasons::ROUTES_UNKNOWN,
+                format!("its routes cannot be read, so that the way back of answers is not known: {why}"),
+            ),
+        };
+        Some(Finding { holds: false, reason, why })
+    }
+}
+
+/// What is to be told of a virtual router's connections by the node that is Active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// Whether another node has them.
+    pub(crate) holds: bool,
+    pub(crate) reason: &'static str,
+    why: String,
+}
+
+impl Finding {
+    /// A sentence about the connections to an address that `node` announces.
+    pub(crate) fn sentence(&self, node: &str, address: IpAddr) -> String {
+        if self.holds {
+            format!("{}; connections to {address} go on there if node {node} dies", self.why)
+        } else {
+            format!("Connections to {address} end if node {node} dies: {}", self.why)
+        }
+    }
+}
+
+/// What this node and another know of each other's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) own: IpAddr,
+    pub(crate) peer: IpAddr,
+    /// Whether it has all that this node serves.
+    pub(crate) knows_all: bool,
+    /// Whether this node has all that it serves.
+    pub(crate) in_sync: bool,
+}
+
+/// How the engine's replication stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) error: Option<String>,
+}
+
+impl From<&ReplicationStatus> for Known {
+    fn from(status: &ReplicationStatus) -> Self {
+        let peer = |one: &windlass_engine::PeerReplication| Peer {
+            own: one.own,
+            peer: one.peer,
+            knows_all: one.is_replica && one.knows_all,
+            in_sync: one.in_sync,
+        };
+        Self { peers: status.peers.iter().map(peer).collect(), error: status.error.clone() }
+    }
+}
+
+/// How this node stands in a virtual router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) state: State,
+    /// Who is known to be Active.
+    pub(crate) active: Option<IpAddr>,
+}
+
+/// What the engine is told of a virtual router's connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    replicas: BTreeSet<IpAddr>,
+    vip_as_source: bool,
+    /// It is not to take over from an Active whose connections it does not know.
+    holds_back: bool,
+}
+
+impl Share {
+    /// Of a virtual router that was not looked at yet.
+    fn unlooked() -> Self {
+        Self { holds_back: true, ..Self::default() }
+    }
+
+    /// With what follows from it.
+    pub(crate) fn applied_to(&self, config: RouterConfig) -> RouterConfig {
+        let preempt = config.preempt && !self.holds_back;
+        let (replicas, vip_as_source) = (self.replicas.clone(), self.vip_as_source);
+        RouterConfig { replicas, vip_as_source, preempt, ..config }
+    }
+}
+
+/// What is remembered of a virtual router.
+#[derive(Debug)]
+struct Router {
+    share: Share,
+    finding: Option<Finding>,
+    /// Whether another node had all connections since replication began: where none ever answers, backends are not to answer to the
+    /// VIP, so that planned moves keep connections as they do without.
+    has_worked: bool,
+    /// Since when it waits for the connections of the Active.
+    waits_since: Option<Instant>,
+    /// Since when this node is Active.
+    active_since: Option<Instant>,
+    /// When other nodes had all connections last, by their names.
+    had_all: BTreeMap<String, Instant>,
+}
+
+/// Of each virtual router whose connections are to be replicated what the engine and the cluster are told.
+#[derive(Debug, Default)]
+pub(crate) struct Replication {
+    routers: BTreeMap<RouterKey, Router>,
+}
+
+impl Replication {
+    /// What the engine is told of a virtual router. Of one that was not looked at yet: to take nothing from an Active, whose connections
+    /// it cannot know.
+    pub(crate) fn share(&self, key: &RouterKey) -> Share {
+        self.routers.get(key).map_or_else(Share::unlooked, |router| router.share.clone())
+    }
+
+    /// Whether nothing is replicated, and nothing to be told of it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.routers.is_empty()
+    }
+
+    /// What is to be told of those for which this node is Active.
+    pub(crate) fn findings(&self) -> BTreeMap<RouterKey, Finding> {
+        let findings = self.routers.iter().filter_map(|(key, one)| Some((key.clone(), one.finding.clone()?)));
+        findings.collect()
+    }
+
+    /// Looks at how everything stands now; says whether the engine is to be told something else.
+    pub(crate) fn look(
+        &mut self,
+        assignments: &[Assignment],
+        standings: &BTreeMap<RouterKey, Standing>,
+        obstacle: Option<&Obstacle>,
+        known: &Known,
+        now: Instant,
+    ) -> bool {
+        let mut before = std::mem::take(&mut self.routers);
+        let mut changed = false;
+        for assignment in assignments.iter().filter(|one| one.replicates()) {
+            let Ok(key) = assignment.key() else { continue };
+            let unknown = Standing { state: State::Initialize, active: None };
+            let standing = standings.get(&key).copied().unwrap_or(unknown);
+            let mut router = before.remove(&key).unwrap_or_else(|| Router::new(Share::unlooked()));
+            let share = router.share.clone();
+            router.look(assignment, standing, obstacle, known, now);
+            changed |= router.share != share;
+            self.routers.insert(key, router);
+        }
+        changed
+    }
+}
+
+impl Router {
+    fn new(share: Share) -> Self {
+        let (finding, has_worked, had_all) = (None, false, BTreeMap::new());
+        Self { share, finding, has_worked, waits_since: None, active_since: None, had_all }
+    }
+
+    fn look(
+        &mut self,
+        assignment: &Assignment,
+        standing: Standing,
+        obstacle: Option<&Obstacle>,
+        known: &Known,
+        now: Instant,
+    ) {
+        let is_active = standing.state == State::Active;
+        self.active_since = if is_active { self.active_since.or(Some(now)) } else { None };
+        if let Some(finding) = out_of_scope(assignment) {
+            *self = Self { active_since: self.active_since, ..Self::new(Share::default()) };
+            self.finding = Some(finding).filter(|_| is_active);
+            return;
+        }
+        if let Some(obstacle) = obstacle {
+            let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
+            let share = Share { holds_back, ..Share::default() };
+            let (active_since, waits_since) = (self.active_since, self.waits_since);
+            *self = Self { active_since, waits_since, ..Self::new(share) };
+            self.finding = obstacle.finding().filter(|_| is_active);
+            return;
+        }
+        let peers = || known.peers.iter().filter(|peer| peer.own == assignment.source);
+        for replica in &assignment.replicas {
+            if peers().any(|peer| peer.knows_all && replica.addresses.contains(&peer.peer)) {
+                self.had_all.insert(replica.node.clone(), now);
+            }
+        }
+        self.had_all.retain(|node, at| {
+            now.duration_since(*at) < LAG && assignment.replicas.iter().any(|replica| replica.node == *node)
+        });
+        self.has_worked = known.error.is_none() && (self.has_worked || !self.had_all.is_empty());
+        let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.peer));
+        self.share = Share {
+            replicas: assignment.replicas.iter().flat_map(|replica| &replica.addresses).copied().collect(),
+            vip_as_source: self.has_worked,
+            holds_back: self.holds_back(standing, in_sync, now),
+        };
+        self.finding = self.active_since.and_then(|since| self.finding(assignment, known, since, now));
+    }
+
+    /// Whether it leaves an Active in place. Where none is heard it takes over all the same.
+    fn holds_back(&mut self, standing: Standing, in_sync: bool, now: Instant) -> bool {
+        match (standing.state, standing.active) {
+            (State::Active, _) => {
+                self.waits_since = None;
+                false
+            }
+            (State::Backup, Some(_)) if in_sync => {
+                self.waits_since = None;
+                false
+            }
+            (State::Backup, Some(_)) => {
+                let since = *self.waits_since.get_or_insert(now);
+                now.duration_since(since) < LONGEST_WAIT
+            }
+            (State::Initialize, _) | (State::Backup, None) => {
+                self.waits_since = None;
+                true
+            }
+        }
+    }
+
+    fn finding(
+        &self,
+        assignment: &Assignment,
+        known: &Known,
+        since: Instant,
+        now: Instant,
+    ) -> Option<Finding> {
+        if let Some(error) = &known.error {
+            return Some(Finding { holds: false, reason: reasons::REPLICATION_FAILED, why: error.clone() });
+        }
+        let (have, lack): (Vec<&str>, Vec<&str>) = assignment
+            .replicas
+            .iter()
+            .map(|replica| replica.node.as_str())
+            .partition(|node| self.had_all.contains_key(*node));
+        if have.is_empty() {
+            let why = format!(
+                "{} {} not have them: look whether its agent runs, and whether a firewall lets UDP port 10112 \
+                 (--replication-port) pass between the nodes",
+                lack.join(" and "),
+                if lack.len() == 1 { "does" } else { "do" }
+            );
+            let is_late = now.duration_since(since) >= LAG;
+            return is_late.then_some(Finding { holds: false, reason: reasons::NOT_IN_SYNC, why });
+        }
+        let verb = if have.len() == 1 { "has" } else { "have" };
+        let why = format!("{} {verb} the connections", have.join(" and "));
+        Some(Finding { holds: true, reason: reasons::REPLICATED, why })
+    }
+}
+
+/// Why a virtual router's connections are not replicated on any node.
+fn out_of_scope(assignment: &Assignment) -> Option<Finding> {
+    let (reason, why) = if assignment.virtual_mac {
+        let why =
+            "its Announcement wants the virtual MAC address, with which the address is on the node itself";
+        (reasons::VIRTUAL_MAC_ADDRESS, why)
+    } else if assignment.external_traffic_policy == ExternalTrafficPolicy::Local {
+        (
+            reasons::LOCAL_TRAFFIC,
+            "its Service has externalTrafficPolicy: Local, so that their backends die with it",
+        )
+    } else if assignment.replicas.is_empty() {
+        (reasons::NO_OTHER_NODE, "no other node may announce the address")
+    } else {
+        return None;
+    };
+    Some(Finding { holds: false, reason, why: why.to_owned() })
+}

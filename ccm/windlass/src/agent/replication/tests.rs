@@ -1,0 +1,241 @@
+use windlass_api::ConnectionPolicy;
+use windlass_vrrp::Vrid;
+
+use super::super::desired::Replica;
+use super::*;
+
+const OWN: &str = "192.0.2.11";
+const SECOND: &str = "192.0.2.12";
+const THIRD: &str = "192.0.2.13";
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn replica(node: &str, address: &str) -> Replica {
+    Replica { node: node.to_owned(), addresses: [ip(address)].into() }
+}
+
+fn assignment() -> Assignment {
+    let text = r#"{"virtualRouter":"a","interface":"eth0","vrid":64,"priority":200,"intervalMilliseconds":100,
+        "source":"192.0.2.11","peers":["192.0.2.12","192.0.2.13"],"addresses":["192.0.2.200"],"connections":"Replicate"}"#;
+    let assignment: Assignment = serde_json::from_str(text).unwrap();
+    Assignment { replicas: vec![replica("n2", SECOND), replica("n3", THIRD)], ..assignment }
+}
+
+fn peer(address: &str, knows_all: bool, in_sync: bool) -> Peer {
+    Peer { own: ip(OWN), peer: ip(address), knows_all, in_sync }
+}
+
+fn known(peers: &[Peer]) -> Known {
+    Known { peers: peers.to_vec(), error: None }
+}
+
+const ACTIVE: (State, Option<&str>) = (State::Active, Some(OWN));
+const BESIDE_SECOND: (State, Option<&str>) = (State::Backup, Some(SECOND));
+
+/// The agent's part, with the time of the test.
+struct Rig {
+    replication: Replication,
+    assignment: Assignment,
+    obstacle: Option<Obstacle>,
+    start: Instant,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (replication, assignment) = (Replication::default(), assignment());
+        Self { replication, assignment, obstacle: None, start: Instant::now() }
+    }
+
+    /// How it stands so many milliseconds after the start.
+    fn look(&mut self, millis: u64, (state, active): (State, Option<&str>), known: &Known) -> Share {
+        let key = self.assignment.key().unwrap();
+        let standings = [(key.clone(), Standing { state, active: active.map(ip) })].into();
+        let now = self.start + Duration::from_millis(millis);
+        let before = self.replication.share(&key);
+        let assignments = [self.assignment.clone()];
+        let changed = self.replication.look(&assignments, &standings, self.obstacle.as_ref(), known, now);
+        let share = self.replication.share(&key);
+        assert_eq!(changed, before != share, "the engine is told what changed");
+        share
+    }
+
+    /// What is told: the reason and the sentence.
+    fn told(&self) -> Option<(bool, &'static str, String)> {
+        let findings = self.replication.findings();
+        let finding = findings.get(&self.assignment.key().unwrap())?;
+        Some((finding.holds, finding.reason, finding.sentence("n1", ip("192.0.2.200"))))
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_replication_is_named_with_the_first_thing_first() {
+    let overlay = WayBack::Overlay { interface: "flannel.1".to_owned() };
+    let unknown = WayBack::Unknown { reason: "no netlink".to_owned() };
+    let programs = ServiceProxy::Programs { by: "Cilium", interface: "cilium_host" };
+    let rows = [
+        (None, ServiceProxy::Nftables, &WayBack::Routed, None),
+        (None, ServiceProxy::Iptables, &WayBack::Routed, None),
+        (Some("off"), ServiceProxy::Nftables, &WayBack::Routed, Some(reasons::UNGUARDED)),
+        (Some("off"), ServiceProxy::Ipvs, &overlay, Some(reasons::UNGUARDED)),
+        (None, ServiceProxy::Ipvs, &WayBack::Routed, Some(reasons::SERVICE_PROXY)),
+        (None, ServiceProxy::Unknown, &WayBack::Routed, Some(reasons::SERVICE_PROXY)),
+        (None, programs, &overlay, Some(reasons::SERVICE_PROXY)),
+        (None, ServiceProxy::Iptables, &overlay, Some(reasons::OVERLAY)),
+        (None, ServiceProxy::Nftables, &unknown, Some(reasons::ROUTES_UNKNOWN)),
+    ];
+    for (unguarded, proxy, way_back, expected) in rows {
+        let obstacle = Obstacle::of(unguarded, proxy, way_back);
+        let reason = obstacle.as_ref().and_then(Obstacle::finding).map(|finding| finding.reason);
+        assert_eq!(reason, expected, "{unguarded:?} {proxy:?} {way_back:?}");
+    }
+    let not_looked = Obstacle::of(None, ServiceProxy::Nftables, &WayBack::NotLooked);
+    assert_eq!(not_looked, Some(Obstacle::NotLooked));
+    assert_eq!(Obstacle::NotLooked.finding(), None, "it is not told what is looked for still");
+}
+
+#[test]
+fn the_vip_becomes_the_source_once_another_node_has_had_the_connections_and_stays_it() {
+    let mut rig = Rig::new();
+    let both: BTreeSet<IpAddr> = [ip(SECOND), ip(THIRD)].into();
+    let rows = [
+        ("nobody answers: planned moves go on as without", 0, known(&[]), false),
+        ("still nobody", 250, known(&[peer(SECOND, false, false)]), false),
+        ("the second has them", 500, known(&[peer(SECOND, true, false)]), true),
+        ("it lags behind", 750, known(&[peer(SECOND, false, false)]), true),
+        ("it died long ago, and may come back", 600_000, known(&[]), true),
+        ("the kernel tells no more", 600_250, Known { error: Some("no events".into()), ..known(&[]) }, false),
+        ("and again, to nobody", 600_500, known(&[]), false),
+    ];
+    for (what, millis, known, expected) in rows {
+        let share = rig.look(millis, ACTIVE, &known);
+        assert_eq!((share.vip_as_source, &share.replicas), (expected, &both), "{what}");
+        assert!(!share.holds_back, "{what}");
+    }
+    rig.obstacle = Some(Obstacle::Overlay("vx0".to_owned()));
+    assert_eq!(rig.look(601_000, ACTIVE, &known(&[peer(SECOND, true, false)])), Share::default());
+    rig.obstacle = None;
+    assert!(!rig.look(601_250, ACTIVE, &known(&[])).vip_as_source, "what was before does not count");
+}
+
+#[test]
+fn a_node_takes_over_from_an_active_once_it_has_its_connections_or_after_a_minute() {
+    let (in_sync, not) = (known(&[peer(SECOND, true, true)]), known(&[peer(SECOND, true, false)]));
+    let of_another = known(&[peer(SECOND, false, false), peer(THIRD, true, true)]);
+    let other_own = Peer { own: ip("198.51.100.11"), ..peer(SECOND, true, true) };
+    let nothing = (State::Initialize, None);
+    let silent = (State::Backup, None);
+    let mut rig = Rig::new();
+    assert!(rig.replication.share(&rig.assignment.key().unwrap()).holds_back, "before the first look");
+    let rows = [
+        ("it starts", 0, nothing, &not, true),
+        ("its cable was out for long", 600_000, nothing, &not, true),
+        ("it hears the Active", 600_250, BESIDE_SECOND, &not, true),
+        ("it has another's connections only", 601_000, BESIDE_SECOND, &of_another, true),
+        ("it has those on another LAN", 602_000, BESIDE_SECOND, &known(&[other_own]), true),
+        ("it has them", 603_000, BESIDE_SECOND, &in_sync, false),
+        ("it is Active", 603_250, ACTIVE, &not, false),
+        ("it was preempted", 700_000, BESIDE_SECOND, &not, true),
+        ("almost a minute later", 759_999, BESIDE_SECOND, &not, true),
+        ("a minute later", 760_000, BESIDE_SECOND, &not, false),
+        ("it stays so", 900_000, BESIDE_SECOND, &not, false),
+        ("it is in sync again", 900_250, BESIDE_SECOND, &in_sync, false),
+        ("and out of it", 900_500, BESIDE_SECOND, &not, true),
+        ("the Active falls silent, for whom nobody waits", 900_750, silent, &not, true),
+        ("it was Active already", 901_000, ACTIVE, &not, false),
+    ];
+    for (what, millis, standing, known, expected) in rows {
+        assert_eq!(rig.look(millis, standing, known).holds_back, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
+    let rows = [
+        (Obstacle::NotLooked, true),
+        (Obstacle::Proxy(ServiceProxy::Unknown.name()), true),
+        (Obstacle::Proxy(ServiceProxy::Ipvs.name()), false),
+        (Obstacle::Overlay("vx0".to_owned()), false),
+        (Obstacle::Unguarded("off".to_owned()), false),
+        (Obstacle::RoutesUnknown("why".to_owned()), false),
+    ];
+    for (obstacle, waits) in rows {
+        let mut rig = Rig { obstacle: Some(obstacle.clone()), ..Rig::new() };
+        let share = rig.look(0, BESIDE_SECOND, &known(&[]));
+        assert_eq!(share, Share { holds_back: waits, ..Share::default() }, "{obstacle:?}");
+        assert!(!rig.look(60_000, BESIDE_SECOND, &known(&[])).holds_back, "{obstacle:?}, a minute later");
+        assert_eq!(rig.told(), None, "it is the Active that tells");
+    }
+}
+
+#[test]
+fn the_active_tells_who_has_the_connections_and_that_nobody_does_after_ten_seconds() {
+    let mut rig = Rig::new();
+    let (both, second) =
+        (known(&[peer(SECOND, true, false), peer(THIRD, true, false)]), known(&[peer(SECOND, true, false)]));
+    let (have, lack) = (reasons::REPLICATED, reasons::NOT_IN_SYNC);
+    let rows = [
+        ("Backups tell nothing", 0, BESIDE_SECOND, &both, None),
+        ("it has just begun", 10_000, ACTIVE, &known(&[]), None),
+        ("it is early", 19_999, ACTIVE, &known(&[]), None),
+        ("it is late", 20_000, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have them"))),
+        ("one has them", 20_250, ACTIVE, &second, Some((true, have, "n2 has the connections"))),
+        ("both have them", 20_500, ACTIVE, &both, Some((true, have, "n2 and n3 have the connections"))),
+        ("both lag", 30_000, ACTIVE, &known(&[]), Some((true, have, "n2 and n3 have the connections"))),
+        ("one lags for long", 30_500, ACTIVE, &second, Some((true, have, "n2 has the connections"))),
+        ("both do", 40_500, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have them"))),
+        ("it lost the election", 41_000, BESIDE_SECOND, &both, None),
+    ];
+    for (what, millis, standing, known, expected) in rows {
+        rig.look(millis, standing, known);
+        match (rig.told(), expected) {
+            (None, None) => {}
+            (Some((holds, reason, sentence)), Some((expected, because, words))) => {
+                assert_eq!((holds, reason), (expected, because), "{what}");
+                assert!(sentence.contains(words) && sentence.contains("192.0.2.200"), "{what}: {sentence}");
+            }
+            (told, expected) => panic!("{what}: {told:?} instead of {expected:?}"),
+        }
+    }
+    rig.look(42_000, ACTIVE, &Known { error: Some("no events".into()), ..both });
+    let told = rig.told().unwrap();
+    assert_eq!((told.0, told.1), (false, reasons::REPLICATION_FAILED));
+    assert!(told.2.ends_with("no events"), "{}", told.2);
+}
+
+#[test]
+fn what_no_node_could_go_on_with_is_not_replicated_and_the_active_says_why() {
+    let local = Assignment { external_traffic_policy: ExternalTrafficPolicy::Local, ..assignment() };
+    let rows = [
+        (Assignment { virtual_mac: true, ..assignment() }, reasons::VIRTUAL_MAC_ADDRESS),
+        (local, reasons::LOCAL_TRAFFIC),
+        (Assignment { replicas: vec![], ..assignment() }, reasons::NO_OTHER_NODE),
+    ];
+    for (assignment, expected) in rows {
+        let mut rig = Rig { assignment, ..Rig::new() };
+        assert_eq!(rig.look(0, ACTIVE, &known(&[])), Share::default(), "{expected}");
+        assert_eq!(rig.told().map(|(holds, reason, _)| (holds, reason)), Some((false, expected)));
+        assert!(!rig.look(1, BESIDE_SECOND, &known(&[])).holds_back, "{expected}");
+    }
+}
+
+#[test]
+fn a_router_that_replicates_no_more_is_forgotten() {
+    let mut rig = Rig::new();
+    rig.look(0, ACTIVE, &known(&[peer(SECOND, true, true)]));
+    assert!(!rig.replication.is_idle());
+    rig.assignment.connections = ConnectionPolicy::Forward;
+    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), None, &known(&[]), rig.start);
+    assert!(rig.replication.is_idle() && rig.replication.findings().is_empty());
+}
+
+#[test]
+fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
+    let config = || RouterConfig::new("eth0", Vrid::new(64).unwrap(), ip(OWN));
+    let share = Share { replicas: [ip(SECOND)].into(), vip_as_source: true, holds_back: true };
+    let applied = share.applied_to(config());
+    assert_eq!(applied.replicas, [ip(SECOND)].into());
+    assert!(applied.vip_as_source && !applied.preempt);
+    assert_eq!(Share::default().applied_to(config()), config());
+}
