@@ -12,6 +12,7 @@ mod captured_node;
 mod chaos;
 mod clusters;
 mod commands;
+mod connections;
 mod example_provider;
 mod examples;
 mod external_ip_rules;

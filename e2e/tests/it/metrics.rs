@@ -7,10 +7,11 @@ use windlass_e2e::{Lab, SERVICE_PORT, await_that, scenario, workspace};
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// Shown only once there is something to show, which there is not here.
-const RARE: [&str; 4] = [
+const RARE: [&str; 5] = [
     "rest_client_rate_limiter_duration_seconds",
     "windlass_address_conflicts_total",
     "windlass_node_report_doubts",
+    "windlass_replication_refused_total",
     "windlass_vrrp_rejected_total",
 ];
 
