@@ -5,16 +5,26 @@ use std::net::IpAddr;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 use windlass_api::{CONDITION_CONNECTIONS_REPLICATED, connections_replicated};
-use windlass_e2e::{Lab, LoadOptions, LoadOutcome, SERVICE_PORT, await_that, scenario};
+use windlass_e2e::{Lab, LoadOptions, LoadOutcome, ProxyMode, SERVICE_PORT, await_that, scenario};
 
 use crate::setup::{LIMIT, lab, other, served};
 
 const CLIENTS: LoadOptions = LoadOptions { connections: 20, requests_per_second: 10 };
 
 #[test]
-fn connections_to_a_backend_on_a_third_node_outlive_the_active_where_an_announcement_wants_that()
+fn connections_to_a_third_nodes_backend_outlive_the_active_with_kube_proxy_in_nftables_mode()
 -> anyhow::Result<()> {
-    scenario("connections-replicate", lab(), async |lab| {
+    outlive_the_active("connections-nftables", ProxyMode::Nftables)
+}
+
+#[test]
+fn connections_to_a_third_nodes_backend_outlive_the_active_with_kube_proxy_in_iptables_mode()
+-> anyhow::Result<()> {
+    outlive_the_active("connections-iptables", ProxyMode::Iptables)
+}
+
+fn outlive_the_active(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
+    scenario(name, lab().proxy_mode(mode), async |lab| {
         lab.install_manifests().await?;
         lab.announcement("kept", json!({ "connections": "Replicate" })).await?;
         let vip = served(lab).await?;
@@ -50,16 +60,22 @@ async fn through_the_death_of(
     let clients = lab.load("c1", vip, SERVICE_PORT, CLIENTS).await?;
     ready().await?;
     lab.node(owner)?.pull_cable()?;
-    await_that(&format!("{} has {vip}", other(owner)), LIMIT, async || {
-        let now = lab.await_owner("c1", vip).await?;
-        ensure!(now == other(owner), "{now} has it");
-        Ok(Some(()))
-    })
-    .await?;
+    await_owner(lab, vip, other(owner)).await?;
     let seen = clients.stop()?;
     println!("{seen:?}");
+    // It takes the address back, once it has the connections if they are replicated.
     lab.node(owner)?.plug_cable()?;
+    await_owner(lab, vip, owner).await?;
     Ok(seen)
+}
+
+async fn await_owner(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
+    await_that(&format!("{node} has {vip}"), LIMIT, async || {
+        let owner = lab.await_owner("c1", vip).await?;
+        ensure!(owner == node, "{owner} has it");
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Waits until the address says that `node` has its connections.

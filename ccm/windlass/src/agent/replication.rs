@@ -9,121 +9,24 @@ use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
 use windlass_engine::{ReplicationStatus, RouterConfig, RouterKey, State};
 
 use super::desired::Assignment;
-use super::service_proxy::ServiceProxy;
 
+mod finding;
 #[cfg(test)]
 mod tests;
 pub(crate) mod way_back;
 
-use way_back::WayBack;
+pub(crate) use finding::{Finding, Obstacle};
 
 /// How long a node that comes back leaves the one in place that announces, for want of its connections.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How long another node may lag behind before that is told.
 const LAG: Duration = Duration::from_secs(10);
 
-/// Why this node replicates no connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// It is looked for still.
-    NotLooked,
-    /// The guard, which gives packets the VIP as their source, is not there.
-    Unguarded(String),
-    /// It is not known that kube-proxy's chains take the packets of Services.
-    Proxy(&'static str),
-    /// Pods are reached by a tunnel.
-    Overlay(String),
-    /// How pods are reached cannot be seen.
-    RoutesUnknown(String),
-}
-
-impl Obstacle {
-    /// What is in the way on this node. `unguarded`: why its guard does nothing.
-    pub(crate) fn of(unguarded: Option<&str>, proxy: ServiceProxy, way_back: &WayBack) -> Option<Self> {
-        if let Some(why) = unguarded {
-            return Some(Self::Unguarded(why.to_owned()));
-        }
-        match proxy {
-            ServiceProxy::Nftables | ServiceProxy::Iptables => {}
-            ServiceProxy::Unknown | ServiceProxy::Ipvs | ServiceProxy::Programs { .. } => {
-                return Some(Self::Proxy(proxy.name()));
-            }
-        }
-        match way_back {
-            WayBack::Routed => None,
-            WayBack::NotLooked => Some(Self::NotLooked),
-            WayBack::Overlay { interface } => Some(Self::Overlay(interface.clone())),
-            WayBack::Unknown { reason } => Some(Self::RoutesUnknown(reason.clone())),
-        }
-    }
-
-    /// Whether it may be gone in a moment, as on a node that has just started.
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::NotLooked => true,
-            Self::Proxy(found) => *found == ServiceProxy::Unknown.name(),
-            Self::Unguarded(_) | Self::Overlay(_) | Self::RoutesUnknown(_) => false,
-        }
-    }
-
-    /// What is told of it, and what can be done about it; `None`: nothing yet.
-    fn finding(&self) -> Option<Finding> {
-        let (reason, why) = match self {
-            Self::NotLooked => return None,
-            Self::Unguarded(why) => (
-                reasons::UNGUARDED,
-                format!(
-                    "they need the agent's guard, which does nothing there: {why}; run the agent with its guard"
-                ),
-            ),
-            Self::Proxy(found) => (
-                reasons::SERVICE_PROXY,
-                format!(
-                    "they need kube-proxy in nftables or iptables mode, and what is known there is '{found}': let the agent ask \
-                     kube-proxy (--kube-proxy-metrics-address), or announce the address with connections: Forward"
-                ),
-            ),
-            Self::Overlay(interface) => (
-                reasons::OVERLAY,
-                format!(
-                    "pods are reached by the tunnel {interface}, outside of which answers of backends would not find the way: route pod \
-                     networks by the LAN, or announce the address with connections: Forward, as it is now"
-                ),
-            ),
-            Self::RoutesUnknown(why) => (
-                reasons::ROUTES_UNKNOWN,
-                format!("its routes cannot be read, so that the way back of answers is not known: {why}"),
-            ),
-        };
-        Some(Finding { holds: false, reason, why })
-    }
-}
-
-/// What is to be told of a virtual router's connections by the node that is Active.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// Whether another node has them.
-    pub(crate) holds: bool,
-    pub(crate) reason: &'static str,
-    why: String,
-}
-
-impl Finding {
-    /// A sentence about the connections to an address that `node` announces.
-    pub(crate) fn sentence(&self, node: &str, address: IpAddr) -> String {
-        if self.holds {
-            format!("{}; connections to {address} go on there if node {node} dies", self.why)
-        } else {
-            format!("Connections to {address} end if node {node} dies: {}", self.why)
-        }
-    }
-}
-
 /// What this node and another know of each other's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) own: IpAddr,
-    pub(crate) peer: IpAddr,
+    pub(crate) address: IpAddr,
     /// Whether it has all that this node serves.
     pub(crate) knows_all: bool,
     /// Whether this node has all that it serves.
@@ -141,7 +44,7 @@ impl From<&ReplicationStatus> for Known {
     fn from(status: &ReplicationStatus) -> Self {
         let peer = |one: &windlass_engine::PeerReplication| Peer {
             own: one.own,
-            peer: one.peer,
+            address: one.peer,
             knows_all: one.is_replica && one.knows_all,
             in_sync: one.in_sync,
         };
@@ -270,13 +173,13 @@ impl Router {
             let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
             let share = Share { holds_back, ..Share::default() };
             let (active_since, waits_since) = (self.active_since, self.waits_since);
-            *self = Self { active_since, waits_since, ..Self::new(share) };
+            *self = Self { waits_since, active_since, ..Self::new(share) };
             self.finding = obstacle.finding().filter(|_| is_active);
             return;
         }
         let peers = || known.peers.iter().filter(|peer| peer.own == assignment.source);
         for replica in &assignment.replicas {
-            if peers().any(|peer| peer.knows_all && replica.addresses.contains(&peer.peer)) {
+            if peers().any(|peer| peer.knows_all && replica.addresses.contains(&peer.address)) {
                 self.had_all.insert(replica.node.clone(), now);
             }
         }
@@ -284,7 +187,7 @@ impl Router {
             now.duration_since(*at) < LAG && assignment.replicas.iter().any(|replica| replica.node == *node)
         });
         self.has_worked = known.error.is_none() && (self.has_worked || !self.had_all.is_empty());
-        let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.peer));
+        let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
         self.share = Share {
             replicas: assignment.replicas.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,

@@ -2,6 +2,8 @@ use windlass_api::ConnectionPolicy;
 use windlass_vrrp::Vrid;
 
 use super::super::desired::Replica;
+use super::super::service_proxy::ServiceProxy;
+use super::way_back::WayBack;
 use super::*;
 
 const OWN: &str = "192.0.2.11";
@@ -24,7 +26,7 @@ fn assignment() -> Assignment {
 }
 
 fn peer(address: &str, knows_all: bool, in_sync: bool) -> Peer {
-    Peer { own: ip(OWN), peer: ip(address), knows_all, in_sync }
+    Peer { own: ip(OWN), address: ip(address), knows_all, in_sync }
 }
 
 fn known(peers: &[Peer]) -> Known {
