@@ -30,7 +30,13 @@ fn outlive_the_active(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         let vip = served(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;
         await_replicated(lab, vip, other(&owner)).await?;
-        let seen = through_the_death_of(lab, vip, &owner, async || await_told(lab, &owner).await).await?;
+        // It takes the address back, with what it knows of the connections from before.
+        let back = async || {
+            lab.node(&owner)?.plug_cable()?;
+            await_owner(lab, vip, &owner).await
+        };
+        let told = async || await_told(lab, &owner).await;
+        let seen = through_the_death_of(lab, vip, &owner, told, back).await?;
         ensure!(seen.broken == 0 && seen.connections == 20, "{seen:?}");
         Ok(())
     })
@@ -41,7 +47,7 @@ fn connections_end_with_the_active_by_default() -> anyhow::Result<()> {
     scenario("connections-forward", lab(), async |lab| {
         let vip = served(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;
-        let seen = through_the_death_of(lab, vip, &owner, async || Ok(())).await?;
+        let seen = through_the_death_of(lab, vip, &owner, async || Ok(()), async || Ok(())).await?;
         ensure!(seen.broken == 20, "{seen:?}");
         let conditions = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default().conditions;
         let is_told = conditions.iter().any(|one| one.type_ == CONDITION_CONNECTIONS_REPLICATED);
@@ -50,22 +56,22 @@ fn connections_end_with_the_active_by_default() -> anyhow::Result<()> {
     })
 }
 
-/// What clients see whose connections were there when the cable of the Active was pulled, once that is `ready`.
+/// What clients see whose connections were there when the cable of the Active was pulled, once that is `ready`, until another has the address
+/// and what comes `back` is.
 async fn through_the_death_of(
     lab: &Lab,
     vip: IpAddr,
     owner: &str,
     ready: impl AsyncFnOnce() -> anyhow::Result<()>,
+    back: impl AsyncFnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<LoadOutcome> {
     let clients = lab.load("c1", vip, SERVICE_PORT, CLIENTS).await?;
     ready().await?;
     lab.node(owner)?.pull_cable()?;
     await_owner(lab, vip, other(owner)).await?;
+    back().await?;
     let seen = clients.stop()?;
     println!("{seen:?}");
-    // It takes the address back, once it has the connections if they are replicated.
-    lab.node(owner)?.plug_cable()?;
-    await_owner(lab, vip, owner).await?;
     Ok(seen)
 }
 
