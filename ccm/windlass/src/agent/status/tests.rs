@@ -11,6 +11,8 @@ use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingStation};
 
 use super::*;
 
+mod connections;
+
 const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
 
 fn assignment(peers: &[&str]) -> Assignment {
@@ -566,44 +568,4 @@ fn an_address_that_is_refused_is_said_to_be_by_the_active_and_where_there_is_non
             assert_eq!(reported, (&json!("False"), &json!("AddressRefused"), &json!("the kernel has it")));
         }
     }
-}
-
-#[test]
-fn whether_connections_outlive_the_node_is_told_where_that_is_wanted_and_found_out() {
-    let now = Instant::now();
-    let assignment = assignment(&["192.0.2.12"]);
-    let replicates = Assignment { connections: ConnectionPolicy::Replicate, ..assignment.clone() };
-    let key = assignment.key().unwrap();
-    let mut replication = super::super::replication::Replication::default();
-    let standing =
-        super::super::replication::Standing { state: windlass_engine::State::Active, active: None };
-    // There is no other node.
-    replication.look(
-        std::slice::from_ref(&replicates),
-        &[(key, standing)].into(),
-        None,
-        &super::super::replication::Known::default(),
-        now,
-    );
-    let findings = replication.findings();
-    let found = NodeContext { connections: &findings, ..context(now) };
-    let announced = [condition("Announced", "True")];
-    assert_eq!(conditions_by(found, &assignment, None, &announced), announced, "not wanted");
-    assert_eq!(conditions_by(context(now), &replicates, None, &announced), announced, "not known yet");
-    let told = conditions_by(found, &replicates, None, &announced);
-    let [still, connections] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(still.status, "True");
-    let written = (connections.type_.as_str(), connections.status.as_str(), connections.reason.as_str());
-    assert_eq!(written, ("ConnectionsReplicated", "False", "NoOtherNode"));
-    assert_eq!(conditions_by(found, &replicates, None, &told), told, "it is told once");
-    assert_eq!(
-        conditions_by(context(now), &replicates, None, &told),
-        told,
-        "it stands until it is known anew"
-    );
-    assert_eq!(
-        conditions_by(found, &assignment, None, &told),
-        told[..1],
-        "and goes when it is wanted no more"
-    );
 }

@@ -1,0 +1,43 @@
+use windlass_engine::State;
+
+use super::super::super::replication::{Known, Replication, Standing};
+use super::*;
+
+#[test]
+fn whether_connections_outlive_the_node_is_told_where_that_is_wanted_and_found_out() {
+    let now = Instant::now();
+    let assignment = assignment(&["192.0.2.12"]);
+    let replicates = Assignment { connections: ConnectionPolicy::Replicate, ..assignment.clone() };
+    let key = assignment.key().unwrap();
+    let mut replication = Replication::default();
+    let standing = Standing { state: State::Active, active: None };
+    // There is no other node.
+    replication.look(
+        std::slice::from_ref(&replicates),
+        &[(key, standing)].into(),
+        None,
+        &Known::default(),
+        now,
+    );
+    let findings = replication.findings();
+    let found = NodeContext { connections: &findings, ..context(now) };
+    let announced = [condition("Announced", "True")];
+    assert_eq!(conditions_by(found, &assignment, None, &announced), announced, "not wanted");
+    assert_eq!(conditions_by(context(now), &replicates, None, &announced), announced, "not known yet");
+    let told = conditions_by(found, &replicates, None, &announced);
+    let [still, connections] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(still.status, "True");
+    let written = (connections.type_.as_str(), connections.status.as_str(), connections.reason.as_str());
+    assert_eq!(written, ("ConnectionsReplicated", "False", "NoOtherNode"));
+    assert_eq!(conditions_by(found, &replicates, None, &told), told, "it is told once");
+    assert_eq!(
+        conditions_by(context(now), &replicates, None, &told),
+        told,
+        "it stands until it is known anew"
+    );
+    assert_eq!(
+        conditions_by(found, &assignment, None, &told),
+        told[..1],
+        "and goes when it is wanted no more"
+    );
+}
