@@ -246,6 +246,12 @@ impl RouterHandle {
         waits && now.nanos() < self.prepares_until.load(Ordering::Relaxed)
     }
 
+    /// Whether they do, or nobody waits for that. Thread of connections.
+    pub(crate) fn is_prepared(&self, takeover: u64, now: Time) -> bool {
+        self.prepared.load(Ordering::Acquire) == takeover
+            || now.nanos() >= self.prepares_until.load(Ordering::Relaxed)
+    }
+
     /// Until when the present takeover still waits for that. Neighbour thread.
     pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
         let until = self.prepares_until.load(Ordering::Relaxed);
@@ -369,6 +375,7 @@ pub(crate) struct SharedState {
     guard_status: ArcSwap<GuardStatus>,
     forwarding_status: ArcSwap<ForwardingStatus>,
     replication_status: ArcSwap<ReplicationStatus>,
+    forwarded: ArcSwap<BTreeSet<IpAddr>>,
     stopping: AtomicBool,
     neighbour: Waker,
     hold: Waker,
@@ -384,6 +391,7 @@ impl SharedState {
             guard_status: ArcSwap::default(),
             forwarding_status: ArcSwap::default(),
             replication_status: ArcSwap::default(),
+            forwarded: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             neighbour: Waker::new()?,
             hold: Waker::new()?,
@@ -441,6 +449,24 @@ impl SharedState {
     /// Set by the hold thread.
     pub(crate) fn set_forwarding_status(&self, status: ForwardingStatus) {
         self.forwarding_status.store(Arc::new(status));
+    }
+
+    /// VIPs of which unknown connections are forwarded to the node that handed them over.
+    pub(crate) fn forwarded(&self) -> Arc<BTreeSet<IpAddr>> {
+        self.forwarded.load_full()
+    }
+
+    /// Set by the hold thread, before what is handed over is said to be prepared.
+    pub(crate) fn set_forwarded(&self, vips: BTreeSet<IpAddr>) {
+        if **self.forwarded.load() != vips {
+            self.forwarded.store(Arc::new(vips));
+            self.connections.wake();
+        }
+    }
+
+    /// Wakes the thread of connections alone.
+    pub(crate) fn wake_connections(&self) {
+        self.connections.wake();
     }
 
     /// What is known of the replication of connections.

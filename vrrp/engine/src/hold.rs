@@ -72,8 +72,9 @@ pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, set
         let mut requests = if stopping { Vec::new() } else { requests(shared) };
         let restrictions = shared.restrictions();
         // First: what was handed over is announced when its connections find their way.
-        if holder.prepare(&requests, &restrictions) {
+        if holder.prepare(&requests, &restrictions, |forwarded| shared.set_forwarded(forwarded)) {
             shared.wake_neighbour();
+            shared.wake_connections();
         }
         let mut round = holder.round(&mut requests);
         while stopping && round.more {

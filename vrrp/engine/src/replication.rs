@@ -27,10 +27,11 @@ use windlass_vrrp::replication::{Change, Connection, Epoch};
 use crate::clock;
 use crate::config::Hold;
 use crate::connections::{Tracking, TrackingError};
-use crate::handle::SharedState;
+use crate::handle::{RouterHandle, SharedState};
 use crate::options::ConnectionReplication;
 use crate::status::ReplicationStatus;
 
+mod backends;
 mod kernel_replicas;
 mod plan;
 mod served;
@@ -66,17 +67,27 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
             return;
         }
         let now = clock::now();
-        // Read before the rest: what comes later is for the next round.
-        let takeovers: Vec<_> =
-            shared.handles().iter().map(|handle| (Arc::clone(handle), handle.takeover().0)).collect();
-        let routers = routers(shared, now);
-        // First: what is taken over is announced when its connections are there.
-        replication.take_over(&routers, now);
-        if takeovers.iter().fold(false, |waits, (handle, takeover)| waits | handle.set_unblocked(*takeover)) {
+        let handles = shared.handles();
+        // The takeover before whether there is one: what comes in between is for the next round.
+        let takeovers: Vec<u64> = handles.iter().map(|handle| handle.takeover().0).collect();
+        let active: Vec<bool> = handles.iter().map(|handle| handle.is_active(now)).collect();
+        let routers: Vec<ReplicatedRouter> =
+            handles.iter().zip(&active).filter_map(|(handle, active)| router(handle, *active)).collect();
+        // First: what is taken over is announced when its connections are there. Whether the former Active lives, so that they are
+        // forwarded to it, the hold thread finds out.
+        let settled: Vec<(&Arc<RouterHandle>, u64)> = handles
+            .iter()
+            .zip(takeovers)
+            .zip(active)
+            .filter(|((handle, takeover), active)| *active && handle.is_prepared(*takeover, now))
+            .map(|(settled, _)| settled)
+            .collect();
+        replication.take_over(&settled, &shared.forwarded());
+        if settled.iter().fold(false, |waits, (handle, takeover)| waits | handle.set_unblocked(*takeover)) {
             shared.wake_neighbour();
         }
         let due = replication.round(&routers, now);
-        for (handle, _) in &takeovers {
+        for handle in handles.iter() {
             handle.set_blocked(replication.kernel.blocks(&handle.plan().addresses));
         }
         let status = replication.status(clock::now());
@@ -87,22 +98,19 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
     }
 }
 
-/// The virtual routers whose connections can be replicated.
-fn routers(shared: &SharedState, now: Time) -> Vec<ReplicatedRouter> {
-    let router = |handle: &Arc<crate::handle::RouterHandle>| {
-        let plan = handle.plan();
-        let link = plan.link.as_ref().filter(|_| plan.hold == Hold::Respond)?;
-        Some(ReplicatedRouter {
-            vips: Arc::clone(&plan.addresses),
-            active: handle.is_active(now),
-            source: plan.standing.source(),
-            interface: link.index,
-            peers: plan.standing.peers().clone(),
-            replicas: Arc::clone(&plan.replicas),
-            keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
-        })
-    };
-    shared.handles().iter().filter_map(router).collect()
+/// A virtual router, if its connections can be replicated.
+fn router(handle: &RouterHandle, active: bool) -> Option<ReplicatedRouter> {
+    let plan = handle.plan();
+    let link = plan.link.as_ref().filter(|_| plan.hold == Hold::Respond)?;
+    Some(ReplicatedRouter {
+        vips: Arc::clone(&plan.addresses),
+        active,
+        source: plan.standing.source(),
+        interface: link.index,
+        peers: plan.standing.peers().clone(),
+        replicas: Arc::clone(&plan.replicas),
+        keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
+    })
 }
 
 fn wait(shared: &SharedState, sockets: &UdpSockets, limit: Duration) {
@@ -128,8 +136,6 @@ struct Replication {
     served: ServedConnections,
     kernel: KernelReplicas,
     plan: SharingPlan,
-    /// VIPs for which this node was Active when it last looked.
-    taken_over: BTreeSet<IpAddr>,
     /// Until when the connections of VIPs are told that this node has let go of.
     afterwards: BTreeMap<IpAddr, Time>,
     /// What the kernel refused, and when it is tried again.
@@ -148,27 +154,20 @@ impl Replication {
             served: ServedConnections::new(),
             kernel: KernelReplicas::default(),
             plan: SharingPlan::default(),
-            taken_over: BTreeSet::new(),
             afterwards: BTreeMap::new(),
             refused: None,
             next_look: Time::default(),
         }
     }
 
-    /// Puts what was blocked into the kernel, of VIPs for which this node has become Active.
-    fn take_over(&mut self, routers: &[ReplicatedRouter], now: Time) {
-        let active = plan(routers).active;
-        let new: BTreeSet<IpAddr> = active.difference(&self.taken_over).copied().collect();
-        self.taken_over = active;
-        let Some(tracking) = self.tracking.as_mut().filter(|_| !new.is_empty()) else { return };
-        if let Err(error) = self.kernel.take_over(&new, tracking) {
+    /// Puts what was blocked into the kernel, of VIPs for which this node is Active and whose former Active is sent nothing.
+    fn take_over(&mut self, active: &[(&Arc<RouterHandle>, u64)], forwarded: &BTreeSet<IpAddr>) {
+        let Some(tracking) = &mut self.tracking else { return };
+        let vips = active.iter().flat_map(|(handle, _)| handle.plan().addresses.to_vec());
+        let vips: BTreeSet<IpAddr> = vips.filter(|vip| !forwarded.contains(vip)).collect();
+        if let Err(error) = self.kernel.take_over(&vips, tracking) {
             tracing::warn!(%error, "connections that peers forwarded to backends on this node were not taken over");
         }
-        // What was replicated is this node's own: it is renewed as that, soon, and told to others.
-        for session in self.sessions.values_mut() {
-            (session.renewed, session.renewal_due) = (None, now);
-        }
-        self.next_look = now;
     }
 
     /// Does what there is to do; when to look again at the latest.
@@ -226,6 +225,13 @@ impl Replication {
 
     fn share(&mut self, plan: SharingPlan, tracking: &mut Tracking, now: Time) -> Result<(), TrackingError> {
         let mut changes = self.follow(&plan, now);
+        if !plan.active.is_subset(&self.plan.active) {
+            // What was replicated is this node's own: it is renewed as that, soon, and told to others.
+            for session in self.sessions.values_mut() {
+                (session.renewed, session.renewal_due) = (None, now);
+            }
+            self.next_look = now;
+        }
         self.plan = plan;
         for (ends, datagram) in self.sockets.receive(&self.plan) {
             if let Some(session) = self.sessions.get_mut(&ends) {
@@ -261,6 +267,7 @@ impl Replication {
             }
         }
         self.sockets.open(plan.peers.keys(), now);
+        self.served.set_segments(plan.peers.keys().map(|ends| ends.interface).collect());
         // The table still has what they are to be told as ended.
         for (ends, session) in &mut self.sessions {
             let nothing = plan::PeerPlan::default();

@@ -21,7 +21,7 @@ use super::vmac::{DeviceError, Devices};
 use crate::clock;
 use crate::config::RouterKey;
 use crate::event_thread::EventSender;
-use crate::guard::Moved;
+use crate::guard::{Moved, UnknownConnections};
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
@@ -118,8 +118,14 @@ impl<'a> Holder<'a> {
         self.netlink.as_ref().map(AsFd::as_fd)
     }
 
-    /// Guards what is to be bound, and leads connections that peers hand over to them. Whether somebody waits for that.
-    pub(super) fn prepare(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> bool {
+    /// Guards what is to be bound, and leads connections that peers hand over to them; says of which VIPs. Whether somebody waits for
+    /// that.
+    pub(super) fn prepare(
+        &mut self,
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        say_forwarded: impl FnOnce(BTreeSet<IpAddr>),
+    ) -> bool {
         let now = clock::now();
         if self.net_admin {
             self.arrivals.follow(moves::served(requests));
@@ -128,6 +134,8 @@ impl<'a> Holder<'a> {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
             self.moved = moves.follow(requests, counted, now);
         }
+        let forwarded = self.moved.iter().filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded);
+        say_forwarded(forwarded.map(|(vip, _)| *vip).collect());
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }

@@ -157,16 +157,8 @@ impl RouteSocket {
 
     /// The address from which the kernel would speak to `far`; `None` if there is no way there.
     pub(crate) fn source_towards(&mut self, far: IpAddr) -> Result<Option<IpAddr>, NetlinkError> {
-        let mut message = RouteMessage::default();
-        let (family, length, address) = match far {
-            IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
-            IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
-        };
-        message.header.address_family = family;
-        message.header.destination_prefix_length = length;
-        message.attributes.push(RouteAttribute::Destination(address));
         // No answer: there is no way, or one that is forbidden.
-        let answer = self.ask(RouteNetlinkMessage::GetRoute(message), preferred_source)?;
+        let answer = self.ask(RouteNetlinkMessage::GetRoute(towards(far)), preferred_source)?;
         Ok(answer.flatten())
     }
 
@@ -227,7 +219,7 @@ impl RouteSocket {
     }
 
     /// Asks for one thing, and reads the answer; `None` if the kernel has none.
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &mut self,
         question: RouteNetlinkMessage,
         read: impl FnOnce(&[u8]) -> T,
@@ -324,6 +316,19 @@ fn neighbour(interface: u32, station: IpAddr) -> NeighbourMessage {
     };
     message.header.family = family;
     message.attributes.push(NeighbourAttribute::Destination(address));
+    message
+}
+
+/// Asks by which way packets to this address go.
+pub(super) fn towards(far: IpAddr) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    let (family, length, address) = match far {
+        IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
+        IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
+    };
+    message.header.address_family = family;
+    message.header.destination_prefix_length = length;
+    message.attributes.push(RouteAttribute::Destination(address));
     message
 }
 

@@ -1,13 +1,14 @@
 //! By which interfaces the routes of the node leave.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use netlink_packet_core::NlasIterator;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::RouteMessage;
 
 use super::error::NetlinkError;
-use super::route::RouteSocket;
+use super::route::{RouteSocket, towards};
 
 /// Length of `struct rtmsg`, and where its `rtm_type` is.
 const HEADER: usize = 12;
@@ -16,13 +17,42 @@ const TYPE: usize = 7;
 const NEXT_HOP: usize = 8;
 const NEXT_HOP_INTERFACE: usize = 4;
 
+/// Where packets go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// The address is one of this node's own.
+    ThisNode,
+    /// They leave by the interface of this number.
+    By(u32),
+}
+
 impl RouteSocket {
+    /// Where packets to this address go; `None` if there is no way.
+    pub(crate) fn way_towards(&mut self, far: IpAddr) -> Result<Option<Way>, NetlinkError> {
+        let found = self.ask(RouteNetlinkMessage::GetRoute(towards(far)), way)?;
+        Ok(found.flatten())
+    }
+
     /// The numbers of the interfaces by which some route leaves, of any table, to other hosts: without those that every IPv6 link has.
     pub(crate) fn routed_interfaces(&mut self) -> Result<BTreeSet<u32>, NetlinkError> {
         let all = RouteNetlinkMessage::GetRoute(RouteMessage::default());
         let dump = self
             .dump_as(&all, |kind, payload| Ok((kind == libc::RTM_NEWROUTE).then(|| interfaces(payload))))?;
         Ok(dump.entries.into_iter().flatten().collect())
+    }
+}
+
+/// What the route that was found says.
+fn way(payload: &[u8]) -> Option<Way> {
+    let attributes = payload.get(HEADER..)?;
+    match payload[TYPE] {
+        libc::RTN_LOCAL => Some(Way::ThisNode),
+        libc::RTN_UNICAST => {
+            let mut attributes = NlasIterator::new(attributes).filter_map(Result::ok);
+            let outgoing = attributes.find(|attribute| attribute.kind() == libc::RTA_OIF)?;
+            number(outgoing.value(), 0).map(Way::By)
+        }
+        _ => None,
     }
 }
 

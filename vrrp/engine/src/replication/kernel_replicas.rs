@@ -121,7 +121,8 @@ impl KernelReplicas {
         was_blocked
     }
 
-    /// This node has become Active for these VIPs: what others forwarded to backends here comes by the VIP from now on.
+    /// This node is Active for these VIPs, and who was before forwards nothing to backends here any more: what was forwarded comes by the
+    /// VIP from now on. (As long as that node lives, its packets would get another port where the replica has theirs, and be reset.)
     pub(super) fn take_over(
         &mut self,
         vips: &BTreeSet<IpAddr>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use windlass_vrrp::replication::{Connection, ConnectionKey, Connections, Placed};
 use windlass_vrrp::{Family, Time};
 
+use super::backends::Backends;
 use crate::connections::{Aging, AgingLimits, Events, Tracking, TrackingError};
 
 /// Events of one look: the rest is for the next one.
@@ -29,6 +30,7 @@ pub(super) struct ServedConnections {
     aging: Aging,
     table: Connections,
     vips: BTreeSet<IpAddr>,
+    backends: Backends,
     /// When a list is to tell what is, if only to be sure.
     list_due: Time,
 }
@@ -40,12 +42,18 @@ impl ServedConnections {
             aging: Aging::new(AgingLimits::default()),
             table: Connections::default(),
             vips: BTreeSet::new(),
+            backends: Backends::default(),
             list_due: Time::default(),
         }
     }
 
     pub(super) fn table(&self) -> &Connections {
         &self.table
+    }
+
+    /// Peers are reached by these interfaces.
+    pub(super) fn set_segments(&mut self, segments: BTreeSet<u32>) {
+        self.backends.set_segments(segments);
     }
 
     /// Whether there is something to look at again and again.
@@ -87,7 +95,15 @@ impl ServedConnections {
         let mut told = Vec::new();
         if self.aging.take_overflow() || self.list_due <= now {
             self.list_due = now + LIST_INTERVAL;
-            Self::relist(&self.vips, &mut self.table, &mut self.aging, tracking, &mut told)?;
+            let found = Self::list(&self.vips, tracking)?;
+            let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
+            self.aging.relist(&keys);
+            let gone = self.table.iter().map(|known| known.key).filter(|key| found.get(key).is_none());
+            for key in gone.collect::<Vec<_>>() {
+                self.table.remove(&key);
+                told.push(Told::Ended(key));
+            }
+            add(&mut self.table, &mut self.backends, found.iter().collect(), &mut told);
         }
         let mut ended = Vec::new();
         for _ in 0..EVENTS {
@@ -104,22 +120,13 @@ impl ServedConnections {
                 told.push(Told::Ended(key));
             }
         }
-        while let Some(connection) = self.aging.due(now) {
-            if is_new(self.table.put(connection).ok()) {
-                told.push(Told::Added(connection));
-            }
-        }
+        let lasting: Vec<Connection> = std::iter::from_fn(|| self.aging.due(now)).collect();
+        add(&mut self.table, &mut self.backends, lasting, &mut told);
         Ok(told)
     }
 
-    /// Takes what the kernel lists for what is.
-    fn relist(
-        vips: &BTreeSet<IpAddr>,
-        table: &mut Connections,
-        aging: &mut Aging,
-        tracking: &mut Tracking,
-        told: &mut Vec<Told>,
-    ) -> Result<(), TrackingError> {
+    /// What the kernel lists.
+    fn list(vips: &BTreeSet<IpAddr>, tracking: &mut Tracking) -> Result<Connections, TrackingError> {
         let mut found = Connections::default();
         for family in [Family::V4, Family::V6] {
             if vips.iter().any(|vip| Family::of(*vip) == family) {
@@ -129,20 +136,20 @@ impl ServedConnections {
                 })?;
             }
         }
-        let gone: Vec<ConnectionKey> =
-            table.iter().map(|known| known.key).filter(|key| found.get(key).is_none()).collect();
-        for key in gone {
-            table.remove(&key);
-            told.push(Told::Ended(key));
+        Ok(found)
+    }
+}
+
+/// Puts those into the table that another node can go on with. The others are forwarded here as long as this node lives, and a replica
+/// would be in the way of that: their backends are on this node, and die with it, or answer to this node's own address.
+fn add(table: &mut Connections, backends: &mut Backends, connections: Vec<Connection>, told: &mut Vec<Told>) {
+    let here = backends.here(connections.iter().map(|connection| connection.backend.ip()));
+    for connection in connections {
+        let answers_to_vip = connection.source.ip() == connection.key.vip.ip();
+        let is_elsewhere = !here.contains(&connection.backend.ip());
+        if answers_to_vip && is_elsewhere && is_new(table.put(connection).ok()) {
+            told.push(Told::Added(connection));
         }
-        for connection in found.iter() {
-            if is_new(table.put(connection).ok()) {
-                told.push(Told::Added(connection));
-            }
-        }
-        let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
-        aging.relist(&keys);
-        Ok(())
     }
 }
 

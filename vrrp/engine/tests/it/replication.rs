@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, KeyId, Keyring, Window};
 use windlass_engine::{
-    ConnectionReplication, Options, PeerReplication, Priority, Protocol, ProtocolPort, Restrictions,
-    RouterConfig, State,
+    ConnectionForwarding, ConnectionReplication, Options, PeerReplication, Priority, Protocol, ProtocolPort,
+    Restrictions, RouterConfig, State,
 };
 
-use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, listed};
+use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, key_of, listed};
 use crate::guard::scene::run;
 use crate::lab::{Node, await_some, interval, require_root, router};
 use crate::lab6::router6;
@@ -54,10 +54,22 @@ fn shared(node: &Node) -> [Option<PeerReplication>; 2] {
     [true, false].map(|v4| status.peers.iter().find(|peer| peer.peer.is_ipv4() == v4).cloned())
 }
 
-/// Waits until the second node knows so many connections of each family.
+/// Whether there is a peer of each family, and this holds of both.
+fn all(peers: &[Option<PeerReplication>; 2], holds: impl Fn(&PeerReplication) -> bool) -> bool {
+    peers.iter().all(|peer| peer.as_ref().is_some_and(&holds))
+}
+
+/// Waits until the node knows so many connections of each family.
 fn await_replicas(node: &Node, of_each: usize) {
+    let mut seen = None;
     await_some("replicas", || {
-        shared(node).iter().flatten().all(|peer| peer.in_sync && peer.connections == of_each).then_some(())
+        let now = shared(node);
+        if seen.as_ref() != Some(&now) {
+            // Shown where the wait is in vain.
+            println!("wanted are {of_each} of each family: {now:?}");
+            seen = Some(now.clone());
+        }
+        all(&now, |peer| peer.in_sync && peer.connections == of_each).then_some(())
     });
 }
 
@@ -67,6 +79,17 @@ fn replicated(scene: &Scene, nodes: &[Node]) -> Vec<TcpStream> {
     assert_eq!(kept(&streams), 2 * MANY);
     await_replicas(&nodes[B], MANY);
     streams
+}
+
+/// Waits until new connections are this node's: an address that is handed over is announced a moment later.
+fn await_arrival(scene: &Scene, node: usize) {
+    let mut tracking = scene.tracking(node);
+    for vip in VIPS {
+        await_some("a new connection", || {
+            let key = key_of(&scene.connect(vip));
+            listed(&mut tracking).iter().any(|known| known.key == key).then_some(())
+        });
+    }
 }
 
 fn first_node_dies(scene: &Scene, nodes: &[Node]) {
@@ -125,8 +148,20 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     if !require_root() {
         return;
     }
-    let scene = Scene::for_engines(Backend::OnThirdHost);
-    let nodes = start(&scene, replicate);
+    // What has its backend on the second node is told by the first only: of the second it is forwarded to, or dies with it.
+    for (backend, told_by_second, told_by_first) in
+        [(Backend::OnThirdHost, 2 * MANY, 2 * MANY), (Backend::OnSecondNode, 0, MANY)]
+    {
+        drained_taken_back_and_dead(backend, told_by_second, told_by_first);
+    }
+}
+
+fn drained_taken_back_and_dead(backend: Backend, told_by_second: usize, told_by_first: usize) {
+    let scene = Scene::for_engines(backend);
+    let nodes = start(&scene, |options| {
+        replicate(options);
+        options.connection_forwarding = Some(ConnectionForwarding::default());
+    });
     let streams = replicated(&scene, &nodes);
     // The first node hands over, as in a drain.
     let drained = routers(&scene, A).into_iter();
@@ -136,20 +171,23 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     for _ in 0..2 {
         nodes[B].await_state(State::Active);
     }
-    assert_eq!(kept(&streams), 2 * MANY, "after a drain");
+    assert_eq!(kept(&streams), 2 * MANY, "after a drain, {backend:?}");
+    await_arrival(&scene, B);
     let more = scene.connections(MANY);
     assert_eq!(kept(&more), 2 * MANY);
-    await_replicas(&nodes[A], 2 * MANY);
+    await_replicas(&nodes[A], told_by_second);
     // It takes them back.
     nodes[A].forget_events();
     nodes[A].engine.apply(routers(&scene, A));
     for _ in 0..2 {
         nodes[A].await_state(State::Active);
     }
-    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "taken back");
-    await_replicas(&nodes[B], 2 * MANY);
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "taken back, {backend:?}");
+    await_arrival(&scene, A);
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "and later, {backend:?}");
+    await_replicas(&nodes[B], told_by_first);
     first_node_dies(&scene, &nodes);
-    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "after its death");
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "after its death, {backend:?}");
     // What ends, ends on every node.
     drop(more);
     let mut tracking = scene.tracking(B);
@@ -170,11 +208,7 @@ fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     }
     let before = await_some("lasting flows", || {
         let sources: Vec<String> = flows.iter().map(asked).collect();
-        shared(&nodes[B])
-            .iter()
-            .flatten()
-            .all(|peer| peer.in_sync && peer.connections == 2)
-            .then_some(sources)
+        all(&shared(&nodes[B]), |peer| peer.in_sync && peer.connections == 2).then_some(sources)
     });
     first_node_dies(&scene, &nodes);
     assert_eq!(flows.iter().map(asked).collect::<Vec<_>>(), before);
@@ -239,10 +273,8 @@ fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     assert_eq!(kept(&streams), 2 * MANY);
     await_replicas(&nodes[B], MANY);
     apply(["17", "42"]);
-    await_some("refused datagrams", || {
-        shared(&nodes[B]).iter().flatten().all(|peer| peer.refused > 0).then_some(())
-    });
-    let refused = || shared(&nodes[B]).iter().flatten().all(|peer| !peer.in_sync).then_some(());
+    await_some("refused datagrams", || all(&shared(&nodes[B]), |peer| peer.refused > 0).then_some(()));
+    let refused = || all(&shared(&nodes[B]), |peer| !peer.in_sync).then_some(());
     await_some("no claim to be in sync", refused);
 }
 

@@ -1,0 +1,52 @@
+//! Which backends live on this node, by its routes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::netlink::{RouteSocket, Way};
+
+/// Tells them apart.
+#[derive(Default)]
+pub(super) struct Backends {
+    /// Opened when it is first asked.
+    routes: Option<RouteSocket>,
+    /// The interfaces by which peers are reached.
+    segments: BTreeSet<u32>,
+}
+
+impl Backends {
+    /// Peers are reached by these interfaces.
+    pub(super) fn set_segments(&mut self, segments: BTreeSet<u32>) {
+        self.segments = segments;
+    }
+
+    /// Those of these that are reached by another interface than peers are: they live here, or beyond a network of its own. What has no
+    /// route, or is not known, does not.
+    pub(super) fn here(&mut self, backends: impl IntoIterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
+        let mut found: BTreeMap<IpAddr, bool> = BTreeMap::new();
+        for backend in backends {
+            found.entry(backend).or_insert_with(|| self.is_here(backend));
+        }
+        found.into_iter().filter(|(_, is_here)| *is_here).map(|(backend, _)| backend).collect()
+    }
+
+    fn is_here(&mut self, backend: IpAddr) -> bool {
+        let routes = match self.routes.take().map_or_else(RouteSocket::open, Ok) {
+            Ok(routes) => self.routes.insert(routes),
+            Err(error) => {
+                tracing::debug!(%error, "cannot ask by which interface backends are reached");
+                return false;
+            }
+        };
+        match routes.way_towards(backend) {
+            Ok(Some(Way::ThisNode)) => true,
+            Ok(Some(Way::By(interface))) => !self.segments.contains(&interface),
+            Ok(None) => false,
+            Err(error) => {
+                tracing::debug!(%error, %backend, "cannot ask by which interface it is reached");
+                self.routes = None;
+                false
+            }
+        }
+    }
+}
