@@ -200,9 +200,12 @@ fn the_vip_is_neither_the_first_address_nor_a_source_whatever_comes_and_goes_bes
     check();
     // The own address goes and comes: the VIP, which would come first, goes with it.
     host.ip("addr del 192.0.2.1/24 dev eth0");
+    await_some("no VIP", || {
+        let vip = format!(" {VIP}/");
+        (!shown(host).iter().any(|line| line.contains(&vip))).then_some(())
+    });
     host.ip("addr add 192.0.2.1/24 dev eth0");
-    // It went with the last address, if the VIP was gone by then.
-    host.ip("route replace default via 192.0.2.254");
+    host.ip("route add default via 192.0.2.254");
     await_some("the own address before the VIP", || {
         let shown = shown(host);
         (shown.len() > 1 && shown[0].contains(" 192.0.2.1/24 ") && shown[1].contains(&VIP.to_string()))
