@@ -86,7 +86,9 @@ fn await_arrival(scene: &Scene, node: usize) {
     let mut tracking = scene.tracking(node);
     for vip in VIPS {
         await_some("a new connection", || {
-            let key = key_of(&scene.connect(vip));
+            // Open while it is looked for.
+            let stream = scene.connect(vip);
+            let key = key_of(&stream);
             listed(&mut tracking).iter().any(|known| known.key == key).then_some(())
         });
     }
