@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::jobs::{FailureKind, Job, JobFailure, JobReport, JobSuccess, Retry, Task};
 use super::nodes::limited_names;
-use super::select::{finalizer_for, wants_lb};
+use super::select::finalizer_for;
 use super::{ServiceOptions, messages, patch};
 use crate::apiserver::{CallError, call};
 use crate::events::{EventSink, EventType};
@@ -138,13 +138,13 @@ impl<P: LoadBalancer> Context<P> {
                 progress.latest = Some(written);
                 Ok(())
             }
-            Err(error) if self.is_superseded(&error, service).await => Err(superseded(&error)),
+            Err(error) if self.is_superseded(&error, service, progress).await => Err(superseded(&error)),
             Err(error) => Err(call_failure(messages::ADDING_FINALIZER, &error)),
         }
     }
 
     /// Service-contract S-15: a Service that is gone needs no status. A Service that stopped being a load balancer
-    /// meanwhile refuses it (S-31); the watch brings that change, so nothing is wrong.
+    /// meanwhile, for a moment or for good, refuses it (S-31); the watch brings that change, so nothing is wrong.
     async fn write_status(
         &self,
         service: &Service,
@@ -157,20 +157,19 @@ impl<P: LoadBalancer> Context<P> {
                 Ok(())
             }
             Err(error) if self.is_gone(&error, service).await => Ok(()),
-            Err(error) if self.is_superseded(&error, service).await => Err(superseded(&error)),
+            Err(error) if self.is_superseded(&error, service, progress).await => Err(superseded(&error)),
             Err(error) => Err(call_failure(messages::UPDATING_STATUS, &error)),
         }
     }
 
-    /// Whether a write to `service` failed because the Service is gone or wants no load balancer any more.
-    async fn is_superseded(&self, error: &CallError, service: &Service) -> bool {
-        let wants = |now: &Service| {
-            wants_lb(now, |class| self.provider.serves_class(class))
-                && now.metadata.deletion_timestamp.is_none()
-        };
+    /// Whether a write to `service` failed because the Service is not the one that was read: it is gone, or has changed since. To ask
+    /// whether it wants a load balancer now would not do: its type may have changed forth and back.
+    async fn is_superseded(&self, error: &CallError, service: &Service, progress: &JobProgress) -> bool {
+        let read = progress.latest.as_ref().unwrap_or(service);
+        let is_as_read = |now: &Service| now.metadata.resource_version == read.metadata.resource_version;
         error.is_not_found()
             || (error.is_invalid() || error.is_conflict())
-                && self.current(service).await.is_ok_and(|now| !now.as_ref().is_some_and(wants))
+                && self.current(service).await.is_ok_and(|now| !now.as_ref().is_some_and(is_as_read))
     }
 
     /// Whether a write to `service` failed because it is gone, or another one has its name.

@@ -197,6 +197,22 @@ async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_refused_because_the_type_changed_for_a_moment_is_no_failure_s_31() {
+    let provider = FakeProvider::default();
+    provider.delay(Method::Ensure, Duration::from_secs(1));
+    let web = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
+    let rig = Rig::with_provider(provider, [web]);
+    rig.api.until("the provider is asked", |_| !rig.provider.calls().is_empty()).await;
+    // As if it had changed back between the refusal and the question what it is now.
+    rig.api.edit(WEB, &to_cluster_ip());
+    rig.api.edit(WEB, &json!({ "spec": { "type": "LoadBalancer" } }));
+    rig.api.fail("patch", WEB, 422);
+    rig.until_served(WEB, "192.0.2.1").await;
+    assert!(rig.writes().len() >= 2, "the status was tried, refused, and tried again");
+    assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_finalizer_that_cannot_be_added_keeps_the_provider_out_of_it() {
     let rig = Rig::new([]);
     rig.api.fail("patch", WEB, 500);
