@@ -120,9 +120,10 @@ impl Replicas {
         }
     }
 
-    /// All but those for which this node is Active.
+    /// All of them. What this node is Active for goes on in its kernel, which knows by now what became of it better than this table: put
+    /// back at the end of its turn, it would bring connections back that ended long ago.
     pub(super) fn forget_all(&mut self, counters: &mut ReceiverCounters, changes: &mut Vec<Change>) {
-        let vips: Vec<IpAddr> = self.table.vips().filter(|vip| !self.kept.contains(vip)).collect();
+        let vips: Vec<IpAddr> = self.table.vips().collect();
         for vip in vips {
             let gone = self.table.remove_vip(vip);
             self.tell_forgotten(&gone, counters, changes);

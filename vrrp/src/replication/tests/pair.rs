@@ -202,7 +202,7 @@ fn for_a_peer_that_is_dead_nothing_is_kept_and_little_is_sent() {
 }
 
 #[test]
-fn a_sender_that_is_silent_for_long_is_forgotten_but_for_what_this_node_is_active_for() {
+fn a_sender_that_is_silent_for_long_is_forgotten_and_the_kernel_keeps_what_this_node_is_active_for() {
     let mut pair = Pair::with(10, 1000);
     pair.put(connection(1, 1, 1));
     pair.run(10);
@@ -215,7 +215,9 @@ fn a_sender_that_is_silent_for_long_is_forgotten_but_for_what_this_node_is_activ
     for _ in 0..2000 {
         pair.step(|_| false);
     }
-    assert_eq!((pair.told(), pair.numbers()), ((0, 10), 1));
+    assert_eq!((pair.told(), pair.numbers()), ((0, 10), 0));
+    assert_eq!(pair.receiver.release(vip(1)), [], "nothing comes back that may have ended since");
+    pair.receiver.keep(vip(1));
     // It is back: what it says of the other VIP is told when this node is Active for it no more.
     pair.put(connection(1, 2, 1));
     pair.end(connection(1, 1, 1).key);
