@@ -66,6 +66,8 @@
 //!   }
 //!   chain sources {
 //!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . ct mark @moved4 accept
+//!     ip6 daddr . ct mark @moved6 accept
 //!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
 //!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
@@ -80,6 +82,8 @@
 //!   }
 //!   chain ports {
 //!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . ct mark @moved4 accept
+//!     ip6 daddr . ct mark @moved6 accept
 //!     ip daddr . meta l4proto @owned4 ct direction reply accept
 //!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
 //!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
@@ -125,6 +129,8 @@
 //!   }
 //!   chain output {
 //!     type filter hook output priority filter + 10; policy accept;
+//!     ip daddr @held4 meta nfproto @awake ct direction reply accept
+//!     ip6 daddr @held6 meta nfproto @awake ct direction reply accept
 //!     ip daddr @held4 meta nfproto @awake goto refuse
 //!     ip6 daddr @held6 meta nfproto @awake goto refuse
 //!   }
@@ -132,6 +138,10 @@
 //!     type filter hook prerouting priority mangle; policy accept;
 //!     ip daddr . ct mark @moved4 meta mark set ct mark counter accept
 //!     ip6 daddr . ct mark @moved6 meta mark set ct mark counter accept
+//!     ct direction reply ct status ! dnat
+//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
+//!     ct direction reply ct status ! dnat
+//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
 //!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
@@ -142,6 +152,15 @@
 //!       add @strays4 { ip saddr . tcp sport . ip daddr . tcp dport }
 //!     ct state invalid ip6 daddr @vips6
 //!       add @strays6 { ip6 saddr . tcp sport . ip6 daddr . tcp dport }
+//!   }
+//!   chain moved-local {
+//!     type route hook output priority mangle; policy accept;
+//!     ip daddr . ct mark @moved4 meta mark set ct mark counter accept
+//!     ip6 daddr . ct mark @moved6 meta mark set ct mark counter accept
+//!     ct direction reply ct status ! dnat
+//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
+//!     ct direction reply ct status ! dnat
+//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
 //!   }
 //!   chain moved-nat {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;

@@ -208,6 +208,20 @@ impl Set {
         [self.has_unknown_connection().as_slice(), &there].concat()
     }
 
+    /// The rule that sends answers to a VIP that has been put in the place of a client by the previous Active there: it translates them
+    /// back. This node only forwarded the connection, to a backend of its own.
+    fn answers_to_the_previous(self) -> Vec<Expression> {
+        let untranslated_answer = [
+            Connection(Direction),
+            Compare(Equal, ANSWER),
+            Connection(Status),
+            Mask(TRANSLATED),
+            Compare(Equal, &[0; 4]),
+        ];
+        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
+        [untranslated_answer.as_slice(), &self.has_destination(), &there].concat()
+    }
+
     /// The rule that leaves such connections to the next Active.
     fn to_the_next(self) -> Vec<Expression> {
         [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
@@ -315,6 +329,9 @@ const fn filter(number: u32, priority: i32) -> Hook {
     Hook { kind: "filter", number, priority }
 }
 
+/// What this node sends, which is routed again where its mark has changed.
+const ROUTED_ANEW: Hook = Hook { kind: "route", number: OUTPUT, priority: AFTER_CONNECTION_TRACKING };
+
 const PREROUTING: u32 = 0;
 const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
@@ -352,19 +369,20 @@ fn chains(forwards: bool) -> Vec<Chain> {
     let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
     let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
     let answers = |kind: Kind| both(kind, Set::answers);
-    let forwarded = both(Kind::Moved, |set| set.to_any(Accept));
-    let forward = [answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
-    let forward = if forwards { [forwarded, forward].concat() } else { forward };
+    // What goes to the previous Active is judged there: among it are answers of backends, to ports that are no Service's.
+    let elsewhere = if forwards { both(Kind::Moved, |set| set.to_any(Accept)) } else { Vec::new() };
+    let forward = [elsewhere.clone(), answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
     // Backends answer to a VIP that has been put in the place of the client.
     let sources = [answers(Kind::Restricted), both(Kind::Restricted, Set::only_from_sources)].concat();
     let ports = [answers(Kind::Owned), both(Kind::Owned, Set::only_own_ports)].concat();
+    let but_elsewhere = |rules: &[Vec<Expression>]| [&elsewhere, rules].concat();
     let mut chains = vec![
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
-        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), sources.clone()),
+        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&sources)),
         base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), sources),
-        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), ports.clone()),
+        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&ports)),
         base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), ports),
         base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
         base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
@@ -375,17 +393,24 @@ fn chains(forwards: bool) -> Vec<Chain> {
         ),
         base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Vips, "arrived")),
         base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
-        base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Held, "refuse")),
+        base(
+            "output",
+            filter(OUTPUT, AFTER_KUBE_PROXY_FILTER),
+            [answers(Kind::Held), to(Kind::Held, "refuse")].concat(),
+        ),
     ];
     if forwards {
+        let answered =
+            [both(Kind::Moved, Set::as_before), both(Kind::Window, Set::answers_to_the_previous)].concat();
         let marked = [
-            both(Kind::Moved, Set::as_before),
+            answered.clone(),
             both(Kind::Window, Set::to_the_previous),
             both(Kind::Left, Set::to_the_next),
             both(Kind::Vips, Set::noting_strays),
         ];
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
+            base("moved-local", ROUTED_ANEW, answered),
             base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
             base("movable", nat(POSTROUTING), both(Kind::Movable, Set::with_vip_as_source)),
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),

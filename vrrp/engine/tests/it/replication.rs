@@ -15,6 +15,8 @@ use crate::guard::scene::run;
 use crate::lab::{Node, await_some, interval, require_root, router};
 use crate::lab6::router6;
 
+mod planned;
+
 /// Connections of each family.
 const MANY: usize = 10;
 const NODES: [usize; 2] = [A, B];
@@ -29,6 +31,11 @@ fn routers(scene: &Scene, host: usize) -> Vec<RouterConfig> {
 fn replicate(options: &mut Options) {
     options.guard = true;
     options.connection_replication = Some(ConnectionReplication::default());
+}
+
+fn replicate_and_forward(options: &mut Options) {
+    replicate(options);
+    options.connection_forwarding = Some(ConnectionForwarding::default());
 }
 
 /// Both nodes, the first of them Active.
@@ -102,12 +109,22 @@ fn first_node_dies(scene: &Scene, nodes: &[Node]) {
     }
 }
 
+/// It hands over, and lives.
+fn drain_first_node(scene: &Scene, nodes: &[Node]) {
+    let low = |router| RouterConfig { priority: Priority::new(1).unwrap(), ..router };
+    nodes[B].forget_events();
+    nodes[A].engine.apply(routers(scene, A).into_iter().map(low).collect());
+    for _ in 0..2 {
+        nodes[B].await_state(State::Active);
+    }
+}
+
 #[test]
 fn connections_go_on_when_the_active_dies_wherever_their_backend_is_that_lives() {
     if !require_root() {
         return;
     }
-    for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
+    for backend in [Backend::OnThirdHost, Backend::OnSecondNode, Backend::OfSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
         let streams = replicated(&scene, &nodes);
@@ -118,7 +135,21 @@ fn connections_go_on_when_the_active_dies_wherever_their_backend_is_that_lives()
     }
 }
 
-/// The guard keeps out who is not let in, and what is for no port; backends answer to the VIP all the same.
+/// Has the guard of a node keep out who is not let in, and what is for no port.
+fn guard_ports_and_sources(node: &Node) {
+    let mut restrictions = Restrictions::default();
+    for vip in VIPS {
+        let port = |protocol| ProtocolPort { protocol, port: PORT };
+        restrictions.only_ports(vip, [port(Protocol::Tcp)]);
+        let clients = ["192.0.2.3/32", "2001:db8::3/128"].map(|range| range.parse().unwrap());
+        restrictions.restrict(vip, [port(Protocol::Tcp)], clients);
+    }
+    let wanted = Arc::new(restrictions);
+    node.engine.restrict(Arc::clone(&wanted));
+    await_some("restrictions", || (node.engine.guard_status().enforced == wanted).then_some(()));
+}
+
+/// Backends answer to the VIP all the same.
 #[test]
 fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     if !require_root() {
@@ -127,18 +158,7 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
-        for node in &nodes {
-            let mut restrictions = Restrictions::default();
-            for vip in VIPS {
-                let port = |protocol| ProtocolPort { protocol, port: PORT };
-                restrictions.only_ports(vip, [port(Protocol::Tcp)]);
-                let clients = ["192.0.2.3/32", "2001:db8::3/128"].map(|range| range.parse().unwrap());
-                restrictions.restrict(vip, [port(Protocol::Tcp)], clients);
-            }
-            let wanted = Arc::new(restrictions);
-            node.engine.restrict(Arc::clone(&wanted));
-            await_some("restrictions", || (node.engine.guard_status().enforced == wanted).then_some(()));
-        }
+        nodes.iter().for_each(guard_ports_and_sources);
         let streams = replicated(&scene, &nodes);
         first_node_dies(&scene, &nodes);
         assert_eq!(kept(&streams), 2 * MANY, "{backend:?}");
@@ -151,28 +171,20 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
         return;
     }
     // What has its backend on the second node is told by the first only: of the second it is forwarded to, or dies with it.
-    for (backend, told_by_second, told_by_first) in
-        [(Backend::OnThirdHost, 2 * MANY, 2 * MANY), (Backend::OnSecondNode, 0, MANY)]
-    {
+    for (backend, told_by_second, told_by_first) in [
+        (Backend::OnThirdHost, 2 * MANY, 2 * MANY),
+        (Backend::OnSecondNode, 0, MANY),
+        (Backend::OfSecondNode, 0, MANY),
+    ] {
         drained_taken_back_and_dead(backend, told_by_second, told_by_first);
     }
 }
 
 fn drained_taken_back_and_dead(backend: Backend, told_by_second: usize, told_by_first: usize) {
     let scene = Scene::for_engines(backend);
-    let nodes = start(&scene, |options| {
-        replicate(options);
-        options.connection_forwarding = Some(ConnectionForwarding::default());
-    });
+    let nodes = start(&scene, replicate_and_forward);
     let streams = replicated(&scene, &nodes);
-    // The first node hands over, as in a drain.
-    let drained = routers(&scene, A).into_iter();
-    let low = |router| RouterConfig { priority: Priority::new(1).unwrap(), ..router };
-    nodes[B].forget_events();
-    nodes[A].engine.apply(drained.map(low).collect());
-    for _ in 0..2 {
-        nodes[B].await_state(State::Active);
-    }
+    drain_first_node(&scene, &nodes);
     assert_eq!(kept(&streams), 2 * MANY, "after a drain, {backend:?}");
     await_arrival(&scene, B);
     let more = scene.connections(MANY);

@@ -29,7 +29,10 @@ pub(crate) const LIFETIME: Duration = Duration::from_mins(10);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backend {
     OnThirdHost,
+    /// Behind the second node.
     OnSecondNode,
+    /// In the second node's own network, as pods with `hostNetwork`.
+    OfSecondNode,
 }
 
 pub(crate) struct Scene {
@@ -94,6 +97,7 @@ impl Scene {
         match self.backend {
             Backend::OnThirdHost => &self.lan.hosts[THIRD],
             Backend::OnSecondNode => &self.pod,
+            Backend::OfSecondNode => &self.lan.hosts[B],
         }
     }
 
@@ -102,6 +106,8 @@ impl Scene {
         let address: IpAddr = match (self.backend, vip) {
             (Backend::OnThirdHost, IpAddr::V4(_)) => address(THIRD).into(),
             (Backend::OnThirdHost, IpAddr::V6(_)) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 4).into(),
+            (Backend::OfSecondNode, IpAddr::V4(_)) => address(B).into(),
+            (Backend::OfSecondNode, IpAddr::V6(_)) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2).into(),
             (Backend::OnSecondNode, IpAddr::V4(_)) => POD.into(),
             (Backend::OnSecondNode, IpAddr::V6(_)) => POD6.into(),
         };

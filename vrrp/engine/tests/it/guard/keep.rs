@@ -125,7 +125,7 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
             "it was gone or being changed",
         ),
         (
-            "flush chain inet windlass output\nadd rule inet windlass output accept\nadd rule inet windlass output accept",
+            "flush chain inet windlass input\nadd rule inet windlass input accept\nadd rule inet windlass input accept",
             "its rules were changed",
         ),
     ];
