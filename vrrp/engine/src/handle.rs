@@ -267,6 +267,11 @@ impl RouterHandle {
         self.blocked.store(blocked, Ordering::Release);
     }
 
+    /// Whether they did at the last look. Thread of connections.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Acquire)
+    }
+
     /// Those that did are there now. Whether somebody may wait for that. Thread of connections.
     pub(crate) fn set_unblocked(&self, takeover: u64) -> bool {
         self.unblocked.swap(takeover, Ordering::AcqRel) != takeover && self.blocked.load(Ordering::Acquire)

@@ -15,7 +15,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -25,23 +24,26 @@ use windlass_vrrp::Time;
 use windlass_vrrp::replication::{Change, Connection, Epoch};
 
 use crate::clock;
-use crate::config::Hold;
 use crate::connections::{Tracking, TrackingError};
-use crate::handle::{RouterHandle, SharedState};
+use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
 use crate::status::ReplicationStatus;
 
 mod backends;
 mod kernel_replicas;
 mod plan;
+mod routers;
 mod served;
 mod session;
+mod trouble;
 mod udp;
 
 use kernel_replicas::KernelReplicas;
 use plan::{Ends, ReplicatedRouter, SharingPlan, plan};
+use routers::{Router, say_unblocked, waited_for};
 use served::ServedConnections;
 use session::Session;
+use trouble::Trouble;
 use udp::UdpSockets;
 
 /// Time between two looks at what the kernel tells: one event by itself wakes nobody.
@@ -55,8 +57,6 @@ const RENEWAL: Duration = Duration::from_secs(200);
 /// Replicas that are renewed at once, and time until the next of them.
 const RENEWED_AT_ONCE: usize = 1024;
 const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
-/// Time until the next try after the kernel refused.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
 pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
@@ -67,28 +67,15 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
             return;
         }
         let now = clock::now();
-        let handles = shared.handles();
-        // The takeover before whether there is one: what comes in between is for the next round.
-        let takeovers: Vec<u64> = handles.iter().map(|handle| handle.takeover().0).collect();
-        let active: Vec<bool> = handles.iter().map(|handle| handle.is_active(now)).collect();
-        let routers: Vec<ReplicatedRouter> =
-            handles.iter().zip(&active).filter_map(|(handle, active)| router(handle, *active)).collect();
-        // First: what is taken over is announced when its connections are there. Whether the former Active lives, so that they are
-        // forwarded to it, the hold thread finds out.
-        let settled: Vec<(&Arc<RouterHandle>, u64)> = handles
-            .iter()
-            .zip(takeovers)
-            .zip(active)
-            .filter(|((handle, takeover), active)| *active && handle.is_prepared(*takeover, now))
-            .map(|(settled, _)| settled)
-            .collect();
-        replication.take_over(&settled, &shared.forwarded());
-        if settled.iter().fold(false, |waits, (handle, takeover)| waits | handle.set_unblocked(*takeover)) {
+        let routers: Vec<Router> = shared.handles().iter().map(|handle| Router::of(handle, now)).collect();
+        // First: what is taken over is announced when its connections are there.
+        replication.take_over(&waited_for(&routers, &shared.forwarded(), now), now);
+        if say_unblocked(&routers, now) {
             shared.wake_neighbour();
         }
         let due = replication.round(&routers, now);
-        for handle in handles.iter() {
-            handle.set_blocked(replication.kernel.blocks(&handle.plan().addresses));
+        for router in &routers {
+            router.handle.set_blocked(replication.kernel.blocks(&router.plan.addresses));
         }
         let status = replication.status(clock::now());
         if *shared.replication_status() != status {
@@ -96,21 +83,6 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
         }
         wait(shared, &replication.sockets, due.since(clock::now()));
     }
-}
-
-/// A virtual router, if its connections can be replicated.
-fn router(handle: &RouterHandle, active: bool) -> Option<ReplicatedRouter> {
-    let plan = handle.plan();
-    let link = plan.link.as_ref().filter(|_| plan.hold == Hold::Respond)?;
-    Some(ReplicatedRouter {
-        vips: Arc::clone(&plan.addresses),
-        active,
-        source: plan.standing.source(),
-        interface: link.index,
-        peers: plan.standing.peers().clone(),
-        replicas: Arc::clone(&plan.replicas),
-        keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
-    })
 }
 
 fn wait(shared: &SharedState, sockets: &UdpSockets, limit: Duration) {
@@ -138,8 +110,13 @@ struct Replication {
     plan: SharingPlan,
     /// Until when the connections of VIPs are told that this node has let go of.
     afterwards: BTreeMap<IpAddr, Time>,
-    /// What the kernel refused, and when it is tried again.
-    refused: Option<(Time, String)>,
+    /// What there is to put into the kernel or to forget. While there is some, peers are acknowledged nothing: they would take for known
+    /// what the kernel does not have.
+    putting: Trouble,
+    /// What is to be replaced at a takeover.
+    taking_over: Trouble,
+    /// What this node serves. While there is some, peers are told that this node lags behind.
+    following: Trouble,
     next_look: Time,
 }
 
@@ -155,58 +132,70 @@ impl Replication {
             kernel: KernelReplicas::default(),
             plan: SharingPlan::default(),
             afterwards: BTreeMap::new(),
-            refused: None,
+            putting: Trouble::default(),
+            taking_over: Trouble::default(),
+            following: Trouble::default(),
             next_look: Time::default(),
         }
     }
 
-    /// Puts what was blocked into the kernel, of VIPs for which this node is Active and whose former Active is sent nothing.
-    fn take_over(&mut self, active: &[(&Arc<RouterHandle>, u64)], forwarded: &BTreeSet<IpAddr>) {
-        let Some(tracking) = &mut self.tracking else { return };
-        let vips = active.iter().flat_map(|(handle, _)| handle.plan().addresses.to_vec());
-        let vips: BTreeSet<IpAddr> = vips.filter(|vip| !forwarded.contains(vip)).collect();
-        if let Err(error) = self.kernel.take_over(&vips, tracking) {
-            tracing::warn!(%error, "connections that peers forwarded to backends on this node were not taken over");
-        }
+    /// Puts what waited for a takeover of these VIPs into the kernel. What is refused is tried again at once.
+    fn take_over(&mut self, vips: &BTreeSet<IpAddr>, now: Time) {
+        let kernel = &mut self.kernel;
+        let outcome = if vips.is_empty() {
+            Ok(())
+        } else {
+            with(&mut self.tracking, |tracking| kernel.take_over(vips, tracking))
+        };
+        let what_follows = "connections that peers forwarded to backends on this node are not taken over";
+        self.taking_over.note(&outcome, what_follows, now);
     }
 
     /// Does what there is to do; when to look again at the latest.
-    fn round(&mut self, routers: &[ReplicatedRouter], now: Time) -> Time {
-        if let Some((retry, _)) = &self.refused
-            && now < *retry
-        {
-            return *retry;
+    fn round(&mut self, routers: &[Router], now: Time) -> Time {
+        let changes = self.hear(routers, now);
+        let sessions = &self.sessions;
+        self.kernel.note(changes, |key| sessions.values().find_map(|session| session.replica(key)));
+        if self.putting.is_due(now) {
+            let outcome = self.put(now);
+            self.putting.note(&outcome, "connections of peers are not put into the kernel for now", now);
         }
-        if let Err(error) = self.try_round(routers, now) {
-            let error = error.to_string();
-            if self.refused.as_ref().is_none_or(|(_, known)| *known != error) {
-                tracing::warn!(error, "connections are not replicated for now; trying again");
-            }
+        if self.putting.error().is_some() && self.kernel.limit() {
+            self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
+        }
+        if self.sessions.is_empty() {
             self.tracking = None;
-            self.refused = Some((now + RETRY, error));
-            return now + RETRY;
+            self.served = ServedConnections::new();
+            self.following = Trouble::default();
+        } else if self.next_look <= now && self.following.is_due(now) {
+            self.next_look = now + if self.served.is_following() { LOOK } else { IDLE };
+            let outcome = self.look(now);
+            self.following.note(&outcome, "connections are not told to peers for now", now);
         }
-        self.refused = None;
-        let own = if self.sessions.is_empty() { now + IDLE } else { self.next_look };
-        let sessions = self.sessions.values();
-        sessions
-            .flat_map(|session| session.poll_timeout().into_iter().chain([session.renewal_due]))
-            .fold(own, Time::min)
+        self.transmit(now);
+        self.due(now)
     }
 
-    fn try_round(&mut self, routers: &[ReplicatedRouter], now: Time) -> Result<(), TrackingError> {
-        let plan = self.linger(plan(routers), now);
-        if plan.peers.is_empty() && self.sessions.is_empty() {
-            self.tracking = None;
-            return Ok(());
+    /// What follows for the kernel from the virtual routers, from what peers say, and from what they do not say.
+    fn hear(&mut self, routers: &[Router], now: Time) -> Vec<Change> {
+        let routers: Vec<ReplicatedRouter> = routers.iter().filter_map(Router::replicated).collect();
+        let plan = self.linger(plan(&routers), now);
+        let mut changes = self.follow(&plan, now);
+        if !plan.active.is_subset(&self.plan.active) {
+            // What was replicated is this node's own: it is renewed as that, soon, and told to others.
+            self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
+            self.next_look = now;
         }
-        let mut tracking = match self.tracking.take() {
-            Some(tracking) => tracking,
-            None => Tracking::open()?,
-        };
-        let done = self.share(plan, &mut tracking, now);
-        self.tracking = Some(tracking);
-        done
+        self.plan = plan;
+        for (ends, datagram) in self.sockets.receive(&self.plan) {
+            if let Some(session) = self.sessions.get_mut(&ends) {
+                changes.extend(session.receive(&datagram, now));
+            }
+        }
+        for session in self.sessions.values_mut() {
+            changes.extend(session.handle_timeout(now));
+        }
+        changes
     }
 
     /// What was let go of a moment ago is told on: who was told would forget it before the next Active has told it.
@@ -221,41 +210,6 @@ impl Replication {
             peer.told.extend(told_on.filter(|vip| peer.believed.contains(vip)));
         }
         plan
-    }
-
-    fn share(&mut self, plan: SharingPlan, tracking: &mut Tracking, now: Time) -> Result<(), TrackingError> {
-        let mut changes = self.follow(&plan, now);
-        if !plan.active.is_subset(&self.plan.active) {
-            // What was replicated is this node's own: it is renewed as that, soon, and told to others.
-            for session in self.sessions.values_mut() {
-                (session.renewed, session.renewal_due) = (None, now);
-            }
-            self.next_look = now;
-        }
-        self.plan = plan;
-        for (ends, datagram) in self.sockets.receive(&self.plan) {
-            if let Some(session) = self.sessions.get_mut(&ends) {
-                changes.extend(session.receive(&datagram, now));
-            }
-        }
-        for session in self.sessions.values_mut() {
-            changes.extend(session.handle_timeout(now));
-        }
-        let sessions = &self.sessions;
-        let told = |key: &_| sessions.values().find_map(|session| session.replica(key));
-        self.kernel.apply(changes, told, tracking)?;
-        if self.next_look <= now {
-            self.next_look = now + if self.served.is_following() { LOOK } else { IDLE };
-            let told = self.served.look(tracking, now)?;
-            self.sessions.values_mut().for_each(|session| session.tell(&told, now));
-        }
-        self.renew(tracking, now)?;
-        for (ends, session) in &mut self.sessions {
-            while let Some(datagram) = session.poll_transmit(self.served.table(), now) {
-                self.sockets.send(*ends, &datagram);
-            }
-        }
-        Ok(())
     }
 
     /// Begins and ends sessions as planned; what follows for the kernel.
@@ -280,31 +234,92 @@ impl Replication {
         changes
     }
 
-    /// Has the kernel remember replicas for longer, some at a time.
-    fn renew(&mut self, tracking: &mut Tracking, now: Time) -> Result<(), TrackingError> {
-        let active = &self.plan.active;
+    /// Has the kernel carry out what peers told, and remember for longer what they told before, some of it at a time.
+    fn put(&mut self, now: Time) -> Result<(), TrackingError> {
+        let (kernel, active) = (&mut self.kernel, &self.plan.active);
+        if kernel.owes() {
+            with(&mut self.tracking, |tracking| kernel.settle(active, tracking))?;
+        }
         for session in self.sessions.values_mut().filter(|session| session.renewal_due <= now) {
             let vips: BTreeSet<IpAddr> = session.replicas().vips().collect();
             let some: Vec<Connection> =
                 session.replicas().after(session.renewed.as_ref(), &vips).take(RENEWED_AT_ONCE).collect();
-            session.renewed = some.last().map(|connection| connection.key);
-            session.renewal_due = now + if some.is_empty() { RENEWAL } else { RENEWAL_PAUSE };
+            let (last, pause) = (
+                some.last().map(|connection| connection.key),
+                if some.is_empty() { RENEWAL } else { RENEWAL_PAUSE },
+            );
             let is_own = |connection: &Connection| active.contains(&connection.key.vip.ip());
             let (own, replicas): (Vec<Connection>, Vec<Connection>) = some.into_iter().partition(is_own);
-            self.kernel.renew(&replicas, tracking)?;
-            self.kernel.extend(&own, tracking)?;
+            with(&mut self.tracking, |tracking| {
+                kernel.renew(&replicas, tracking)?;
+                kernel.extend(&own, tracking)
+            })?;
+            (session.renewed, session.renewal_due) = (last, now + pause);
         }
         Ok(())
     }
 
-    fn status(&self, now: Time) -> ReplicationStatus {
-        let outcomes = self.kernel.outcomes();
-        ReplicationStatus {
-            connections: self.served.table().len(),
-            peers: self.sessions.values().map(|session| session.status(now)).collect(),
-            table_full: outcomes.table_full,
-            refused: outcomes.refused,
-            error: self.refused.as_ref().map(|(_, error)| error.clone()).or_else(|| self.sockets.error()),
+    /// Finds out what this node serves, and tells it.
+    fn look(&mut self, now: Time) -> Result<(), TrackingError> {
+        let (served, mut told) = (&mut self.served, Vec::new());
+        let outcome = with(&mut self.tracking, |tracking| served.look(tracking, &mut told, now));
+        self.sessions.values_mut().for_each(|session| session.tell(&told, now));
+        outcome
+    }
+
+    fn transmit(&mut self, now: Time) {
+        let (answers, lags) = (self.answers(), self.following.error().is_some());
+        for (ends, session) in &mut self.sessions {
+            session.set_lagging(lags);
+            while let Some(datagram) = session.poll_transmit(self.served.table(), answers, now) {
+                self.sockets.send(*ends, &datagram);
+            }
         }
     }
+
+    /// Whether peers are acknowledged what they told.
+    fn answers(&self) -> bool {
+        self.putting.error().is_none()
+    }
+
+    fn due(&self, now: Time) -> Time {
+        let look = match (self.sessions.is_empty(), self.following.retry()) {
+            (true, _) => now + IDLE,
+            (false, Some(retry)) => retry,
+            (false, None) => self.next_look,
+        };
+        let put = self.putting.retry();
+        let sessions = self.sessions.values().flat_map(|session| {
+            let renewal = Some(session.renewal_due).filter(|_| put.is_none());
+            session.poll_timeout(self.answers()).into_iter().chain(renewal)
+        });
+        sessions.chain(put).fold(look, Time::min)
+    }
+
+    fn status(&self, now: Time) -> ReplicationStatus {
+        let outcomes = self.kernel.outcomes();
+        let trouble =
+            [&self.putting, &self.taking_over, &self.following].into_iter().find_map(Trouble::error);
+        ReplicationStatus {
+            connections: self.served.table().len(),
+            peers: self.sessions.values().map(|session| session.status(self.answers(), now)).collect(),
+            table_full: outcomes.table_full,
+            refused: outcomes.refused,
+            error: trouble.map(str::to_owned).or_else(|| self.sockets.error()),
+        }
+    }
+}
+
+/// Does this with the kernel's connection tracking, which is opened if it is not, and closed after an error.
+fn with(
+    tracking: &mut Option<Tracking>,
+    act: impl FnOnce(&mut Tracking) -> Result<(), TrackingError>,
+) -> Result<(), TrackingError> {
+    let mut open = match tracking.take() {
+        Some(open) => open,
+        None => Tracking::open()?,
+    };
+    act(&mut open)?;
+    *tracking = Some(open);
+    Ok(())
 }

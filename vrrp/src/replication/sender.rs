@@ -94,6 +94,8 @@ pub struct Sender {
     answer: Option<Answer>,
     answered: Option<Time>,
     stream: Option<Stream>,
+    /// Whether the table may lack what this node serves.
+    lags: bool,
     counters: SenderCounters,
 }
 
@@ -127,8 +129,15 @@ impl Sender {
             answer: None,
             answered: None,
             stream: None,
+            lags: false,
             counters: SenderCounters::default(),
         }
+    }
+
+    /// Says whether the table may lack what this node serves, or have what it serves no more, until it is said otherwise: a receiver
+    /// does not claim to be in sync meanwhile.
+    pub fn set_lagging(&mut self, lags: bool) {
+        self.lags = lags;
     }
 
     /// A connection was put into the table, or changed there.
@@ -207,9 +216,9 @@ impl Sender {
         due
     }
 
-    /// Whether the peer has acknowledged all that is to be told.
+    /// Whether the peer has acknowledged all that is to be told, and that is all that this node serves.
     pub fn is_told(&self) -> bool {
-        self.stream.as_ref().is_some_and(Stream::is_told)
+        !self.lags && self.stream.as_ref().is_some_and(Stream::is_told)
     }
 
     /// Changes that wait; never more than [`SenderConfig::queue`].
@@ -268,7 +277,7 @@ impl Sender {
             Next::First { sequence, behind, data, entries } => {
                 self.counters.entries += entries;
                 self.counters.snapshots += u64::from(matches!(data, super::message::Data::SnapshotBegin(_)));
-                let body = Body::Data { sequence, behind, data };
+                let body = Body::Data { sequence, behind: behind || self.lags, data };
                 let (message, _) = Message { epoch: self.epoch, challenge: stream.challenge, body }.write();
                 stream.keep(sequence, message.clone(), now);
                 message
@@ -307,7 +316,7 @@ impl Sender {
                 Some(stream) => {
                     alive.attached = true;
                     alive.last = stream.last();
-                    alive.behind = stream.is_behind(&self.config, now);
+                    alive.behind = self.lags || stream.is_behind(&self.config, now);
                     alive.summary = stream.is_settled().then(|| table.summary(&self.vips));
                     stream.challenge
                 }

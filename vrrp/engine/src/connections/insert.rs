@@ -60,12 +60,22 @@ pub enum Blocking {
     Other,
 }
 
-impl Blocking {
-    /// Whether the connection may be put in its place when this node becomes Active.
-    pub fn is_replaceable(self) -> bool {
-        match self {
-            Self::Forwarded | Self::Earlier => true,
-            Self::Other => false,
+/// What a connection may be put in the place of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Yields {
+    Nothing,
+    Earlier,
+    EarlierOrForwarded,
+}
+
+impl Yields {
+    fn includes(self, blocking: Blocking) -> bool {
+        match (self, blocking) {
+            (Self::EarlierOrForwarded, Blocking::Earlier | Blocking::Forwarded)
+            | (Self::Earlier, Blocking::Earlier) => true,
+            (_, Blocking::Other)
+            | (Self::Nothing, Blocking::Earlier | Blocking::Forwarded)
+            | (Self::Earlier, Blocking::Forwarded) => false,
         }
     }
 }
@@ -89,24 +99,33 @@ impl Tracking {
         connections: &[Connection],
         lifetime: Duration,
     ) -> Result<Vec<Inserted>, TrackingError> {
-        self.put(connections, lifetime, false)
+        self.put(connections, lifetime, Yields::Nothing)
     }
 
-    /// The same, in place of what blocks one where that is [replaceable](Blocking::is_replaceable). For when this node becomes Active: what
-    /// another node still forwards to a backend here ends with it.
+    /// The same, in place of an [earlier](Blocking::Earlier) one: another node knows better what its client says from that port now.
+    pub fn update(
+        &mut self,
+        connections: &[Connection],
+        lifetime: Duration,
+    ) -> Result<Vec<Inserted>, TrackingError> {
+        self.put(connections, lifetime, Yields::Earlier)
+    }
+
+    /// The same, in place of what another node [forwards](Blocking::Forwarded) as well. For when this node becomes Active: what another node
+    /// still forwards to a backend here ends with it.
     pub fn replace(
         &mut self,
         connections: &[Connection],
         lifetime: Duration,
     ) -> Result<Vec<Inserted>, TrackingError> {
-        self.put(connections, lifetime, true)
+        self.put(connections, lifetime, Yields::EarlierOrForwarded)
     }
 
     fn put(
         &mut self,
         connections: &[Connection],
         lifetime: Duration,
-        replace: bool,
+        yields: Yields,
     ) -> Result<Vec<Inserted>, TrackingError> {
         let mut outcomes = Vec::with_capacity(connections.len());
         for chunk in connections.chunks(AT_ONCE) {
@@ -121,7 +140,7 @@ impl Tracking {
             let places: Vec<usize> = (0..chunk.len()).filter(is_valid).collect();
             // Without room, those that are there already are told all the same.
             let (tried, unmet) = places.split_at(places.len().min(room));
-            self.put_chunk(chunk, tried, lifetime, replace, &mut part)?;
+            self.put_chunk(chunk, tried, lifetime, yields, &mut part)?;
             for (at, obstacle) in self.obstacles(chunk, unmet)? {
                 if obstacle == Obstacle::Itself {
                     part[at] = Inserted::Present;
@@ -138,7 +157,7 @@ impl Tracking {
         chunk: &[Connection],
         places: &[usize],
         lifetime: Duration,
-        replace: bool,
+        yields: Yields,
         outcomes: &mut [Inserted],
     ) -> Result<(), TrackingError> {
         // What is to be inserted, and the entry that is deleted for it.
@@ -174,7 +193,7 @@ impl Tracking {
                     Obstacle::Gone => due.push((at, None)),
                     Obstacle::Entry(blocking, entry) => {
                         outcomes[at] = Inserted::Clash(blocking);
-                        if replace && blocking.is_replaceable() {
+                        if yields.includes(blocking) {
                             due.push((at, Some(entry)));
                         }
                     }

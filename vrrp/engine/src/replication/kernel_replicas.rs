@@ -8,10 +8,54 @@ use windlass_vrrp::replication::{Change, Connection, ConnectionKey, Transport};
 
 use crate::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
 
+#[cfg(test)]
+mod tests;
+
 /// How long the kernel remembers a replica that nobody renews: as after an end of this process, when nobody would forget it.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// Renewals of one call.
+/// Changes that are kept for a kernel that does not carry them out, some 200 bytes each: replicas beyond that are put there by a
+/// renewal, and what the kernel is to forget goes by itself, after [`LIFETIME`].
+const MOST_OWED: usize = 1 << 17;
+/// Changes that are carried out, or kept, as one.
 const AT_ONCE: usize = 1024;
+
+/// The kernel's connection tracking, as far as replicas need it.
+pub(super) trait KernelTable {
+    /// As [`Tracking::update`].
+    fn update(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError>;
+    /// As [`Tracking::replace`].
+    fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError>;
+    /// As [`Tracking::delete`].
+    fn delete(&mut self, keys: &[ConnectionKey]) -> Result<(), TrackingError>;
+    /// As [`Tracking::refresh`].
+    fn refresh(
+        &mut self,
+        keys: &[ConnectionKey],
+        lifetime: Duration,
+    ) -> Result<Vec<ConnectionKey>, TrackingError>;
+}
+
+impl KernelTable for Tracking {
+    fn update(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.update(connections, LIFETIME)
+    }
+
+    fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.replace(connections, LIFETIME)
+    }
+
+    fn delete(&mut self, keys: &[ConnectionKey]) -> Result<(), TrackingError> {
+        self.delete(keys).map(drop)
+    }
+
+    fn refresh(
+        &mut self,
+        keys: &[ConnectionKey],
+        lifetime: Duration,
+    ) -> Result<Vec<ConnectionKey>, TrackingError> {
+        self.refresh(keys, lifetime)
+    }
+}
 
 /// What became of replicas since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,9 +66,11 @@ pub(super) struct Outcomes {
     pub(super) refused: u64,
 }
 
-/// The replicas that could not be put into the kernel yet, and what became of the others.
+/// What the kernel is still to be told, the replicas that could not be put there yet, and what became of the others.
 #[derive(Debug, Default)]
 pub(super) struct KernelReplicas {
+    /// What is to be there, or not to be, by the last word of any peer.
+    owed: BTreeMap<ConnectionKey, Option<Connection>>,
     /// Those whose backend is this node's, to which another node forwards them: two entries cannot have the same answers.
     blocked: BTreeMap<IpAddr, BTreeMap<ConnectionKey, Connection>>,
     outcomes: Outcomes,
@@ -41,58 +87,86 @@ impl KernelReplicas {
         !self.blocked.is_empty() && vips.iter().any(|vip| self.blocked.contains_key(vip))
     }
 
-    /// Carries out what peers told, in this order. `is_told` says what another peer tells of a connection that one has let go of.
-    pub(super) fn apply(
-        &mut self,
-        changes: Vec<Change>,
-        told: impl Fn(&ConnectionKey) -> Option<Connection>,
-        tracking: &mut Tracking,
-    ) -> Result<(), TrackingError> {
-        let mut last: BTreeMap<ConnectionKey, Option<Connection>> = BTreeMap::new();
+    /// Takes note of what peers told, in this order. `is_told` says what another peer tells of a connection that one has let go of.
+    pub(super) fn note(&mut self, changes: Vec<Change>, told: impl Fn(&ConnectionKey) -> Option<Connection>) {
         for change in changes {
             match change {
-                Change::Put(connection) => last.insert(connection.key, Some(connection)),
-                Change::Forget(key) => last.insert(key, told(&key)),
+                Change::Put(connection) => self.owed.insert(connection.key, Some(connection)),
+                Change::Forget(key) => self.owed.insert(key, told(&key)),
             };
         }
-        let gone: Vec<ConnectionKey> =
-            last.iter().filter(|(_, connection)| connection.is_none()).map(|(key, _)| *key).collect();
-        let in_kernel: Vec<ConnectionKey> = gone.into_iter().filter(|key| !self.unblock(key)).collect();
-        tracking.delete(&in_kernel)?;
-        let put: Vec<Connection> = last.into_values().flatten().collect();
-        self.put(&put, tracking)
     }
 
-    fn put(&mut self, connections: &[Connection], tracking: &mut Tracking) -> Result<(), TrackingError> {
-        let inserted = tracking.insert(connections, LIFETIME)?;
-        let (mut earlier, mut present) = (Vec::new(), Vec::new());
-        for (connection, inserted) in connections.iter().zip(&inserted) {
-            match inserted {
-                Inserted::Clash(Blocking::Earlier) => {
-                    earlier.push(*connection);
-                    continue;
-                }
-                Inserted::Present => present.push(connection.key),
-                _ => {}
+    /// Whether something is left to be carried out.
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// For as long as the kernel carries nothing out: keeps no more than there is room for. Whether all replicas are to be renewed for
+    /// that.
+    pub(super) fn limit(&mut self) -> bool {
+        if self.owed.len() <= MOST_OWED {
+            return false;
+        }
+        self.owed.retain(|_, connection| connection.is_none());
+        while self.owed.len() > MOST_OWED {
+            self.owed.pop_last();
+        }
+        true
+    }
+
+    /// Carries out what is owed; after an error the rest stays owed. Of VIPs for which this node is `active` nothing is forgotten: what
+    /// the kernel has of them is this node's own.
+    pub(super) fn settle(
+        &mut self,
+        active: &BTreeSet<IpAddr>,
+        kernel: &mut impl KernelTable,
+    ) -> Result<(), TrackingError> {
+        let mut gone = Vec::new();
+        let mut put = Vec::new();
+        for (key, connection) in &self.owed {
+            match connection {
+                Some(connection) => put.push(*connection),
+                None if active.contains(&key.vip.ip()) => {}
+                None => gone.push(*key),
             }
-            self.note(connection, inserted);
         }
-        // This node served them once: from now on they are replicas as the others.
-        tracking.refresh(&present, LIFETIME)?;
-        if earlier.is_empty() {
-            return Ok(());
+        // First: what comes may have the place of what goes.
+        for keys in gone.chunks(AT_ONCE) {
+            let in_kernel: Vec<ConnectionKey> =
+                keys.iter().filter(|key| !self.unblock(key)).copied().collect();
+            kernel.delete(&in_kernel)?;
+            for key in keys {
+                self.owed.remove(key);
+            }
         }
-        // The peer knows better what its client says from that port now.
-        let keys: Vec<ConnectionKey> = earlier.iter().map(|connection| connection.key).collect();
-        tracking.delete(&keys)?;
-        let inserted = tracking.insert(&earlier, LIFETIME)?;
-        earlier.iter().zip(&inserted).for_each(|(connection, inserted)| self.note(connection, inserted));
+        for connections in put.chunks(AT_ONCE) {
+            self.put(connections, kernel)?;
+            for connection in connections {
+                self.owed.remove(&connection.key);
+            }
+        }
+        self.owed.clear();
         Ok(())
     }
 
-    fn note(&mut self, connection: &Connection, inserted: &Inserted) {
+    fn put(
+        &mut self,
+        connections: &[Connection],
+        kernel: &mut impl KernelTable,
+    ) -> Result<(), TrackingError> {
+        let outcomes = kernel.update(connections)?;
+        let told = || connections.iter().zip(&outcomes);
+        told().for_each(|(connection, outcome)| self.note_outcome(connection, outcome));
+        // This node served them once: from now on they are replicas as the others.
+        let present = told().filter(|(_, outcome)| **outcome == Inserted::Present);
+        let present: Vec<ConnectionKey> = present.map(|(connection, _)| connection.key).collect();
+        kernel.refresh(&present, LIFETIME).map(drop)
+    }
+
+    fn note_outcome(&mut self, connection: &Connection, outcome: &Inserted) {
         self.unblock(&connection.key);
-        match inserted {
+        match outcome {
             Inserted::New | Inserted::Present => {}
             Inserted::Clash(Blocking::Forwarded) => {
                 self.blocked.entry(connection.key.vip.ip()).or_default().insert(connection.key, *connection);
@@ -126,15 +200,18 @@ impl KernelReplicas {
     pub(super) fn take_over(
         &mut self,
         vips: &BTreeSet<IpAddr>,
-        tracking: &mut Tracking,
+        kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
         let blocked = vips.iter().filter_map(|vip| self.blocked.get(vip));
         let unblocked: Vec<Connection> = blocked.flat_map(|of_vip| of_vip.values().copied()).collect();
         if unblocked.is_empty() {
             return Ok(());
         }
-        let replaced = tracking.replace(&unblocked, LIFETIME)?;
-        unblocked.iter().zip(&replaced).for_each(|(connection, replaced)| self.note(connection, replaced));
+        let outcomes = kernel.replace(&unblocked)?;
+        unblocked
+            .iter()
+            .zip(&outcomes)
+            .for_each(|(connection, outcome)| self.note_outcome(connection, outcome));
         Ok(())
     }
 
@@ -142,19 +219,19 @@ impl KernelReplicas {
     pub(super) fn renew(
         &mut self,
         connections: &[Connection],
-        tracking: &mut Tracking,
+        kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        let absent = self.refresh(connections, |_| LIFETIME, tracking)?;
-        self.put(&absent, tracking)
+        let absent = self.refresh(connections, |_| LIFETIME, kernel)?;
+        self.put(&absent, kernel)
     }
 
     /// Renews these as connections that this node serves. Those that are not there any more have ended.
     pub(super) fn extend(
         &self,
         connections: &[Connection],
-        tracking: &mut Tracking,
+        kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        self.refresh(connections, kernel_lifetime, tracking).map(drop)
+        self.refresh(connections, kernel_lifetime, kernel).map(drop)
     }
 
     /// Those that are not there.
@@ -162,23 +239,19 @@ impl KernelReplicas {
         &self,
         connections: &[Connection],
         lifetime: impl Fn(Transport) -> Duration,
-        tracking: &mut Tracking,
+        kernel: &mut impl KernelTable,
     ) -> Result<Vec<Connection>, TrackingError> {
         let mut all_absent = Vec::new();
         for transport in [Transport::Tcp, Transport::Udp] {
-            let unblocked = |connection: &&Connection| !self.is_blocked(&connection.key);
-            let of_transport: Vec<Connection> = connections
+            let of_transport: Vec<&Connection> = connections
                 .iter()
                 .filter(|connection| connection.key.transport == transport)
-                .filter(unblocked)
-                .copied()
+                .filter(|connection| !self.is_blocked(&connection.key))
                 .collect();
-            for chunk in of_transport.chunks(AT_ONCE) {
-                let keys: Vec<ConnectionKey> = chunk.iter().map(|connection| connection.key).collect();
-                let absent: BTreeSet<ConnectionKey> =
-                    tracking.refresh(&keys, lifetime(transport))?.into_iter().collect();
-                all_absent.extend(chunk.iter().filter(|connection| absent.contains(&connection.key)));
-            }
+            let keys: Vec<ConnectionKey> = of_transport.iter().map(|connection| connection.key).collect();
+            let absent: BTreeSet<ConnectionKey> =
+                kernel.refresh(&keys, lifetime(transport))?.into_iter().collect();
+            all_absent.extend(of_transport.into_iter().filter(|connection| absent.contains(&connection.key)));
         }
         Ok(all_absent)
     }

@@ -75,24 +75,34 @@ impl ServedConnections {
         self.vips.clone_from(vips);
     }
 
-    /// What the kernel has told since the last look. After an error everything is listed anew at the next look.
-    pub(super) fn look(&mut self, tracking: &mut Tracking, now: Time) -> Result<Vec<Told>, TrackingError> {
-        let told = self.follow(tracking, now);
-        if told.is_err() {
+    /// Tells what the kernel has told since the last look: all that has become of the table, also before an error. After one everything is
+    /// listed anew at the next look.
+    pub(super) fn look(
+        &mut self,
+        tracking: &mut Tracking,
+        told: &mut Vec<Told>,
+        now: Time,
+    ) -> Result<(), TrackingError> {
+        let outcome = self.follow(tracking, told, now);
+        if outcome.is_err() {
             self.events = None;
             self.list_due = Time::default();
         }
-        told
+        outcome
     }
 
-    fn follow(&mut self, tracking: &mut Tracking, now: Time) -> Result<Vec<Told>, TrackingError> {
+    fn follow(
+        &mut self,
+        tracking: &mut Tracking,
+        told: &mut Vec<Told>,
+        now: Time,
+    ) -> Result<(), TrackingError> {
         let events = match &mut self.events {
             Some(events) => events,
             None => self.events.insert(Events::open(self.vips.clone())?),
         };
         // Before the list, so that nothing is missed in between; what it tells is heard after it.
         events.watch(self.vips.clone())?;
-        let mut told = Vec::new();
         if self.aging.take_overflow() || self.list_due <= now {
             self.list_due = now + LIST_INTERVAL;
             let found = Self::list(&self.vips, tracking)?;
@@ -103,7 +113,7 @@ impl ServedConnections {
                 self.table.remove(&key);
                 told.push(Told::Ended(key));
             }
-            add(&mut self.table, &mut self.backends, found.iter().collect(), &mut told);
+            add(&mut self.table, &mut self.backends, found.iter().collect(), told);
         }
         let mut ended = Vec::new();
         for _ in 0..EVENTS {
@@ -121,8 +131,8 @@ impl ServedConnections {
             }
         }
         let lasting: Vec<Connection> = std::iter::from_fn(|| self.aging.due(now)).collect();
-        add(&mut self.table, &mut self.backends, lasting, &mut told);
-        Ok(told)
+        add(&mut self.table, &mut self.backends, lasting, told);
+        Ok(())
     }
 
     /// What the kernel lists.

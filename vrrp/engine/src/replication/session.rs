@@ -14,6 +14,9 @@ use super::plan::{Ends, PeerPlan};
 use super::served::Told;
 use crate::status::PeerReplication;
 
+#[cfg(test)]
+mod tests;
+
 /// Both directions with one peer.
 pub(super) struct Session {
     ends: Ends,
@@ -124,25 +127,38 @@ impl Session {
         }
     }
 
+    /// All replicas are to be renewed, some at a time.
+    pub(super) fn renew_from_the_beginning(&mut self, now: Time) {
+        (self.renewed, self.renewal_due) = (None, now);
+    }
+
+    /// Whether what this node serves is known no better than it was.
+    pub(super) fn set_lagging(&mut self, lags: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_lagging(lags);
+        }
+    }
+
     /// Its time has come; what follows from it for the kernel.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
         self.receiver.handle_timeout(now)
     }
 
-    /// The next datagram for the peer.
-    pub(super) fn poll_transmit(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
+    /// The next datagram for the peer. `answers`: what the peer told is in the kernel, so that it may be acknowledged, and more asked for.
+    pub(super) fn poll_transmit(&mut self, table: &Connections, answers: bool, now: Time) -> Option<Vec<u8>> {
         let sender = self.sender.as_mut();
-        let message = self
-            .receiver
-            .poll_transmit(now)
+        let receiver = Some(&mut self.receiver).filter(|_| answers);
+        let message = receiver
+            .and_then(|receiver| receiver.poll_transmit(now))
             .or_else(|| sender.and_then(|sender| sender.poll_transmit(table, now)))?;
         Some(self.envelopes.close(message, Way { from: self.ends.own, to: self.ends.peer }))
     }
 
     /// When it has something to do without a cause.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    pub(super) fn poll_timeout(&self, answers: bool) -> Option<Time> {
         let sender = self.sender.as_ref().map(Sender::poll_timeout);
-        sender.into_iter().chain(self.receiver.poll_timeout()).min()
+        let receiver = Some(&self.receiver).filter(|_| answers).and_then(Receiver::poll_timeout);
+        sender.into_iter().chain(receiver).min()
     }
 
     /// What the peer tells.
@@ -155,13 +171,14 @@ impl Session {
         self.replicas().get(key).filter(|_| !self.kept.contains(&key.vip.ip()))
     }
 
-    pub(super) fn status(&self, now: Time) -> PeerReplication {
+    /// `has_all`: what the peer told is in the kernel.
+    pub(super) fn status(&self, has_all: bool, now: Time) -> PeerReplication {
         PeerReplication {
             peer: self.ends.peer,
             own: self.ends.own,
             is_replica: self.sender.is_some(),
             knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
-            in_sync: self.receiver.is_in_sync(now),
+            in_sync: has_all && self.receiver.is_in_sync(now),
             connections: self.replicas().len(),
             untaken: self.receiver.counters().refused_full,
             refused: self.refused,

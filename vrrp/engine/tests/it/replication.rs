@@ -16,6 +16,7 @@ use crate::lab::{Node, await_some, interval, require_root, router};
 use crate::lab6::router6;
 
 mod planned;
+mod trouble;
 
 /// Connections of each family.
 const MANY: usize = 10;

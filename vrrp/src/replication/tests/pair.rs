@@ -102,6 +102,24 @@ impl Pair {
 }
 
 #[test]
+fn who_may_lack_what_it_serves_says_so_and_nobody_claims_to_be_in_sync_with_it() {
+    let mut pair = Pair::with(10, 100);
+    assert!(pair.is_in_sync() && pair.sender.is_told());
+    pair.sender.set_lagging(true);
+    assert!(!pair.sender.is_told());
+    pair.run(500);
+    assert!(!pair.is_in_sync(), "by a sign of life");
+    pair.put(connection(0, 10, 1));
+    pair.run(10);
+    assert!(pair.numbers() == 11 && !pair.is_in_sync(), "by a change");
+    pair.run(20_000);
+    assert_eq!((pair.numbers(), pair.sender.counters().snapshots), (11, 1), "nothing is given up");
+    pair.sender.set_lagging(false);
+    pair.run(500);
+    assert!(pair.is_in_sync() && pair.sender.is_told());
+}
+
+#[test]
 fn a_change_is_told_after_five_milliseconds_or_with_sixty_others() {
     let mut pair = Pair::with(10, 100);
     assert_eq!(pair.told(), (10, 0));

@@ -58,7 +58,13 @@ fn the_kernels_refusals_are_told_apart() {
 }
 
 #[test]
-fn only_what_ends_with_the_other_nodes_forwarding_is_replaced() {
-    assert!(Blocking::Forwarded.is_replaceable() && Blocking::Earlier.is_replaceable());
-    assert!(!Blocking::Other.is_replaceable());
+fn each_way_to_insert_displaces_what_it_says() {
+    let all = [Blocking::Forwarded, Blocking::Earlier, Blocking::Other];
+    for (yields, expected) in [
+        (Yields::Nothing, [false, false, false]),
+        (Yields::Earlier, [false, true, false]),
+        (Yields::EarlierOrForwarded, [true, true, false]),
+    ] {
+        assert_eq!(all.map(|blocking| yields.includes(blocking)), expected, "{yields:?}");
+    }
 }

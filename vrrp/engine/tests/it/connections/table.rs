@@ -64,9 +64,12 @@ fn each_entry_is_answered_for_itself() {
     assert_eq!(outcomes[7], Inserted::New);
     assert_eq!(listed(&mut tracking), [good, last]);
 
-    let outcomes = tracking.replace(&[same_answers, other_backend], LIFETIME).expect("replace");
+    let outcomes = tracking.update(&[same_answers, other_backend], LIFETIME).expect("update");
     assert_eq!(outcomes, [Inserted::Clash(Blocking::Other), Inserted::New]);
     assert_eq!(listed(&mut tracking), [other_backend, last]);
+    let outcomes = tracking.replace(&[good], LIFETIME).expect("replace");
+    assert_eq!(outcomes, [Inserted::New]);
+    assert_eq!(listed(&mut tracking), [good, last]);
 }
 
 #[test]

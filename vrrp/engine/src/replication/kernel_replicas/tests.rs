@@ -1,0 +1,187 @@
+use super::*;
+
+/// A kernel that may refuse to answer.
+#[derive(Default)]
+struct Kernel {
+    entries: BTreeMap<ConnectionKey, Connection>,
+    /// Calls that are answered before it refuses.
+    answers: usize,
+    /// By these clients' ports another node forwards to a backend here.
+    forwarded: BTreeSet<u16>,
+}
+
+impl Kernel {
+    fn answering() -> Self {
+        Self { answers: usize::MAX, ..Self::default() }
+    }
+
+    fn answer(&mut self) -> Result<(), TrackingError> {
+        self.answers = self.answers.checked_sub(1).ok_or(TrackingError::Unsteady { tries: 1 })?;
+        Ok(())
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.entries.keys().map(|key| key.client.port()).collect()
+    }
+
+    fn insert(&mut self, connection: &Connection) -> Inserted {
+        let same_answers = |other: &&Connection| {
+            other.key != connection.key
+                && (other.backend, other.source) == (connection.backend, connection.source)
+        };
+        if self.entries.values().any(|other| same_answers(&other)) {
+            return Inserted::Clash(Blocking::Other);
+        }
+        match self.entries.insert(connection.key, *connection) {
+            Some(former) if former == *connection => Inserted::Present,
+            Some(_) | None => Inserted::New,
+        }
+    }
+}
+
+impl KernelTable for Kernel {
+    fn update(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.answer()?;
+        let insert = |connection: &Connection| {
+            if self.forwarded.contains(&connection.key.client.port()) {
+                Inserted::Clash(Blocking::Forwarded)
+            } else {
+                self.insert(connection)
+            }
+        };
+        Ok(connections.iter().map(insert).collect())
+    }
+
+    fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.answer()?;
+        Ok(connections.iter().map(|connection| self.insert(connection)).collect())
+    }
+
+    fn delete(&mut self, keys: &[ConnectionKey]) -> Result<(), TrackingError> {
+        self.answer()?;
+        self.entries.retain(|key, _| !keys.contains(key));
+        Ok(())
+    }
+
+    fn refresh(&mut self, keys: &[ConnectionKey], _: Duration) -> Result<Vec<ConnectionKey>, TrackingError> {
+        self.answer()?;
+        Ok(keys.iter().filter(|key| !self.entries.contains_key(key)).copied().collect())
+    }
+}
+
+const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 50));
+
+/// From this port of a client.
+fn connection(port: u16) -> Connection {
+    let key = ConnectionKey {
+        transport: Transport::Tcp,
+        client: ([192, 0, 2, 3], port).into(),
+        vip: (VIP, 80).into(),
+    };
+    Connection { key, backend: ([192, 0, 2, 4], 8080).into(), source: (VIP, port).into() }
+}
+
+fn put(port: u16) -> Change {
+    Change::Put(connection(port))
+}
+
+fn forget(port: u16) -> Change {
+    Change::Forget(connection(port).key)
+}
+
+fn nobody(_: &ConnectionKey) -> Option<Connection> {
+    None
+}
+
+#[test]
+fn what_the_kernel_did_not_carry_out_is_carried_out_when_it_answers_again() {
+    // Wherever it refuses: before anything was done, after what is forgotten, after what is put.
+    for answers in 0..4 {
+        let mut replicas = KernelReplicas::default();
+        let mut kernel = Kernel::answering();
+        replicas.note(vec![put(1), put(2)], nobody);
+        replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+        kernel.answers = answers;
+        replicas.note(vec![put(3), forget(1), put(2)], nobody);
+        let first = replicas.settle(&BTreeSet::new(), &mut kernel);
+        assert_eq!((first.is_err(), replicas.owes()), (answers < 3, answers < 3), "{answers}");
+        // What comes meanwhile is the last word.
+        replicas.note(vec![put(4), forget(3)], nobody);
+        kernel.answers = usize::MAX;
+        replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+        assert_eq!(kernel.ports(), [2, 4], "{answers}");
+        assert!(!replicas.owes());
+    }
+}
+
+#[test]
+fn what_comes_may_have_the_answers_of_what_goes() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel::answering();
+    replicas.note(vec![put(9)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    let same_answers = Connection { source: connection(9).source, ..connection(1) };
+    replicas.note(vec![Change::Put(same_answers), forget(9)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1]);
+    assert_eq!(replicas.outcomes(), Outcomes::default());
+}
+
+#[test]
+fn what_one_peer_has_forgotten_and_another_tells_stays() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel::answering();
+    replicas.note(vec![put(1), put(2)], nobody);
+    replicas.note(vec![forget(1), forget(2)], |key| Some(connection(2)).filter(|other| other.key == *key));
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [2]);
+}
+
+#[test]
+fn of_a_vip_that_has_become_this_nodes_nothing_is_forgotten_and_what_was_owed_is_put() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel::answering();
+    kernel.entries.insert(connection(1).key, connection(1));
+    replicas.note(vec![forget(1), put(2)], nobody);
+    replicas.settle(&[VIP].into(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1, 2]);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1, 2], "nor later");
+}
+
+#[test]
+fn no_more_is_kept_for_a_kernel_that_does_nothing_than_there_is_room_for() {
+    let many = u32::try_from(MOST_OWED).unwrap();
+    let numbered = |number: u32| {
+        let port = u16::try_from(number % 60_000).unwrap();
+        let client = (std::net::Ipv4Addr::from_bits(0xc612_0000 + number / 60_000), port).into();
+        ConnectionKey { client, ..connection(1).key }
+    };
+    let mut replicas = KernelReplicas::default();
+    replicas.note((0..many).map(|number| Change::Forget(numbered(number))).collect(), nobody);
+    assert!(!replicas.limit());
+    replicas.note(vec![put(7)], nobody);
+    assert!(replicas.limit(), "all are to be renewed");
+    assert!(!replicas.limit());
+    assert_eq!(replicas.owed.len(), MOST_OWED, "what is to be forgotten");
+    replicas.note(vec![Change::Forget(numbered(many))], nobody);
+    assert!(replicas.limit());
+    assert_eq!(replicas.owed.len(), MOST_OWED);
+}
+
+#[test]
+fn what_is_forwarded_here_waits_for_the_takeover_and_is_replaced_then() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel { forwarded: [1].into(), ..Kernel::answering() };
+    replicas.note(vec![put(1), put(2)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [2]);
+    assert!(replicas.blocks(&[VIP]) && !replicas.blocks(&[[192, 0, 2, 51].into()]));
+    kernel.answers = 0;
+    assert!(replicas.take_over(&[VIP].into(), &mut kernel).is_err());
+    assert!(replicas.blocks(&[VIP]), "to be tried again");
+    kernel.answers = usize::MAX;
+    replicas.take_over(&[VIP].into(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1, 2]);
+    assert!(!replicas.blocks(&[VIP]));
+}

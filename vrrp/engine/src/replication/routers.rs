@@ -1,0 +1,61 @@
+//! The virtual routers as they are at the beginning of a round.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use windlass_vrrp::Time;
+
+use super::plan::ReplicatedRouter;
+use crate::config::Hold;
+use crate::handle::{Plan, RouterHandle};
+
+/// A virtual router at the beginning of a round.
+pub(super) struct Router {
+    pub(super) handle: Arc<RouterHandle>,
+    pub(super) plan: Arc<Plan>,
+    takeover: u64,
+    pub(super) active: bool,
+}
+
+impl Router {
+    pub(super) fn of(handle: &Arc<RouterHandle>, now: Time) -> Self {
+        // The takeover before whether there is one: what comes in between is for the next round.
+        let (takeover, _) = handle.takeover();
+        Self { handle: Arc::clone(handle), plan: handle.plan(), takeover, active: handle.is_active(now) }
+    }
+
+    /// The same, if its connections can be replicated.
+    pub(super) fn replicated(&self) -> Option<ReplicatedRouter> {
+        let plan = &self.plan;
+        let link = plan.link.as_ref().filter(|_| plan.hold == Hold::Respond)?;
+        Some(ReplicatedRouter {
+            vips: Arc::clone(&plan.addresses),
+            active: self.active,
+            source: plan.standing.source(),
+            interface: link.index,
+            peers: plan.standing.peers().clone(),
+            replicas: Arc::clone(&plan.replicas),
+            keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
+        })
+    }
+
+    /// Whether this node is Active, and the hold thread has found out whether the former Active lives, so that connections are forwarded
+    /// to it.
+    fn is_settled(&self, now: Time) -> bool {
+        self.active && self.handle.is_prepared(self.takeover, now)
+    }
+}
+
+/// Those of the VIPs that this node has taken over for which replicas wait, but for what is forwarded to the former Active.
+pub(super) fn waited_for(routers: &[Router], forwarded: &BTreeSet<IpAddr>, now: Time) -> BTreeSet<IpAddr> {
+    let waiting = routers.iter().filter(|router| router.handle.is_blocked() && router.is_settled(now));
+    let vips = waiting.flat_map(|router| router.plan.addresses.iter().copied());
+    vips.filter(|vip| !forwarded.contains(vip)).collect()
+}
+
+/// What waits for replicas to be there waits no longer. Whether anybody did.
+pub(super) fn say_unblocked(routers: &[Router], now: Time) -> bool {
+    let settled = routers.iter().filter(|router| router.is_settled(now));
+    settled.fold(false, |waits, router| waits | router.handle.set_unblocked(router.takeover))
+}
