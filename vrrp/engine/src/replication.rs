@@ -73,10 +73,7 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
         if say_unblocked(&routers, now) {
             shared.wake_neighbour();
         }
-        let due = replication.round(&routers, now);
-        for router in &routers {
-            router.handle.set_blocked(replication.kernel.blocks(&router.plan.addresses));
-        }
+        let due = replication.round(routers, now);
         let status = replication.status(clock::now());
         if *shared.replication_status() != status {
             shared.set_replication_status(status);
@@ -107,6 +104,8 @@ struct Replication {
     tracking: Option<Tracking>,
     served: ServedConnections,
     kernel: KernelReplicas,
+    /// What the plan was made of.
+    routers: Vec<Router>,
     plan: SharingPlan,
     /// Until when the connections of VIPs are told that this node has let go of.
     afterwards: BTreeMap<IpAddr, Time>,
@@ -130,6 +129,7 @@ impl Replication {
             tracking: None,
             served: ServedConnections::new(),
             kernel: KernelReplicas::default(),
+            routers: Vec::new(),
             plan: SharingPlan::default(),
             afterwards: BTreeMap::new(),
             putting: Trouble::default(),
@@ -152,8 +152,12 @@ impl Replication {
     }
 
     /// Does what there is to do; when to look again at the latest.
-    fn round(&mut self, routers: &[Router], now: Time) -> Time {
-        let changes = self.hear(routers, now);
+    fn round(&mut self, routers: Vec<Router>, now: Time) -> Time {
+        // Nothing is looked at each time of which there may be thousands.
+        let is_planned =
+            self.routers.iter().eq(&routers) && self.afterwards.values().all(|until| now < *until);
+        let mut changes = if is_planned { Vec::new() } else { self.plan(routers, now) };
+        changes.extend(self.hear(now));
         let sessions = &self.sessions;
         self.kernel.note(changes, |key| sessions.values().find_map(|session| session.replica(key)));
         if self.putting.is_due(now) {
@@ -162,6 +166,11 @@ impl Replication {
         }
         if self.putting.error().is_some() && self.kernel.limit() {
             self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
+        }
+        if self.kernel.take_news_of_blocked() || !is_planned {
+            for router in &self.routers {
+                router.handle.set_blocked(self.kernel.blocks(&router.plan.addresses));
+            }
         }
         if self.sessions.is_empty() {
             self.tracking = None;
@@ -176,17 +185,25 @@ impl Replication {
         self.due(now)
     }
 
-    /// What follows for the kernel from the virtual routers, from what peers say, and from what they do not say.
-    fn hear(&mut self, routers: &[Router], now: Time) -> Vec<Change> {
-        let routers: Vec<ReplicatedRouter> = routers.iter().filter_map(Router::replicated).collect();
-        let plan = self.linger(plan(&routers), now);
-        let mut changes = self.follow(&plan, now);
+    /// Shares what follows from these virtual routers from now on; what follows for the kernel.
+    fn plan(&mut self, routers: Vec<Router>, now: Time) -> Vec<Change> {
+        let replicated: Vec<ReplicatedRouter> = routers.iter().filter_map(Router::replicated).collect();
+        self.routers = routers;
+        let plan = self.linger(plan(&replicated), now);
+        let changes = self.follow(&plan, now);
         if !plan.active.is_subset(&self.plan.active) {
             // What was replicated is this node's own: it is renewed as that, soon, and told to others.
             self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
             self.next_look = now;
         }
         self.plan = plan;
+        changes
+    }
+
+    /// What follows for the kernel from what peers say, and from what they do not say.
+    fn hear(&mut self, now: Time) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.sockets.open(self.plan.peers.keys(), now);
         for (ends, datagram) in self.sockets.receive(&self.plan) {
             if let Some(session) = self.sessions.get_mut(&ends) {
                 changes.extend(session.receive(&datagram, now));
@@ -220,7 +237,6 @@ impl Replication {
                 self.sessions.insert(*ends, Session::new(*ends, UdpSockets::draw(), now));
             }
         }
-        self.sockets.open(plan.peers.keys(), now);
         self.served.set_segments(plan.peers.keys().map(|ends| ends.interface).collect());
         // The table still has what they are to be told as ended.
         for (ends, session) in &mut self.sessions {

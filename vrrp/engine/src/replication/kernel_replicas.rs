@@ -73,6 +73,8 @@ pub(super) struct KernelReplicas {
     owed: BTreeMap<ConnectionKey, Option<Connection>>,
     /// Those whose backend is this node's, to which another node forwards them: two entries cannot have the same answers.
     blocked: BTreeMap<IpAddr, BTreeMap<ConnectionKey, Connection>>,
+    /// Whether there are other VIPs among those than when that was last asked.
+    news_of_blocked: bool,
     outcomes: Outcomes,
 }
 
@@ -85,6 +87,11 @@ impl KernelReplicas {
     /// Whether replicas of one of these VIPs wait for a takeover.
     pub(super) fn blocks(&self, vips: &[IpAddr]) -> bool {
         !self.blocked.is_empty() && vips.iter().any(|vip| self.blocked.contains_key(vip))
+    }
+
+    /// Whether [`Self::blocks`] may say something else than when this was last asked.
+    pub(super) fn take_news_of_blocked(&mut self) -> bool {
+        std::mem::take(&mut self.news_of_blocked)
     }
 
     /// Takes note of what peers told, in this order. `is_told` says what another peer tells of a connection that one has let go of.
@@ -169,7 +176,9 @@ impl KernelReplicas {
         match outcome {
             Inserted::New | Inserted::Present => {}
             Inserted::Clash(Blocking::Forwarded) => {
-                self.blocked.entry(connection.key.vip.ip()).or_default().insert(connection.key, *connection);
+                let vip = connection.key.vip.ip();
+                self.news_of_blocked |= !self.blocked.contains_key(&vip);
+                self.blocked.entry(vip).or_default().insert(connection.key, *connection);
             }
             Inserted::TableFull => self.outcomes.table_full += 1,
             Inserted::Clash(Blocking::Earlier | Blocking::Other)
@@ -191,6 +200,7 @@ impl KernelReplicas {
         let was_blocked = of_vip.remove(key).is_some();
         if of_vip.is_empty() {
             self.blocked.remove(&vip);
+            self.news_of_blocked = true;
         }
         was_blocked
     }

@@ -15,7 +15,16 @@ pub(super) struct Router {
     pub(super) handle: Arc<RouterHandle>,
     pub(super) plan: Arc<Plan>,
     takeover: u64,
-    pub(super) active: bool,
+    active: bool,
+}
+
+/// Whether what is shared of one is what is shared of the other.
+impl PartialEq for Router {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+            && Arc::ptr_eq(&self.plan, &other.plan)
+            && self.active == other.active
+    }
 }
 
 impl Router {

@@ -27,6 +27,8 @@ const LIST_INTERVAL: Duration = Duration::from_mins(1);
 pub(super) struct ServedConnections {
     /// Open also while nothing is served: the kernel tells nothing of entries that were made while nobody listened, replicas among them.
     events: Option<Events>,
+    /// Whether events are of other VIPs than those that are followed.
+    events_are_of_others: bool,
     aging: Aging,
     table: Connections,
     vips: BTreeSet<IpAddr>,
@@ -39,6 +41,7 @@ impl ServedConnections {
     pub(super) fn new() -> Self {
         Self {
             events: None,
+            events_are_of_others: false,
             aging: Aging::new(AgingLimits::default()),
             table: Connections::default(),
             vips: BTreeSet::new(),
@@ -73,6 +76,7 @@ impl ServedConnections {
             self.list_due = Time::default();
         }
         self.vips.clone_from(vips);
+        self.events_are_of_others = true;
     }
 
     /// Tells what the kernel has told since the last look: all that has become of the table, also before an error. After one everything is
@@ -97,12 +101,14 @@ impl ServedConnections {
         told: &mut Vec<Told>,
         now: Time,
     ) -> Result<(), TrackingError> {
+        // Before the list, so that nothing is missed in between; what it tells is heard after it.
         let events = match &mut self.events {
             Some(events) => events,
             None => self.events.insert(Events::open(self.vips.clone())?),
         };
-        // Before the list, so that nothing is missed in between; what it tells is heard after it.
-        events.watch(self.vips.clone())?;
+        if std::mem::take(&mut self.events_are_of_others) {
+            events.watch(self.vips.clone())?;
+        }
         if self.aging.take_overflow() || self.list_due <= now {
             self.list_due = now + LIST_INTERVAL;
             let found = Self::list(&self.vips, tracking)?;

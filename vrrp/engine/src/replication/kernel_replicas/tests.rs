@@ -176,6 +176,7 @@ fn what_is_forwarded_here_waits_for_the_takeover_and_is_replaced_then() {
     replicas.note(vec![put(1), put(2)], nobody);
     replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
     assert_eq!(kernel.ports(), [2]);
+    assert!(replicas.take_news_of_blocked() && !replicas.take_news_of_blocked());
     assert!(replicas.blocks(&[VIP]) && !replicas.blocks(&[[192, 0, 2, 51].into()]));
     kernel.answers = 0;
     assert!(replicas.take_over(&[VIP].into(), &mut kernel).is_err());
@@ -183,5 +184,5 @@ fn what_is_forwarded_here_waits_for_the_takeover_and_is_replaced_then() {
     kernel.answers = usize::MAX;
     replicas.take_over(&[VIP].into(), &mut kernel).unwrap();
     assert_eq!(kernel.ports(), [1, 2]);
-    assert!(!replicas.blocks(&[VIP]));
+    assert!(!replicas.blocks(&[VIP]) && replicas.take_news_of_blocked());
 }
