@@ -104,11 +104,14 @@ pub struct ReplicationStatus {
 /// What is shared with one peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct PeerReplication {
     /// The peer's address.
     pub peer: IpAddr,
     /// This node's.
     pub own: IpAddr,
+    /// Whether anything in order came from it within the last 15 s: each peer asks for what it is not told.
+    pub answers: bool,
     /// Whether the peer is told what this node serves.
     pub is_replica: bool,
     /// Whether the peer has acknowledged all of it.

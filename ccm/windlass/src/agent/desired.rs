@@ -21,8 +21,9 @@ mod withheld;
 
 pub(crate) use self::assignment::{Assignment, Replica, TURNS};
 
-/// So many other nodes are told the connections of one: two may die one after the other.
-const REPLICAS: usize = 2;
+/// Of so many other nodes with higher priorities, and of so many with lower ones, some may be told the connections: the best of each.
+const ABOVE: usize = 4;
+const BELOW: usize = 8;
 
 /// A part of the cluster's state that this node cannot do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -221,15 +222,20 @@ fn source(own: &RankedNode, answered: &Answered) -> IpAddr {
     own.former_address.filter(|former| has(former) && !has(&own.address)).unwrap_or(own.address)
 }
 
-/// The other nodes that are to know the connections of `node`: those that would take over from it, the first two by their priorities.
+/// The other nodes that may be told the connections of `node`, the best first: those that would take an address from it, and those that
+/// would take over when it dies.
 fn replicas(node: &str, source: IpAddr, nodes: &[RankedNode]) -> Vec<Replica> {
+    let own = nodes.iter().find(|candidate| candidate.name == node).map_or(0, |own| own.priority);
     let mut others: Vec<_> = nodes.iter().filter(|candidate| candidate.name != node).collect();
     others.sort_by_key(|candidate| Reverse(candidate.priority));
     let replica = |candidate: &RankedNode| Replica {
         node: candidate.name.clone(),
         addresses: candidate.addresses().filter(|address| is_peer(*address, source)).collect(),
+        ranks_above: candidate.priority > own,
     };
-    others.into_iter().map(replica).filter(|one| !one.addresses.is_empty()).take(REPLICAS).collect()
+    let replicas = others.into_iter().map(replica).filter(|one| !one.addresses.is_empty());
+    let (above, below): (Vec<Replica>, Vec<Replica>) = replicas.partition(|one| one.ranks_above);
+    above.into_iter().take(ABOVE).chain(below.into_iter().take(BELOW)).collect()
 }
 
 /// Whether another candidate's address is one whose adverts this node can hear.

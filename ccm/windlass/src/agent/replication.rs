@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
 use windlass_engine::{ReplicationStatus, RouterConfig, RouterKey, State};
 
-use super::desired::Assignment;
+use super::desired::{Assignment, Replica};
 
+mod audience;
 mod finding;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ const LAG: Duration = Duration::from_secs(10);
 pub(crate) struct Peer {
     pub(crate) own: IpAddr,
     pub(crate) address: IpAddr,
+    /// Whether it was heard lately.
+    pub(crate) answers: bool,
     /// Whether it has all that this node serves.
     pub(crate) knows_all: bool,
     /// Whether this node has all that it serves.
@@ -45,6 +48,7 @@ impl From<&ReplicationStatus> for Known {
         let peer = |one: &windlass_engine::PeerReplication| Peer {
             own: one.own,
             address: one.peer,
+            answers: one.answers,
             knows_all: one.is_replica && one.knows_all,
             in_sync: one.in_sync,
         };
@@ -178,22 +182,24 @@ impl Router {
             return;
         }
         let peers = || known.peers.iter().filter(|peer| peer.own == assignment.source);
-        for replica in &assignment.replicas {
-            if peers().any(|peer| peer.knows_all && replica.addresses.contains(&peer.address)) {
-                self.had_all.insert(replica.node.clone(), now);
-            }
+        let is_any = |replica: &Replica, holds: fn(&Peer) -> bool| {
+            peers().any(|peer| holds(peer) && replica.addresses.contains(&peer.address))
+        };
+        let told = audience::of(&assignment.replicas, |replica| is_any(replica, |peer| peer.answers));
+        for replica in told.iter().filter(|replica| is_any(replica, |peer| peer.knows_all)) {
+            self.had_all.insert(replica.node.clone(), now);
         }
         self.had_all.retain(|node, at| {
-            now.duration_since(*at) < LAG && assignment.replicas.iter().any(|replica| replica.node == *node)
+            now.duration_since(*at) < LAG && told.iter().any(|replica| replica.node == *node)
         });
         self.has_worked = known.error.is_none() && (self.has_worked || !self.had_all.is_empty());
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
         self.share = Share {
-            replicas: assignment.replicas.iter().flat_map(|replica| &replica.addresses).copied().collect(),
+            replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
             holds_back: self.holds_back(standing, in_sync, now),
         };
-        self.finding = self.active_since.and_then(|since| self.finding(assignment, known, since, now));
+        self.finding = self.active_since.and_then(|since| self.finding(&told, known, since, now));
     }
 
     /// Whether it leaves an Active in place. Where none is heard it takes over all the same.
@@ -218,18 +224,11 @@ impl Router {
         }
     }
 
-    fn finding(
-        &self,
-        assignment: &Assignment,
-        known: &Known,
-        since: Instant,
-        now: Instant,
-    ) -> Option<Finding> {
+    fn finding(&self, told: &[&Replica], known: &Known, since: Instant, now: Instant) -> Option<Finding> {
         if let Some(error) = &known.error {
             return Some(Finding { holds: false, reason: reasons::REPLICATION_FAILED, why: error.clone() });
         }
-        let (have, lack): (Vec<&str>, Vec<&str>) = assignment
-            .replicas
+        let (have, lack): (Vec<&str>, Vec<&str>) = told
             .iter()
             .map(|replica| replica.node.as_str())
             .partition(|node| self.had_all.contains_key(*node));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{
@@ -17,6 +18,9 @@ use crate::status::PeerReplication;
 #[cfg(test)]
 mod tests;
 
+/// A peer lives for so long after its last word: without a sender here it asks for one each five seconds.
+const LIVES: Duration = Duration::from_secs(15);
+
 /// Both directions with one peer.
 pub(super) struct Session {
     ends: Ends,
@@ -27,6 +31,8 @@ pub(super) struct Session {
     receiver: Receiver,
     /// VIPs for which this node is Active.
     kept: BTreeSet<IpAddr>,
+    /// When something in order came from the peer last.
+    heard: Option<Time>,
     refused: u64,
     last_refusal: Option<Refusal>,
     /// The replica that was renewed last, while they are being renewed.
@@ -45,6 +51,7 @@ impl Session {
             sender: None,
             receiver: Receiver::new(challenge, ReceiverConfig::default(), Arc::default(), now),
             kept: BTreeSet::new(),
+            heard: None,
             refused: 0,
             last_refusal: None,
             renewed: None,
@@ -64,15 +71,15 @@ impl Session {
         if self.plan.keys != plan.keys {
             self.envelopes = Envelopes::new(plan.keys.clone());
         }
-        let told = Arc::new(plan.told.clone());
+        let told = || Arc::new(plan.told.clone());
         match &mut self.sender {
             Some(sender) if plan.is_replica => {
                 if self.plan.told != plan.told {
-                    sender.set_vips(told, table, now);
+                    sender.set_vips(told(), table, now);
                 }
             }
             sender => {
-                *sender = plan.is_replica.then(|| Sender::new(epoch, SenderConfig::default(), told, now));
+                *sender = plan.is_replica.then(|| Sender::new(epoch, SenderConfig::default(), told(), now));
             }
         }
         for vip in active.difference(&self.kept) {
@@ -104,7 +111,11 @@ impl Session {
     /// A datagram of the peer arrived; what follows from it for the kernel.
     pub(super) fn receive(&mut self, datagram: &[u8], now: Time) -> Vec<Change> {
         let way = Way { from: self.ends.peer, to: self.ends.own };
-        match self.envelopes.open(datagram, way) {
+        let opened = self.envelopes.open(datagram, way);
+        if opened.is_ok() {
+            self.heard = Some(now);
+        }
+        match opened {
             Ok(message) if message.is_for_sender() => {
                 if let Some(sender) = &mut self.sender {
                     sender.receive(&message, now);
@@ -176,6 +187,7 @@ impl Session {
         PeerReplication {
             peer: self.ends.peer,
             own: self.ends.own,
+            answers: self.heard.is_some_and(|heard| now < heard + LIVES),
             is_replica: self.sender.is_some(),
             knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
             in_sync: has_all && self.receiver.is_in_sync(now),

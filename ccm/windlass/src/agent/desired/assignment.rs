@@ -85,12 +85,12 @@ pub(crate) struct Assignment {
     /// That of the Services whose addresses these are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) external_traffic_policy: ExternalTrafficPolicy,
-    /// With [`ConnectionPolicy::Replicate`] the other nodes that are to know the connections while this one is Active.
+    /// With [`ConnectionPolicy::Replicate`] the other nodes of which some are told the connections while this one is Active, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) replicas: Vec<Replica>,
 }
 
-/// Another node that is to know connections.
+/// Another node that may be told connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Replica {
@@ -98,6 +98,9 @@ pub(crate) struct Replica {
     pub(crate) node: String,
     /// The addresses by which it is a peer.
     pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Whether it has a higher priority than this node, and may take an address from it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) ranks_above: bool,
 }
 
 const fn unicast_fallback() -> bool {

@@ -445,7 +445,7 @@ fn a_router_whose_key_is_not_here_is_left_to_others_and_its_addresses_with_it() 
 }
 
 #[test]
-fn the_nodes_that_would_take_over_are_to_know_the_connections() {
+fn the_nodes_that_would_take_over_may_be_told_the_connections() {
     let nodes: Nodes<'_> = &[
         ("n1", 200, "192.0.2.11"),
         ("n2", 190, "192.0.2.12"),
@@ -456,11 +456,11 @@ fn the_nodes_that_would_take_over_are_to_know_the_connections() {
     let drained: Nodes<'_> = &[("n1", 20, "192.0.2.11"), nodes[1], nodes[2], nodes[3]];
     let replicate = ConnectionPolicy::Replicate;
     let rows: [(&str, &str, Nodes<'_>, ConnectionPolicy, &[&str]); 8] = [
-        ("the first", "n1", nodes, replicate, &["n2", "n3"]),
-        ("the second, to which the first will come back", "n2", nodes, replicate, &["n1", "n3"]),
-        ("the last", "n4", nodes, replicate, &["n1", "n2"]),
-        ("one that goes", "n1", drained, replicate, &["n2", "n3"]),
-        ("beside one that goes", "n2", drained, replicate, &["n3", "n4"]),
+        ("the first", "n1", nodes, replicate, &["n2", "n3", "n4"]),
+        ("the second, to which the first will come back", "n2", nodes, replicate, &["^n1", "n3", "n4"]),
+        ("the last", "n4", nodes, replicate, &["^n1", "^n2", "^n3"]),
+        ("one that goes", "n1", drained, replicate, &["^n2", "^n3", "^n4"]),
+        ("beside one that goes", "n2", drained, replicate, &["n3", "n4", "n1"]),
         ("alone", "n1", &nodes[..1], replicate, &[]),
         ("not wanted", "n1", nodes, ConnectionPolicy::Forward, &[]),
         ("nothing is wanted", "n1", nodes, ConnectionPolicy::None, &[]),
@@ -471,11 +471,30 @@ fn the_nodes_that_would_take_over_are_to_know_the_connections() {
         let vips = [vip("192.0.2.200", Some("a"))];
         let got = desired(node, &[Arc::new(router)], &vips, &Answered::default());
         let assignment = &got.assignments[0];
-        let names: Vec<&str> = assignment.replicas.iter().map(|replica| replica.node.as_str()).collect();
-        assert_eq!(names, expected, "{what}");
+        let name = |one: &Replica| if one.ranks_above { format!("^{}", one.node) } else { one.node.clone() };
+        assert_eq!(assignment.replicas.iter().map(name).collect::<Vec<_>>(), expected, "{what}");
         assert!(assignment.replicas.iter().all(|replica| replica.addresses.is_subset(&assignment.peers)));
         assert_eq!(assignment.connections, policy, "{what}");
         let forwards = assignment.config().unwrap().forward_connections;
         assert_eq!(forwards, policy != ConnectionPolicy::None, "{what}");
+    }
+}
+
+#[test]
+fn of_many_nodes_the_best_of_either_side_may_be_told() {
+    let names: Vec<(String, String)> = (1..=40).map(|n| (format!("n{n}"), format!("192.0.2.{n}"))).collect();
+    let nodes: Vec<(&str, u8, &str)> =
+        (1..).zip(&names).map(|(n, (name, address))| (name.as_str(), 200 - n, address.as_str())).collect();
+    for (node, expected) in [
+        ("n1", &["n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"][..]),
+        ("n20", &["n1", "n2", "n3", "n4", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28"]),
+        ("n39", &["n1", "n2", "n3", "n4", "n40"]),
+    ] {
+        let mut router = VirtualRouter::clone(&router("a", 64, &nodes));
+        router.spec.connections = ConnectionPolicy::Replicate;
+        let vips = [vip("192.0.2.200", Some("a"))];
+        let got = desired(node, &[Arc::new(router)], &vips, &Answered::default());
+        let told: Vec<&str> = got.assignments[0].replicas.iter().map(|one| one.node.as_str()).collect();
+        assert_eq!(told, expected, "{node}");
     }
 }

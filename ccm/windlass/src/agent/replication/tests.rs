@@ -9,13 +9,15 @@ use super::*;
 const OWN: &str = "192.0.2.11";
 const SECOND: &str = "192.0.2.12";
 const THIRD: &str = "192.0.2.13";
+const FOURTH: &str = "192.0.2.14";
+const FIFTH: &str = "192.0.2.15";
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
 fn replica(node: &str, address: &str) -> Replica {
-    Replica { node: node.to_owned(), addresses: [ip(address)].into() }
+    Replica { node: node.to_owned(), addresses: [ip(address)].into(), ranks_above: false }
 }
 
 fn assignment() -> Assignment {
@@ -26,7 +28,7 @@ fn assignment() -> Assignment {
 }
 
 fn peer(address: &str, knows_all: bool, in_sync: bool) -> Peer {
-    Peer { own: ip(OWN), address: ip(address), knows_all, in_sync }
+    Peer { own: ip(OWN), address: ip(address), answers: true, knows_all, in_sync }
 }
 
 fn known(peers: &[Peer]) -> Known {
@@ -119,6 +121,31 @@ fn the_vip_becomes_the_source_once_another_node_has_had_the_connections_and_stay
     assert_eq!(rig.look(601_000, ACTIVE, &known(&[peer(SECOND, true, false)])), Share::default());
     rig.obstacle = None;
     assert!(!rig.look(601_250, ACTIVE, &known(&[])).vip_as_source, "what was before does not count");
+}
+
+#[test]
+fn where_the_best_two_are_dead_the_next_that_lives_has_the_connections() {
+    let mut rig = Rig::new();
+    rig.assignment.replicas.extend([replica("n4", FOURTH), replica("n5", FIFTH)]);
+    let rows = [
+        ("nobody was heard yet", known(&[]), [SECOND, THIRD]),
+        (
+            "all live",
+            known(&[SECOND, THIRD, FOURTH, FIFTH].map(|one| peer(one, false, false))),
+            [SECOND, THIRD],
+        ),
+        ("one has died", known(&[SECOND, FOURTH, FIFTH].map(|one| peer(one, true, false))), [SECOND, FOURTH]),
+        ("two have", known(&[FOURTH, FIFTH].map(|one| peer(one, true, false))), [FOURTH, FIFTH]),
+        (
+            "it comes back",
+            known(&[SECOND, FOURTH, FIFTH].map(|one| peer(one, true, false))),
+            [SECOND, FOURTH],
+        ),
+    ];
+    for (millis, (what, known, expected)) in (0..).step_by(250).zip(rows) {
+        assert_eq!(rig.look(millis, ACTIVE, &known).replicas, expected.map(ip).into(), "{what}");
+    }
+    assert!(rig.told().unwrap().2.contains("n2 and n4 have the connections"), "{:?}", rig.told());
 }
 
 #[test]

@@ -113,12 +113,17 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let checks = [serde_json::from_str(check).unwrap()].into();
     let address_conflict = windlass_api::AddressConflictPolicy::Yield;
     let connections = windlass_api::ConnectionPolicy::Replicate;
-    let replicas = vec![Replica { node: "n2".to_owned(), addresses: ["192.0.2.12".parse().unwrap()].into() }];
+    let replica = |node: &str, last: u8, ranks_above| Replica {
+        node: node.to_owned(),
+        addresses: [[192, 0, 2, last].into()].into(),
+        ranks_above,
+    };
+    let replicas = vec![replica("n2", 12, true), replica("n3", 13, false)];
     let checking = state(&[Assignment { checks, address_conflict, connections, replicas, ..assignment(64) }]);
     file.store(&checking).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), checking);
     let text = fs::read_to_string(file.path()).unwrap();
-    let kept = r#""connections":"Replicate","replicas":[{"node":"n2","addresses":["192.0.2.12"]}]}"#;
+    let kept = r#""connections":"Replicate","replicas":[{"node":"n2","addresses":["192.0.2.12"],"ranksAbove":true},{"node":"n3","addresses":["192.0.2.13"]}]}"#;
     assert!(text.contains(&format!(r#","checks":[{check}],"addressConflict":"Yield",{kept}"#)), "{text}");
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use windlass_vrrp::replication::Transport;
 
 use super::*;
@@ -23,7 +21,7 @@ impl Pair {
         let (mut active, mut backup) = (Session::new(ends(0), 7, now), Session::new(ends(1), 8, now));
         let (table, epoch) = (Connections::default(), |start| Epoch { start, random: 1 });
         let told = PeerPlan { is_replica: true, told: [VIP].into(), believed: [VIP].into(), keys: None };
-        let believed = PeerPlan { told: BTreeSet::new(), ..told.clone() };
+        let believed = PeerPlan { believed: [VIP].into(), ..PeerPlan::default() };
         active.follow(&told, &[VIP].into(), &table, epoch(1), now);
         backup.follow(&believed, &BTreeSet::new(), &table, epoch(2), now);
         Self { table, active, backup, now }
@@ -86,4 +84,21 @@ fn what_is_not_in_the_kernel_is_heard_and_not_acknowledged() {
     assert_eq!(pair.run(false, Duration::from_secs(1)), [], "and nothing is asked for that has no place");
     assert_eq!(pair.run(true, Duration::from_secs(2)), [Change::Put(fourth)]);
     assert!(pair.knows_all() && pair.backup.status(true, pair.now).in_sync);
+}
+
+#[test]
+fn who_is_not_told_anything_asks_and_so_is_known_to_live() {
+    let mut pair = Pair::new();
+    // Told nothing: there is no sender.
+    let untold = PeerPlan { believed: [VIP].into(), ..PeerPlan::default() };
+    pair.active.follow(&untold, &[VIP].into(), &pair.table, Epoch { start: 1, random: 1 }, pair.now);
+    let answers = |pair: &Pair| pair.active.status(true, pair.now).answers;
+    assert!(!answers(&pair));
+    for second in 0..60 {
+        pair.run(true, Duration::from_secs(1));
+        assert!(answers(&pair), "{second}");
+    }
+    // It dies.
+    pair.now = pair.now + LIVES;
+    assert!(!answers(&pair));
 }
