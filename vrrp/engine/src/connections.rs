@@ -23,17 +23,10 @@
 //! (`nf_conntrack_events=2`, the default of Linux 6): [`Events`] must be open before entries are inserted whose end is to be told, and
 //! of what was there before it was opened no end is told. A list from time to time tells the rest: connections that time out too.
 //!
-//! A TCP connection is five events, and each costs the kernel 2 µs, wanted or not, if anybody listens. Rules leave two of them, behind
-//! connection tracking (priority −200) in prerouting:
-//!
-//! ```text
-//! ct state new ip daddr @vips4 meta l4proto tcp ct event set assured,label
-//! ct state new ip daddr @vips4 meta l4proto udp ct event set assured,destroy
-//! tcp flags & (fin | rst) != 0 ct original ip daddr @vips4 ct label set 127     # any bit: what changes it is an event
-//! ```
-//!
-//! The handshake is over, and one side has ended: [`Event::Closing`]. Without the rules (a kernel without labels) all is told alike, for
-//! twice the price. Other listeners on the node, as `conntrack -E`, hear as little of connections to VIPs.
+//! A TCP connection is five events, and each costs the kernel 2 µs, wanted or not, if anybody listens. The guard's table leaves two of
+//! them where connections are replicated ([`Guarded::replicated`](crate::guard::Guarded::replicated), chain `events`): the handshake is over
+//! (`assured`), and one side has ended, [`Event::Closing`], which sets a label, and that is an event. Without those rules (a kernel without
+//! labels) all is told alike, for twice the price.
 
 mod aging;
 mod entry;

@@ -43,6 +43,8 @@
 //!   }
 //!   set movable4 { type ipv4_addr . iface_index; }    # VIPs whose connections another node can go on with, and by
 //!   set movable6 { type ipv6_addr . iface_index; }    # which interface their clients come
+//!   set replicated4 { type ipv4_addr; }    # VIPs whose connections are told to other nodes
+//!   set replicated6 { type ipv6_addr; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -179,12 +181,25 @@
 //!     icmp type redirect @th,192,32 @vips4 counter drop     # about which address it is
 //!     icmpv6 type nd-redirect @th,192,128 @vips6 counter drop
 //!   }
+//!   chain events {                         # only where there are such VIPs
+//!     type filter hook prerouting priority mangle; policy accept;
+//!     ct state new ip daddr @replicated4 meta l4proto tcp ct event set assured,label
+//!     ct state new ip6 daddr @replicated6 meta l4proto tcp ct event set assured,label
+//!     ct state new ip daddr @replicated4 meta l4proto udp ct event set destroy,assured
+//!     ct state new ip6 daddr @replicated6 meta l4proto udp ct event set destroy,assured
+//!     tcp flags fin,rst meta nfproto ipv4 ct original ip daddr @replicated4 ct label set 127
+//!     tcp flags fin,rst meta nfproto ipv6 ct original ip6 daddr @replicated6 ct label set 127
+//!   }
 //! }
 //! ```
 //!
-//! The last three, with their sets, forward what a connection that began on the previous Active still says:
+//! `moved` to `redirects`, with their sets, forward what a connection that began on the previous Active still says:
 //! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
 //! routing leads what has the mark to that node.
+//!
+//! `events` has the kernel tell whoever listens to connection tracking two events of a TCP connection to those VIPs instead of five: the
+//! handshake is over, and one side has ended, which a label that changes tells. What follows them is told in
+//! [`connections`](crate::connections). A kernel without labels or without events of connection tracking is left to tell all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
 //! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
@@ -215,19 +230,21 @@
 //! and guards on until [`Guard::install`] replaces it in one step. Only the node's own packets are let go soon after the
 //! crash: another node serves the VIPs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 mod connections;
 mod expression;
+mod guarded;
 mod ports;
 mod ruleset;
 mod set;
 #[cfg(test)]
 mod tests;
 
+pub use guarded::{Guarded, Moved, UnknownConnections};
+use ruleset::Parts;
 use set::Set;
 
 use crate::netfilter::NetfilterSocket;
@@ -288,45 +305,6 @@ impl GuardError {
     }
 }
 
-/// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
-/// (RFC 9568 §6.1), an address of the node's own.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Guarded {
-    /// VIPs of all virtual routers of this node, Active or not.
-    pub vips: BTreeSet<IpAddr>,
-    /// Those that this node is Active for: the node's own packets to them are guarded too.
-    pub held: BTreeSet<IpAddr>,
-    /// Which ports addresses have, and who may send to them.
-    pub restrictions: Arc<Restrictions>,
-    /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
-    pub moved: Arc<BTreeMap<IpAddr, Moved>>,
-    /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
-    /// come.
-    pub movable: BTreeMap<IpAddr, u32>,
-}
-
-/// What becomes of packets to a VIP that belong to connections of the node that was Active before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "the parts of an element")]
-pub struct Moved {
-    /// The mark of those connections and of their packets, which are sent to that node. `None`: there are none.
-    pub mark: Option<u32>,
-    /// What becomes of TCP connections that this node does not know and of which it did not see the beginning.
-    pub unknown: UnknownConnections,
-}
-
-/// What becomes of packets to a VIP of TCP connections that began elsewhere and have no mark yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
-pub enum UnknownConnections {
-    /// They are taken for those of the node that was Active before, and get its mark.
-    Forwarded,
-    /// They are kube-proxy's, as new ones are: it gives them to an endpoint that does not know them, which resets them.
-    Untouched,
-    /// They are dropped: this node is Active no longer, and who sends again has heard by then of the one that is.
-    Dropped,
-}
-
 /// What [`Guard::check`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checked {
@@ -356,8 +334,8 @@ pub struct Guard {
     identity: Option<Identity>,
     /// The kernel's count of ruleset changes, when the table was last found intact.
     generation: Option<u32>,
-    /// Whether the table has what forwards to the previous Active.
-    forwards: bool,
+    /// What this kernel can do.
+    can: Parts,
 }
 
 impl Guard {
@@ -371,7 +349,7 @@ impl Guard {
             installed: Guarded::default(),
             identity: None,
             generation: None,
-            forwards: true,
+            can: Parts { forwards: true, masks_events: true },
         };
         match guard.make(wanted.clone()) {
             Err(GuardError::Unsupported { what, source }) => {
@@ -381,7 +359,7 @@ impl Guard {
                     %source,
                     "this kernel's nf_tables cannot forward connections to the previous Active: planned moves break them"
                 );
-                guard.forwards = false;
+                guard.can.forwards = false;
                 guard.make(wanted.clone())?;
             }
             answer => answer?,
@@ -407,7 +385,7 @@ impl Guard {
 
     /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
     pub fn update(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
-        if self.identity.is_none() {
+        if self.identity.is_none() || self.parts(wanted) != self.parts(&self.installed) {
             return self.make(wanted.clone());
         }
         let batch = ruleset::update(&self.table, &self.installed, wanted);
@@ -485,18 +463,40 @@ impl Guard {
         Ok(())
     }
 
+    /// What the table has for this.
+    fn parts(&self, wanted: &Guarded) -> Parts {
+        Parts { masks_events: self.can.masks_events && !wanted.replicated.is_empty(), ..self.can }
+    }
+
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {
         self.identity = None;
-        self.commit(&ruleset::install(&self.table, &wanted, self.forwards)).map_err(|error| match error {
+        match self.write(&wanted) {
+            Err(GuardError::Unsupported { what, source }) if self.parts(&wanted).masks_events => {
+                tracing::info!(
+                    table = self.table,
+                    what,
+                    %source,
+                    "this kernel cannot be told which events of connections matter: all are told, which costs it more"
+                );
+                self.can.masks_events = false;
+                self.write(&wanted)?;
+            }
+            answer => answer?,
+        }
+        self.installed = wanted;
+        self.identity = self.identify()?;
+        Ok(())
+    }
+
+    fn write(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
+        let batch = ruleset::install(&self.table, wanted, self.parts(wanted));
+        self.commit(&batch).map_err(|error| match error {
             // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
             GuardError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
                 GuardError::Unsupported { what, source }
             }
             other => other,
-        })?;
-        self.installed = wanted;
-        self.identity = self.identify()?;
-        Ok(())
+        })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
@@ -568,7 +568,8 @@ impl Guard {
         };
         let Some(rules) = self.ask(Operation::GetRules, &named)? else { return Ok(None) };
         let rules: Vec<_> = rules.iter().filter_map(|rule| attributes::find_long(rule, 3)).collect();
-        Ok((rules.len() == ruleset::rules(self.forwards)).then_some(Identity { table: handle, rules }))
+        Ok((rules.len() == ruleset::rules(self.parts(&self.installed)))
+            .then_some(Identity { table: handle, rules }))
     }
 
     fn generation(&mut self) -> Result<Option<u32>, GuardError> {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use windlass_engine::connections::{Aging, AgingLimits, Event, Events};
+use windlass_engine::guard::{Guard, Guarded};
 use windlass_vrrp::Time;
 
 use crate::lab::{Host, VIP};
@@ -78,9 +79,7 @@ struct Round {
 
 fn round(listening: Listening, connections: u32) -> Round {
     let site = Site::new();
-    if listening == Listening::ToWhatMatters {
-        nft(&site.node, &masks());
-    }
+    let _guard = (listening == Listening::ToWhatMatters).then(|| site.node.run(masks));
     let listener = site.backend.run(|| TcpListener::bind((BACKEND, 8080)).unwrap());
     thread::spawn(move || listener.incoming().flatten().for_each(drop));
     let stop = Arc::new(AtomicBool::new(false));
@@ -142,7 +141,7 @@ fn cpu(clock: ClockId) -> Duration {
 }
 
 /// CPU time of this process, threads that have ended included, and of the threads of the kernel that do what packets left over.
-fn used() -> Duration {
+pub(crate) fn used() -> Duration {
     let kernel: u64 = std::fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -197,19 +196,12 @@ fn rules() -> String {
 }
 
 /// What has the kernel tell only what matters.
-fn masks() -> String {
-    format!(
-        "table inet masks {{
-           chain masks {{
-             type filter hook prerouting priority mangle;
-             ct state new ip daddr {VIP} ct event set assured,label
-             tcp flags & (fin | rst) != 0 ct original ip daddr {VIP} ct label set 127
-           }}
-         }}\n"
-    )
+fn masks() -> Guard {
+    let replicated = Guarded { replicated: [IpAddr::V4(VIP)].into(), ..Guarded::default() };
+    Guard::install("masks", &replicated).unwrap()
 }
 
-fn nft(host: &Host, rules: &str) {
+pub(crate) fn nft(host: &Host, rules: &str) {
     let rules = rules.to_owned();
     host.run(move || {
         let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();

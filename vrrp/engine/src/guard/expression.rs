@@ -33,8 +33,14 @@ pub(super) enum Expression {
     Connection(Connection),
     /// Loads the destination that the first packet of the packet's connection had, of this many bytes.
     OriginalDestination(Length),
+    /// Loads these bytes.
+    Load(&'static [u8]),
     /// Marks the connection, as long as it is tracked, with what was loaded.
     MarkConnection,
+    /// Has the kernel tell listeners only the events of the connection that were loaded. For a connection that is new.
+    MaskEvents,
+    /// Gives the connection the labels that were loaded.
+    LabelConnection,
     /// Marks the packet, for the routing of this node, with what was loaded.
     MarkPacket,
     /// Keeps these bits of four bytes.
@@ -89,6 +95,8 @@ pub(super) enum Connection {
     /// Bits of what has happened to it.
     Status = 2,
     Mark = 3,
+    Labels = 13,
+    EventMask = 18,
 }
 
 /// How long an address is.
@@ -137,7 +145,11 @@ impl Expression {
             Self::Meta(_) | Self::MarkPacket => "meta",
             Self::Payload { .. } => "payload",
             Self::From(_, load) => load.name(),
-            Self::Connection(_) | Self::OriginalDestination(_) | Self::MarkConnection => "ct",
+            Self::Connection(_)
+            | Self::OriginalDestination(_)
+            | Self::MarkConnection
+            | Self::MaskEvents
+            | Self::LabelConnection => "ct",
             Self::Mask(_) | Self::MaskByte(_) => "bitwise",
             Self::Compare(..) => "cmp",
             Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
@@ -146,7 +158,7 @@ impl Expression {
             Self::Redirect => "redir",
             Self::TranslateTo(_) | Self::TranslateSourceTo(_) => "nat",
             Self::Reject(_) => "reject",
-            Self::Verdict(_) => "immediate",
+            Self::Load(_) | Self::Verdict(_) => "immediate",
         }
     }
 
@@ -167,7 +179,10 @@ impl Expression {
                 // Direction 0 is the first packet's.
                 data.number(1, register).number(2, key).bytes(3, &[0])
             }
+            Self::Load(bytes) => data.number(1, register).nest(2, &value(bytes)),
             Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
+            Self::MaskEvents => data.number(2, Connection::EventMask as u32).number(4, register),
+            Self::LabelConnection => data.number(2, Connection::Labels as u32).number(4, register),
             Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
             Self::Mask(mask) => masked(data, register, &mask),
             Self::MaskByte(mask) => masked(data, register, &[mask]),

@@ -11,8 +11,9 @@ use super::expression::{
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
     Connection::{Direction, Mark, State, Status},
     Expression::{
-        self, AddTo, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask, MaskByte,
-        Meta, NotIn, OriginalDestination, Payload, Redirect, Reject, TranslateSourceTo, TranslateTo, Verdict,
+        self, AddTo, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkConnection,
+        MarkPacket, Mask, MaskByte, MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, Reject,
+        TranslateSourceTo, TranslateTo, Verdict,
     },
     Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
@@ -30,6 +31,7 @@ const IPV4: &[u8] = &[2];
 const IPV6: &[u8] = &[10];
 const FAMILIES: [&[u8]; 2] = [IPV4, IPV6];
 const TCP: &[u8] = &[6];
+const UDP: &[u8] = &[17];
 const ICMP: &[u8] = &[1];
 const ICMPV6: &[u8] = &[58];
 const ECHO_REQUEST: &[u8] = &[8];
@@ -50,6 +52,20 @@ const FLAGS: Expression = Payload { base: Base::Transport, offset: 13, length: 1
 /// TCP: FIN, SYN, RST, ACK.
 const FLAGS_THAT_MATTER: u8 = 0x17;
 const SYN: &[u8] = &[0x02];
+/// TCP: FIN, RST.
+const FLAGS_THAT_END: u8 = 0x05;
+/// Events of connection tracking (`linux/netfilter/nf_conntrack_common.h`): the connection lasts, its labels change, or it is forgotten;
+/// in the machine's byte order.
+const LASTING: u32 = 1 << 4;
+const LABELLED: u32 = 1 << 10;
+const FORGOTTEN: u32 = 1 << 2;
+const EVENTS_OF_TCP: [u8; 4] = (LASTING | LABELLED).to_ne_bytes();
+const EVENTS_OF_UDP: [u8; 4] = (LASTING | FORGOTTEN).to_ne_bytes();
+/// The last of the 128 labels that a connection may have: words in the machine's byte order.
+const LABEL: [u8; 16] = {
+    let [a, b, c, d] = (1_u32 << 31).to_ne_bytes();
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
+};
 const REDIRECT: &[u8] = &[5];
 const REDIRECT_V6: &[u8] = &[137];
 /// Where in a redirect the address is that it is about (RFC 792, RFC 4861 §4.5).
@@ -90,7 +106,7 @@ impl Set {
             Family::V6 => From(4, &CONNECTION_MARK),
         };
         match self.kind {
-            Kind::Vips | Kind::Left => matches.push(In(self.name())),
+            Kind::Vips | Kind::Left | Kind::Replicated => matches.push(In(self.name())),
             Kind::Held => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
@@ -158,6 +174,25 @@ impl Set {
         vec![Meta(PacketFamily), family, self.original_destination(), From(word, interface), In(self.name())]
     }
 
+    /// The rule that has the kernel tell of a connection of this protocol only these events.
+    fn telling(self, protocol: &'static [u8], events: &'static [u8]) -> Vec<Expression> {
+        let of_protocol = [Meta(Protocol), Compare(Equal, protocol), Load(events), MaskEvents];
+        [IS_NEW.as_slice(), &self.has_destination(), &of_protocol].concat()
+    }
+
+    /// The rule that has the kernel tell that one side of a connection has ended: a label that is new is an event.
+    fn telling_ends(self) -> Vec<Expression> {
+        let ends =
+            [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
+        [ends.as_slice(), &self.is_of_connection(), &[Load(&LABEL), LabelConnection]].concat()
+    }
+
+    /// Rule matches: "the packet's connection began towards one of the set's addresses".
+    fn is_of_connection(self) -> Vec<Expression> {
+        let [family, ..] = self.packet();
+        vec![Meta(PacketFamily), family, self.original_destination(), In(self.name())]
+    }
+
     const fn original_destination(self) -> Expression {
         OriginalDestination(match self.family {
             Family::V4 => Length::V4,
@@ -191,9 +226,9 @@ impl Set {
             FLAGS,
             MaskByte(FLAGS_THAT_MATTER),
             Compare(NotEqual, SYN),
-            Connection(State),
-            Mask(NEW),
-            Compare(NotEqual, &[0; 4]),
+            IS_NEW[0],
+            IS_NEW[1],
+            IS_NEW[2],
             // What kube-proxy has translated goes on here, even if its answers go another way.
             Connection(Status),
             Mask(TRANSLATED),
@@ -290,6 +325,7 @@ impl Set {
     }
 }
 
+const IS_NEW: [Expression; 3] = [Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])];
 const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
 const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
 const CONNECTION_MARK: Expression = Connection(Mark);
@@ -347,8 +383,17 @@ struct Chain {
 /// The chain that marks packets for the previous Active, and counts them.
 pub(super) const MOVED: &str = "moved";
 
-/// The chains, each after those it goes to. `forwards`: with those that forward to the previous Active.
-fn chains(forwards: bool) -> Vec<Chain> {
+/// What a table has besides what each one has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parts {
+    /// What forwards to the previous Active.
+    pub(super) forwards: bool,
+    /// What has the kernel tell only the events that matter of connections that are replicated.
+    pub(super) masks_events: bool,
+}
+
+/// The chains, each after those it goes to.
+fn chains(with: Parts) -> Vec<Chain> {
     let chain = |name, rules| Chain { name, hook: None, rules };
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     let refuse = vec![
@@ -370,7 +415,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
     let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
     let answers = |kind: Kind| both(kind, Set::answers);
     // What goes to the previous Active is judged there: among it are answers of backends, to ports that are no Service's.
-    let elsewhere = if forwards { both(Kind::Moved, |set| set.to_any(Accept)) } else { Vec::new() };
+    let elsewhere = if with.forwards { both(Kind::Moved, |set| set.to_any(Accept)) } else { Vec::new() };
     let forward = [elsewhere.clone(), answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
     // Backends answer to a VIP that has been put in the place of the client.
     let sources = [answers(Kind::Restricted), both(Kind::Restricted, Set::only_from_sources)].concat();
@@ -399,7 +444,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
             [answers(Kind::Held), to(Kind::Held, "refuse")].concat(),
         ),
     ];
-    if forwards {
+    if with.forwards {
         let answered =
             [both(Kind::Moved, Set::as_before), both(Kind::Window, Set::answers_to_the_previous)].concat();
         let marked = [
@@ -416,16 +461,24 @@ fn chains(forwards: bool) -> Vec<Chain> {
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);
     }
+    if with.masks_events {
+        let events = [
+            both(Kind::Replicated, |set| set.telling(TCP, &EVENTS_OF_TCP)),
+            both(Kind::Replicated, |set| set.telling(UDP, &EVENTS_OF_UDP)),
+            both(Kind::Replicated, Set::telling_ends),
+        ];
+        chains.push(base("events", filter(PREROUTING, AFTER_CONNECTION_TRACKING), events.concat()));
+    }
     chains
 }
 
 /// How many rules the table has.
-pub(super) fn rules(forwards: bool) -> usize {
-    chains(forwards).iter().map(|chain| chain.rules.len()).sum()
+pub(super) fn rules(parts: Parts) -> usize {
+    chains(parts).iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// Makes the table anew, whatever there is under its name.
-pub(super) fn install(table: &str, guarded: &Guarded, forwards: bool) -> Batch {
+pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
     let create = format!("create the nftables table inet {table}");
@@ -446,7 +499,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, forwards: bool) -> Batch {
         Operation::NewSet,
         awake.long(11, AWAKE_TIMEOUT_MS),
     );
-    let chains = chains(forwards);
+    let chains = chains(parts);
     for chain in &chains {
         batch.add(
             format!("create the chain {} in the table inet {table}", chain.name),

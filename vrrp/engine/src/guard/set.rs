@@ -65,6 +65,7 @@ pub(super) enum Kind {
     Left,
     Strays,
     Movable,
+    Replicated,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -85,7 +86,7 @@ pub(super) struct Element {
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -97,6 +98,7 @@ impl Kind {
         Self::Left,
         Self::Strays,
         Self::Movable,
+        Self::Replicated,
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -123,6 +125,7 @@ impl Set {
             Kind::Left => ["left4", "left6"],
             Kind::Strays => ["strays4", "strays6"],
             Kind::Movable => ["movable4", "movable6"],
+            Kind::Replicated => ["replicated4", "replicated6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -142,7 +145,7 @@ impl Set {
         };
         let [protocol, port] = [Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
         match self.kind {
-            Kind::Vips | Kind::Held | Kind::Window | Kind::Left => vec![address],
+            Kind::Vips | Kind::Held | Kind::Window | Kind::Left | Kind::Replicated => vec![address],
             Kind::Moved => vec![address, Part { kind: MARK, length: 4 }],
             Kind::Owned => vec![address, protocol],
             Kind::Restricted | Kind::Ports => vec![address, protocol, port],
@@ -166,7 +169,8 @@ impl Set {
             | Kind::Ports
             | Kind::Moved
             | Kind::Left
-            | Kind::Movable => attributes.number(3, 0),
+            | Kind::Movable
+            | Kind::Replicated => attributes.number(3, 0),
             Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             // As one number, of which only the last bytes differ within a range: the kernel keeps that in a tree. It takes
             // concatenations with ranges, too, but each a hundred times as slowly.
@@ -182,7 +186,7 @@ impl Set {
     pub(super) const fn elements_in_a_message(self) -> usize {
         match self.kind {
             // 28 bytes each.
-            Kind::Vips | Kind::Held | Kind::Left => 2000,
+            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated => 2000,
             // 40 bytes each.
             Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable => 1500,
             // 100 bytes each.
@@ -200,6 +204,7 @@ impl Set {
             Kind::Owned | Kind::Ports => Arc::ptr_eq(&old.restrictions, &new.restrictions),
             Kind::Strays => true,
             Kind::Movable => old.movable == new.movable,
+            Kind::Replicated => old.replicated == new.replicated,
         }
     }
 
@@ -209,6 +214,7 @@ impl Set {
         match self.kind {
             Kind::Vips => self.addresses(one.vips.difference(&other.vips)),
             Kind::Held => self.addresses(one.held.difference(&other.held)),
+            Kind::Replicated => self.addresses(one.replicated.difference(&other.replicated)),
             Kind::Owned => ports::owned(self.family, &one.restrictions, &other.restrictions),
             Kind::Ports => ports::ports(self.family, &one.restrictions, &other.restrictions),
             Kind::Restricted | Kind::Sources => {
@@ -258,6 +264,7 @@ impl Set {
         match self.kind {
             Kind::Vips => self.addresses(guarded.vips.iter()),
             Kind::Held => self.addresses(guarded.held.iter()),
+            Kind::Replicated => self.addresses(guarded.replicated.iter()),
             Kind::Moved => moved
                 .filter_map(|(vip, moved)| {
                     Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))

@@ -35,7 +35,7 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
 
 #[test]
 fn each_message_of_a_batch_has_a_name_for_errors() {
-    let batch = ruleset::install("w", &Guarded::default(), true);
+    let batch = ruleset::install("w", &Guarded::default(), Parts { forwards: true, masks_events: false });
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));
     assert_eq!(batch.what(2), Some("delete the old nftables table inet w"));

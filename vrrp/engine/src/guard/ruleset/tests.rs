@@ -76,9 +76,11 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
     assert_eq!(told, all);
 }
 
+const ALL: Parts = Parts { forwards: true, masks_events: true };
+
 #[test]
 fn rules_refer_only_to_sets_and_chains_that_exist() {
-    let chains = chains(true);
+    let chains = chains(ALL);
     let names: Vec<_> = chains.iter().map(|chain| chain.name).collect();
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
@@ -120,12 +122,23 @@ fn a_stray_is_its_source_and_its_destination_each_with_its_port() {
 }
 
 #[test]
+fn without_what_a_kernel_lacks_the_table_has_all_the_rest() {
+    let rules = |forwards, masks_events| rules(Parts { forwards, masks_events });
+    assert_eq!(rules(true, true), rules(true, false) + 6);
+    assert_eq!(rules(false, true), rules(false, false) + 6);
+    assert!(rules(true, false) > rules(false, false));
+}
+
+#[test]
 fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
-    for chain in chains(true).iter().filter(|chain| chain.hook.is_some()) {
+    for chain in chains(ALL).iter().filter(|chain| chain.hook.is_some()) {
         for rule in &chain.rules {
             let has = |part: &[Expression]| rule.windows(part.len()).any(|window| window == part);
-            let is_about_vips =
-                Set::all().any(|set| has(&set.has_destination()) || rule.starts_with(&set.not_redirected()));
+            let is_about_vips = Set::all().any(|set| {
+                has(&set.has_destination())
+                    || has(&set.is_of_connection())
+                    || rule.starts_with(&set.not_redirected())
+            });
             assert!(is_about_vips, "{} {rule:?}", chain.name);
         }
     }

@@ -7,27 +7,15 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 use windlass_engine::connections::{Aging, AgingLimits, Connection, ConnectionKey, Event, Events};
+use windlass_engine::guard::{Guard, Guarded};
 
 use super::scene::{A, Backend, Scene, VIPS, asked, await_listed, echoes, key_of};
-use crate::guard::scene::run;
 use crate::lab::{await_some, require_root};
 
 /// What has the kernel tell of connections to VIPs what matters, and nothing else.
-fn masks(scene: &Scene) {
-    let of_family = |(family, vip): (&str, IpAddr)| {
-        format!(
-            "table inet masks-{family} {{
-               chain masks {{
-                 type filter hook prerouting priority mangle;
-                 ct state new {family} daddr {vip} meta l4proto tcp ct event set assured,label
-                 ct state new {family} daddr {vip} meta l4proto udp ct event set assured,destroy
-                 tcp flags & (fin | rst) != 0 ct original {family} daddr {vip} ct label set 127
-               }}
-             }}\n"
-        )
-    };
-    let rules: String = [("ip", VIPS[0]), ("ip6", VIPS[1])].map(of_family).concat();
-    run(scene.node(A), "nft -f -", &rules);
+fn masks(scene: &Scene) -> Guard {
+    let replicated = Guarded { replicated: VIPS.into(), ..Guarded::default() };
+    scene.node(A).run(move || Guard::install("masks", &replicated).expect("install the guard"))
 }
 
 fn follow(scene: &Scene, vips: impl Into<BTreeSet<IpAddr>>) -> Events {
@@ -97,7 +85,7 @@ fn what_begins_and_is_closed_is_told_by_a_kernel_that_tells_what_matters() {
         return;
     }
     let scene = Scene::new(Backend::OnThirdHost);
-    masks(&scene);
+    let _guard = masks(&scene);
     let mut events = follow(&scene, VIPS);
     let streams = scene.connections(3);
     let keys: BTreeSet<_> = streams.iter().map(key_of).collect();
@@ -134,7 +122,7 @@ fn a_connection_is_told_when_it_has_lasted_a_second_and_a_short_one_never() {
         return;
     }
     let scene = Scene::new(Backend::OnThirdHost);
-    masks(&scene);
+    let _guard = masks(&scene);
     let mut events = follow(&scene, VIPS);
     let mut aging = Aging::new(AgingLimits::default());
     let lasting = scene.connections(2);
@@ -205,7 +193,7 @@ fn a_udp_flow_is_told_when_it_lasts() {
         return;
     }
     let scene = Scene::new(Backend::OnThirdHost);
-    masks(&scene);
+    let _guard = masks(&scene);
     let mut events = follow(&scene, VIPS);
     let flows = scene.flows(1);
     let mut heard = Vec::new();

@@ -10,7 +10,7 @@ use windlass_engine::guard::{Checked, Guard, GuardError, Guarded};
 
 use crate::lab::{Host, VIP, await_some, one_at_a_time, require_root};
 
-use super::scene::{Scene, TABLE, both_held, connect, listen, pings, run, try_run};
+use super::scene::{Scene, TABLE, VIP6, both_held, connect, listen, pings, run, try_run};
 
 /// Without how long what is in it counts.
 fn table(host: &Host) -> Option<String> {
@@ -26,7 +26,10 @@ fn nft_shows_the_table_as_it_is_documented() {
         return;
     }
     let scene = Scene::new();
-    let _guard = scene.install();
+    let mut guard = scene.install();
+    // With the chain that is there only for such VIPs, and without the VIP.
+    guard.update(&Guarded { replicated: [VIP.into()].into(), ..Guarded::default() }).unwrap();
+    run(scene.node(), &format!("nft flush set inet {TABLE} replicated4"), "");
     let written = include_str!("../../../src/guard.rs");
     let documented = written.split("```").nth(1).unwrap().replace("//!", "");
     let normal = |text: &str| {
@@ -39,6 +42,26 @@ fn nft_shows_the_table_as_it_is_documented() {
     };
     let shown = table(scene.node()).unwrap();
     assert_eq!(normal(documented.trim_start().trim_start_matches("text")), normal(&shown));
+}
+
+#[test]
+fn the_kernel_tells_less_of_connections_only_while_there_are_some_to_replicate() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut guard = scene.guard();
+    let plain = table(scene.node()).unwrap();
+    assert!(!plain.contains("ct event set") && !plain.contains("ct label set"), "{plain}");
+    for vip in [IpAddr::from(VIP), VIP6.into()] {
+        guard.update(&Guarded { replicated: [vip].into(), ..both_held() }).unwrap();
+        let masked = table(scene.node()).unwrap();
+        assert!(masked.contains("ct event set") && masked.contains("ct label set"), "{masked}");
+        assert_eq!(guard.full_check().unwrap(), Checked::Intact);
+    }
+    guard.update(&both_held()).unwrap();
+    assert_eq!(table(scene.node()).unwrap(), plain);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
 }
 
 #[test]

@@ -1,0 +1,48 @@
+//! What is guarded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::restriction::Restrictions;
+
+/// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
+/// (RFC 9568 §6.1), an address of the node's own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Guarded {
+    /// VIPs of all virtual routers of this node, Active or not.
+    pub vips: BTreeSet<IpAddr>,
+    /// Those that this node is Active for: the node's own packets to them are guarded too.
+    pub held: BTreeSet<IpAddr>,
+    /// Which ports addresses have, and who may send to them.
+    pub restrictions: Arc<Restrictions>,
+    /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
+    pub moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
+    /// come.
+    pub movable: BTreeMap<IpAddr, u32>,
+    /// VIPs whose connections are told to other nodes: the kernel tells only such events of them as are needed for that.
+    pub replicated: BTreeSet<IpAddr>,
+}
+
+/// What becomes of packets to a VIP that belong to connections of the node that was Active before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the parts of an element")]
+pub struct Moved {
+    /// The mark of those connections and of their packets, which are sent to that node. `None`: there are none.
+    pub mark: Option<u32>,
+    /// What becomes of TCP connections that this node does not know and of which it did not see the beginning.
+    pub unknown: UnknownConnections,
+}
+
+/// What becomes of packets to a VIP of TCP connections that began elsewhere and have no mark yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
+pub enum UnknownConnections {
+    /// They are taken for those of the node that was Active before, and get its mark.
+    Forwarded,
+    /// They are kube-proxy's, as new ones are: it gives them to an endpoint that does not know them, which resets them.
+    Untouched,
+    /// They are dropped: this node is Active no longer, and who sends again has heard by then of the one that is.
+    Dropped,
+}
