@@ -35,8 +35,12 @@ impl Used {
 
     /// Percent of one CPU since an earlier look.
     pub(crate) fn percent_since(self, earlier: Self) -> f64 {
-        let used = self.cpu.saturating_sub(earlier.cpu).as_secs_f64();
-        100.0 * used / (self.at - earlier.at).as_secs_f64()
+        self.micros_since(earlier) / 1e4 / (self.at - earlier.at).as_secs_f64()
+    }
+
+    /// Microseconds since an earlier look.
+    pub(crate) fn micros_since(self, earlier: Self) -> f64 {
+        self.cpu.saturating_sub(earlier.cpu).as_secs_f64() * 1e6
     }
 }
 

@@ -6,7 +6,13 @@
 //! kernel tells, and with one of what matters. Figures: CPU time of the whole process, the kernel's work for its packets included, for
 //! each connection, and of the follower's thread alone.
 //!
-//! Settings (environment): ROUNDS (5), ENTRIES (200000), CONNECTIONS (10000, in each round), CASES (`table following`; both).
+//! Then engines that tell each other connections. Rest: 10,000 VIPs of 250 virtual routers, and nothing happens; CPU time of the thread of
+//! connections, in thousandths of a processor. Memory: 200,000 connections of the Active's kernel are told to a Backup, which puts them
+//! into its own; resident memory of the Backup's process before and after. Rate: 20,000 connections a second begin and end at once, with
+//! and without replication; CPU time of everything, the kernel's work for packets and events included, and what replication is of it.
+//!
+//! Settings (environment): ROUNDS (5), ENTRIES (200000), CONNECTIONS (10000, in each round), RATE (20000, of each second), SECONDS (5),
+//! REST (5, seconds), CASES (`table following rest memory rate`; all).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -31,6 +37,10 @@ mod process;
 mod shared;
 
 mod following;
+mod memory;
+mod rate;
+mod replica;
+mod rest;
 mod table;
 
 /// Where the tests have it.
@@ -39,7 +49,11 @@ mod interop {
 }
 
 fn main() -> ExitCode {
-    if !std::env::args().any(|argument| argument == "--bench") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|role| role == replica::ROLE) {
+        replica::run(&arguments[1..]);
+    }
+    if !arguments.iter().any(|argument| argument == "--bench") {
         println!("runs by `make bench-tracking` (cargo bench --bench tracking)");
         return ExitCode::SUCCESS;
     }
@@ -52,6 +66,13 @@ fn main() -> ExitCode {
     }
     if shared::wanted("CASES", "following") {
         rows.extend(following::all());
+    }
+    for (case, measure) in
+        [("rest", rest::all as fn() -> Vec<Value>), ("memory", memory::all), ("rate", rate::all)]
+    {
+        if shared::wanted("CASES", case) {
+            rows.extend(measure());
+        }
     }
     for row in &rows {
         println!("{row}");

@@ -18,13 +18,13 @@ const LIFETIME: Duration = Duration::from_mins(10);
 /// That a backend's node has in another form.
 const FORWARDED: u32 = 10_000;
 
-/// A connection of its own for each number.
-fn connection(number: u32) -> Connection {
+/// A connection to this VIP of its own for each number.
+pub(crate) fn connection(number: u32, vip: std::net::Ipv4Addr) -> Connection {
     let client =
         SocketAddr::from((std::net::Ipv4Addr::from_bits(0xc612_0000 + number / 50_000), port(number)));
-    let key = ConnectionKey { transport: Transport::Tcp, client, vip: (VIP, 80).into() };
+    let key = ConnectionKey { transport: Transport::Tcp, client, vip: (vip, 80).into() };
     let backend = std::net::Ipv4Addr::from_bits(0xc000_0264 + number / 50_000);
-    Connection { key, backend: (backend, 8080).into(), source: (VIP, port(number)).into() }
+    Connection { key, backend: (backend, 8080).into(), source: (vip, port(number)).into() }
 }
 
 fn port(number: u32) -> u16 {
@@ -51,7 +51,7 @@ pub(crate) fn all() -> Vec<Value> {
 
 fn round(entries: u32) -> Vec<(&'static str, f64)> {
     let mut tracking = Tracking::open().unwrap().with_share(100);
-    let connections: Vec<_> = (0..entries).map(connection).collect();
+    let connections: Vec<_> = (0..entries).map(|number| connection(number, VIP)).collect();
     let keys: Vec<_> = connections.iter().map(|connection| connection.key).collect();
     let before = memory_mb(getpid());
     let kernel_before = unreclaimable_mb();
