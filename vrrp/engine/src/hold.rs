@@ -8,9 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 
 use crate::clock;
 use crate::event::Event;
@@ -19,6 +17,7 @@ use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;
+use crate::poll::poll;
 use crate::tag::AddressTag;
 
 mod address;
@@ -115,24 +114,11 @@ fn requests(shared: &SharedState) -> Vec<BindingRequest> {
 /// Waits for the waker, after `rest` also for what the kernel tells, or until there is something to do without either.
 fn wait(shared: &SharedState, holder: &Holder<'_>, wait_time: Option<Duration>, rest: Duration) {
     let wake_helpers = PollFd::new(shared.hold_waker().as_fd(), PollFlags::POLLIN);
-    if poll(&mut [wake_helpers.clone()], Some(rest)) {
+    let what = "something to hold";
+    if poll(&mut [wake_helpers.clone()], Some(rest), what) {
         return;
     }
     let mut descriptors = vec![wake_helpers];
     descriptors.extend(holder.monitor_fd().map(|monitor| PollFd::new(monitor, PollFlags::POLLIN)));
-    poll(&mut descriptors, wait_time.map(|wait_time| wait_time.saturating_sub(rest)));
-}
-
-/// Whether one of them is ready in time.
-fn poll(descriptors: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
-    match ppoll(descriptors, limit.map(TimeSpec::from), None) {
-        Ok(ready) => ready > 0,
-        Err(Errno::EINTR) => false,
-        // Only memory can lack: a pause is better than a spin.
-        Err(error) => {
-            tracing::error!(%error, "cannot wait for something to hold");
-            std::thread::sleep(LONGEST_REST);
-            false
-        }
-    }
+    poll(&mut descriptors, wait_time.map(|wait_time| wait_time.saturating_sub(rest)), what);
 }

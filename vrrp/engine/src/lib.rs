@@ -66,6 +66,7 @@ mod neighbour;
 mod netfilter;
 mod netlink;
 mod options;
+mod poll;
 mod rate_limit;
 mod realtime;
 mod receive_buffer;

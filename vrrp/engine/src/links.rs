@@ -8,15 +8,14 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 
 use crate::clock;
 use crate::faults;
 use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::interfaces::Follower;
+use crate::poll::poll;
 
 mod state;
 mod watcher;
@@ -99,14 +98,7 @@ impl Links {
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
             PollFd::new(follower.as_fd(), PollFlags::POLLIN),
         ];
-        match ppoll(&mut descriptors, Some(TimeSpec::from(wait_time)), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            // Only memory can lack: a pause is better than a spin.
-            Err(error) => {
-                tracing::error!(%error, "cannot wait for changes to the interfaces");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
+        poll(&mut descriptors, Some(wait_time), "changes to the interfaces");
     }
 
     fn change_wanted(&self, change: impl FnOnce(&mut WantedLinks)) {

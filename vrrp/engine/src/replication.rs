@@ -17,9 +17,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{Change, Connection, Epoch};
 
@@ -27,6 +25,7 @@ use crate::clock;
 use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
+use crate::poll::poll;
 use crate::status::ReplicationStatus;
 
 mod backends;
@@ -85,14 +84,7 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
 fn wait(shared: &SharedState, sockets: &UdpSockets, limit: Duration) {
     let mut descriptors = vec![PollFd::new(shared.connections_waker().as_fd(), PollFlags::POLLIN)];
     descriptors.extend(sockets.descriptors().map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
-    match ppoll(&mut descriptors, Some(TimeSpec::from(limit)), None) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        // Only memory can lack: a pause is better than a spin.
-        Err(error) => {
-            tracing::error!(%error, "cannot wait for connections of peers");
-            std::thread::sleep(LOOK);
-        }
-    }
+    poll(&mut descriptors, Some(limit), "connections of peers");
 }
 
 /// The thread's state.
