@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Bound;
 
 use super::connection::{Connection, ConnectionKey, MixedFamilies};
 use super::entry::Entry;
@@ -158,10 +159,8 @@ impl Connections {
     ) -> impl Iterator<Item = Connection> + 'a {
         let first = cursor.map(|key| key.vip.ip());
         let begun = first.filter(|ip| vips.contains(ip)).and_then(|ip| Some((ip, self.vips.get(&ip)?)));
-        let rest = self
-            .vips
-            .iter()
-            .filter(move |(ip, _)| vips.contains(ip) && first.is_none_or(|first| **ip > first));
+        let behind = first.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.vips.range((behind, Bound::Unbounded)).filter(|(ip, _)| vips.contains(ip));
         let begun = begun.into_iter().flat_map(move |(ip, vip)| vip.after(ip, cursor));
         begun.chain(rest.flat_map(|(ip, vip)| vip.after(*ip, None)))
     }
