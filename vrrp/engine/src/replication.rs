@@ -184,8 +184,8 @@ impl Replication {
         let plan = self.linger(plan(&replicated), now);
         let changes = self.follow(&plan, now);
         if !plan.active.is_subset(&self.plan.active) {
-            // What was replicated is this node's own: it is renewed as that, soon, and told to others.
-            self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
+            // What was replicated is this node's own: the kernel is to remember it as that, soon, and others are told.
+            self.sessions.values_mut().for_each(|session| session.extend_from_the_beginning(now));
             self.next_look = now;
         }
         self.plan = plan;
@@ -209,10 +209,10 @@ impl Replication {
 
     /// What was let go of a moment ago is told on: who was told would forget it before the next Active has told it.
     fn linger(&mut self, mut plan: SharingPlan, now: Time) -> SharingPlan {
-        for vip in self.plan.active.difference(&plan.active) {
+        for vip in self.plan.followed.difference(&plan.followed) {
             self.afterwards.entry(*vip).or_insert(now + AFTERWARDS);
         }
-        self.afterwards.retain(|vip, until| now < *until && !plan.active.contains(vip));
+        self.afterwards.retain(|vip, until| now < *until && !plan.followed.contains(vip));
         for (ends, peer) in &mut plan.peers {
             let Some(before) = self.plan.peers.get(ends).filter(|_| peer.is_replica) else { continue };
             let told_on = before.told.iter().filter(|vip| self.afterwards.contains_key(vip));
@@ -237,7 +237,7 @@ impl Replication {
             changes.extend(session.follow(peer, &plan.active, self.served.table(), self.epoch, now));
         }
         self.sessions.retain(|ends, _| plan.peers.contains_key(ends));
-        let served = plan.active.iter().chain(self.afterwards.keys()).copied().collect();
+        let served = plan.followed.iter().chain(self.afterwards.keys()).copied().collect();
         self.served.set_vips(&served);
         changes
     }
@@ -258,10 +258,13 @@ impl Replication {
             );
             let is_own = |connection: &Connection| active.contains(&connection.key.vip.ip());
             let (own, replicas): (Vec<Connection>, Vec<Connection>) = some.into_iter().partition(is_own);
+            // Once: from then on what is said on a connection, or not, decides how long it is remembered.
+            let own = if session.extends { own } else { Vec::new() };
             with(&mut self.tracking, |tracking| {
                 kernel.renew(&replicas, tracking)?;
                 kernel.extend(&own, tracking)
             })?;
+            session.extends &= last.is_some();
             (session.renewed, session.renewal_due) = (last, now + pause);
         }
         Ok(())

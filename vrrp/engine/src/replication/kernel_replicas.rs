@@ -33,6 +33,8 @@ pub(super) trait KernelTable {
         keys: &[ConnectionKey],
         lifetime: Duration,
     ) -> Result<Vec<ConnectionKey>, TrackingError>;
+    /// As [`Tracking::are_open`].
+    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError>;
 }
 
 impl KernelTable for Tracking {
@@ -54,6 +56,10 @@ impl KernelTable for Tracking {
         lifetime: Duration,
     ) -> Result<Vec<ConnectionKey>, TrackingError> {
         self.refresh(keys, lifetime)
+    }
+
+    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
+        self.are_open(keys)
     }
 }
 
@@ -235,13 +241,18 @@ impl KernelReplicas {
         self.put(&absent, kernel)
     }
 
-    /// Renews these as connections that this node serves. Those that are not there any more have ended.
+    /// Has the kernel remember these for as long as its own: this node serves them now. Not those that have ended since, which would be
+    /// remembered for days.
     pub(super) fn extend(
         &self,
         connections: &[Connection],
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        self.refresh(connections, kernel_lifetime, kernel).map(drop)
+        let keys: Vec<ConnectionKey> = connections.iter().map(|connection| connection.key).collect();
+        let are_open = kernel.are_open(&keys)?;
+        let open: Vec<Connection> =
+            connections.iter().zip(are_open).filter_map(|(one, is_open)| is_open.then_some(*one)).collect();
+        self.refresh(&open, kernel_lifetime, kernel).map(drop)
     }
 
     /// Those that are not there.

@@ -9,7 +9,7 @@ use windlass_vrrp::auth::{AuthMode, Keyring};
 #[cfg(test)]
 mod tests;
 
-/// A virtual router whose connections are replicated.
+/// A virtual router.
 #[derive(Clone, Debug)]
 pub(super) struct ReplicatedRouter {
     /// Its VIPs.
@@ -22,7 +22,7 @@ pub(super) struct ReplicatedRouter {
     pub(super) interface: u32,
     /// The other candidates.
     pub(super) peers: BTreeSet<IpAddr>,
-    /// Those of them that are told the connections.
+    /// Those of them that are told the connections; none where they cannot be replicated.
     pub(super) replicas: Arc<BTreeSet<IpAddr>>,
     /// What its adverts are signed with.
     pub(super) keys: Option<(Keyring, AuthMode)>,
@@ -55,8 +55,10 @@ pub(super) struct PeerPlan {
 /// What this node shares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct SharingPlan {
-    /// VIPs for which it is Active.
+    /// VIPs for which it is Active, also where it has nobody to tell: what the kernel has of them is this node's own.
     pub(super) active: BTreeSet<IpAddr>,
+    /// Those of them whose connections are told to others.
+    pub(super) followed: BTreeSet<IpAddr>,
     /// What it shares with each peer.
     pub(super) peers: BTreeMap<Ends, PeerPlan>,
 }
@@ -64,9 +66,15 @@ pub(super) struct SharingPlan {
 /// What follows from these virtual routers. A router without replicas shares nothing.
 pub(super) fn plan(routers: &[ReplicatedRouter]) -> SharingPlan {
     let mut plan = SharingPlan::default();
-    for router in routers.iter().filter(|router| !router.replicas.is_empty()) {
+    for router in routers {
         if router.active {
             plan.active.extend(router.vips.iter());
+        }
+        if router.replicas.is_empty() {
+            continue;
+        }
+        if router.active {
+            plan.followed.extend(router.vips.iter());
         }
         for peer in &router.peers {
             let ends = Ends { own: router.source, interface: router.interface, peer: *peer };

@@ -34,17 +34,21 @@ impl Router {
         Self { handle: Arc::clone(handle), plan: handle.plan(), takeover, active: handle.is_active(now) }
     }
 
-    /// The same, if its connections can be replicated.
+    /// The same, for what is shared; `None` while its interface is not there.
     pub(super) fn replicated(&self) -> Option<ReplicatedRouter> {
         let plan = &self.plan;
-        let link = plan.link.as_ref().filter(|_| plan.hold == Hold::Respond)?;
+        let link = plan.link.as_ref()?;
+        let replicas = match plan.hold {
+            Hold::Respond => Arc::clone(&plan.replicas),
+            Hold::Address | Hold::Vmac => Arc::default(),
+        };
         Some(ReplicatedRouter {
             vips: Arc::clone(&plan.addresses),
             active: self.active,
             source: plan.standing.source(),
             interface: link.index,
             peers: plan.standing.peers().clone(),
-            replicas: Arc::clone(&plan.replicas),
+            replicas,
             keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
         })
     }

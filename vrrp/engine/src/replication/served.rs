@@ -23,6 +23,9 @@ pub(super) enum Told {
 /// Time from one list to the next where nothing calls for one: a TCP connection may expire without an event.
 const LIST_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Time from one list to the next where more begins, or is told, than is heard: a list takes the longer the more there is.
+const OVERLOAD_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Follows the kernel.
 pub(super) struct ServedConnections {
     /// Open also while nothing is served: the kernel tells nothing of entries that were made while nobody listened, replicas among them.
@@ -35,6 +38,8 @@ pub(super) struct ServedConnections {
     backends: Backends,
     /// When a list is to tell what is, if only to be sure.
     list_due: Time,
+    /// When one did last.
+    listed: Option<Time>,
 }
 
 impl ServedConnections {
@@ -47,6 +52,7 @@ impl ServedConnections {
             vips: BTreeSet::new(),
             backends: Backends::default(),
             list_due: Time::default(),
+            listed: None,
         }
     }
 
@@ -109,8 +115,11 @@ impl ServedConnections {
         if std::mem::take(&mut self.events_are_of_others) {
             events.watch(self.vips.clone())?;
         }
-        if self.aging.take_overflow() || self.list_due <= now {
-            self.list_due = now + LIST_INTERVAL;
+        if self.aging.take_overflow() {
+            self.list_due = self.list_due.min(self.listed.map_or(now, |listed| listed + OVERLOAD_INTERVAL));
+        }
+        if self.list_due <= now {
+            (self.listed, self.list_due) = (Some(now), now + LIST_INTERVAL);
             let found = Self::list(&self.vips, tracking)?;
             let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
             self.aging.relist(&keys);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{
-    Change, Connection, ConnectionKey, Connections, Envelopes, Epoch, Receiver, ReceiverConfig, Refusal,
-    Sender, SenderConfig, Way,
+    Change, Connection, ConnectionKey, Connections, Envelopes, Epoch, Receiver, ReceiverConfig, Sender,
+    SenderConfig, Way,
 };
 
 use super::plan::{Ends, PeerPlan};
 use super::served::Told;
+use crate::rate_limit::RateLimiter;
 use crate::status::PeerReplication;
 
 #[cfg(test)]
@@ -34,11 +35,13 @@ pub(super) struct Session {
     /// When something in order came from the peer last.
     heard: Option<Time>,
     refused: u64,
-    last_refusal: Option<Refusal>,
+    told_refusals: RateLimiter<usize>,
     /// The replica that was renewed last, while they are being renewed.
     pub(super) renewed: Option<ConnectionKey>,
     /// When renewing goes on.
     pub(super) renewal_due: Time,
+    /// Whether the kernel is to remember, this time, what this node serves since it has taken over, as long as its own.
+    pub(super) extends: bool,
 }
 
 impl Session {
@@ -53,9 +56,10 @@ impl Session {
             kept: BTreeSet::new(),
             heard: None,
             refused: 0,
-            last_refusal: None,
+            told_refusals: RateLimiter::new(),
             renewed: None,
             renewal_due: now,
+            extends: false,
         }
     }
 
@@ -124,14 +128,14 @@ impl Session {
             }
             Ok(message) => self.receiver.receive(message, now),
             Err(refusal) => {
-                if self.last_refusal != Some(refusal) {
+                // By its kind: whoever forges datagrams chooses the numbers in it.
+                if self.told_refusals.permits(refusal.index(), now) {
                     tracing::warn!(
                         peer = %self.ends.peer,
                         reason = %refusal,
-                        "refused what came as connections from a peer; each reason is said once in a row"
+                        "refused what came as connections from a peer; each kind of reason is said once a minute"
                     );
                 }
-                self.last_refusal = Some(refusal);
                 self.refused += 1;
                 Vec::new()
             }
@@ -141,6 +145,12 @@ impl Session {
     /// All replicas are to be renewed, some at a time.
     pub(super) fn renew_from_the_beginning(&mut self, now: Time) {
         (self.renewed, self.renewal_due) = (None, now);
+    }
+
+    /// The same, and what this node has taken over is to be remembered as its own.
+    pub(super) fn extend_from_the_beginning(&mut self, now: Time) {
+        self.extends = true;
+        self.renew_from_the_beginning(now);
     }
 
     /// Whether what this node serves is known no better than it was.

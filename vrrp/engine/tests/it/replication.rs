@@ -209,6 +209,22 @@ fn drained_taken_back_and_dead(backend: Backend, told_by_second: usize, told_by_
     await_some("the end", || (listed(&mut tracking).len() == 2 * MANY).then_some(()));
 }
 
+/// As when its Node is deleted, or the Announcement wants no replication any more.
+#[test]
+fn what_outlived_a_node_goes_on_when_there_is_nobody_left_to_tell() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let streams = replicated(&scene, &nodes);
+    first_node_dies(&scene, &nodes);
+    let alone = |router| RouterConfig { replicas: [].into(), vip_as_source: false, ..router };
+    nodes[B].engine.apply(routers(&scene, B).into_iter().map(alone).collect());
+    await_some("no peer", || nodes[B].engine.replication_status().peers.is_empty().then_some(()));
+    assert_eq!(kept(&streams), 2 * MANY);
+}
+
 #[test]
 fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     if !require_root() {

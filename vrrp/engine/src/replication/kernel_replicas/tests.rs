@@ -8,6 +8,10 @@ struct Kernel {
     answers: usize,
     /// By these clients' ports another node forwards to a backend here.
     forwarded: BTreeSet<u16>,
+    /// By these clients' ports a connection was closed.
+    closed: BTreeSet<u16>,
+    /// How long what was refreshed is remembered, by the clients' ports.
+    remembered: BTreeMap<u16, Duration>,
 }
 
 impl Kernel {
@@ -63,9 +67,23 @@ impl KernelTable for Kernel {
         Ok(())
     }
 
-    fn refresh(&mut self, keys: &[ConnectionKey], _: Duration) -> Result<Vec<ConnectionKey>, TrackingError> {
+    fn refresh(
+        &mut self,
+        keys: &[ConnectionKey],
+        lifetime: Duration,
+    ) -> Result<Vec<ConnectionKey>, TrackingError> {
         self.answer()?;
-        Ok(keys.iter().filter(|key| !self.entries.contains_key(key)).copied().collect())
+        let (there, absent): (Vec<ConnectionKey>, Vec<ConnectionKey>) =
+            keys.iter().partition(|key| self.entries.contains_key(key));
+        self.remembered.extend(there.into_iter().map(|key| (key.client.port(), lifetime)));
+        Ok(absent)
+    }
+
+    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
+        self.answer()?;
+        let is_open =
+            |key: &ConnectionKey| self.entries.contains_key(key) && !self.closed.contains(&key.client.port());
+        Ok(keys.iter().map(is_open).collect())
     }
 }
 
@@ -112,6 +130,17 @@ fn what_the_kernel_did_not_carry_out_is_carried_out_when_it_answers_again() {
         assert_eq!(kernel.ports(), [2, 4], "{answers}");
         assert!(!replicas.owes());
     }
+}
+
+#[test]
+fn what_was_closed_since_the_takeover_is_not_remembered_for_days() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel::answering();
+    replicas.note(vec![put(1), put(2)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    kernel.closed.insert(2);
+    replicas.extend(&[1, 2, 3].map(connection), &mut kernel).unwrap();
+    assert_eq!(kernel.remembered, [(1, kernel_lifetime(Transport::Tcp))].into());
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn replicas_are_told_what_this_node_serves_and_every_peer_is_believed_of_what_it
         router(&[70], true, &[2, 5], &[]),
     ];
     let plan = plan(&routers);
-    assert_eq!(plan.active, ips(&[50, 51]));
+    assert_eq!(plan.followed, ips(&[50, 51]));
+    assert_eq!(plan.active, ips(&[50, 51, 70]), "its own all the same");
     let of = |peer| &plan.peers[&Ends { own: ip(1), interface: 7, peer: ip(peer) }];
     assert_eq!(plan.peers.len(), 3);
     for (peer, is_replica, told, believed) in [
