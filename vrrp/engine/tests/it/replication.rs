@@ -15,7 +15,9 @@ use crate::guard::scene::run;
 use crate::lab::{Node, await_some, interval, require_root, router};
 use crate::lab6::router6;
 
+mod audience;
 mod planned;
+mod trouble;
 mod trouble;
 
 /// Connections of each family.
