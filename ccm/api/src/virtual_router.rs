@@ -82,6 +82,11 @@ pub struct VirtualRouterSpec {
     /// What becomes of established connections when another node takes over.
     #[serde(default, skip_serializing_if = "ConnectionPolicy::is_forward")]
     pub connections: ConnectionPolicy,
+    /// UID of the virtual router in whose place it was made, with the same nodes under another VRID: what that one still carries goes
+    /// here, and nothing else does because of it. Absent: of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub replaces: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

@@ -35,6 +35,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             checks: vec![],
             address_conflict: AddressConflictPolicy::Defend,
             connections: ConnectionPolicy::Forward,
+            replaces: None,
         },
     ))
 }

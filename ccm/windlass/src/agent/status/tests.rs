@@ -74,6 +74,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         checks: vec![],
         address_conflict: AddressConflictPolicy::Defend,
         connections: ConnectionPolicy::Forward,
+        replaces: None,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());

@@ -163,6 +163,7 @@ impl ParsedAnnouncement {
             checks: self.checks.clone(),
             address_conflict: self.address_conflict,
             connections: self.connections,
+            replaces: None,
         }
     }
 

@@ -137,7 +137,8 @@ impl<'a> Planner<'a> {
             let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
             let generation = router.metadata.generation.unwrap_or_default();
             let draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
-            (router.name_any(), RouterDraft { generation, ..draft })
+            let uid = router.metadata.uid.as_deref();
+            (router.name_any(), RouterDraft { uid, generation, ..draft })
         };
         let mut planner = Self {
             input,

@@ -20,6 +20,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
     /// Its `spec.segment`, unless somebody wrote something else there.
     pub(super) segment: Option<IpNet>,
+    /// Its `metadata.uid`; `None`: it is to be made.
+    pub(super) uid: Option<&'a str>,
     /// The one of which its VIPs are.
     pub(super) announcement: &'a ParsedAnnouncement,
     /// Its `metadata.generation`; 0: it is to be made.
@@ -47,6 +49,7 @@ impl<'a> RouterDraft<'a> {
         Self {
             spec,
             segment,
+            uid: None,
             announcement,
             generation: 0,
             active,

@@ -4,8 +4,11 @@
 //! - VRIDs are left to strangers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
 //!   address cannot tell them apart.
 //! - An Announcement may want what a router cannot change to while it runs.
+//!
+//! Each has one of its own, which names it by its UID ([`VirtualRouterSpec::replaces`](windlass_api::VirtualRouterSpec)): the VIPs follow
+//! one by one, and some of them may only do so by a later plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
@@ -55,9 +58,11 @@ impl<'a> Planner<'a> {
         let to_go: Vec<String> =
             self.routers.iter().filter(|(_, draft)| is_to_go(draft)).map(|(name, _)| name.clone()).collect();
         self.mark_replaced(&to_go, true);
+        let input = self.input;
+        let named = input.wanted_vips().filter_map(|vip| vip.spec.virtual_router.as_deref()).collect();
         for old in to_go {
             let Some(announcement) = self.routers.get(&old).map(|draft| draft.announcement) else { continue };
-            match self.twin(&old).or_else(|| self.make_successor(&old)) {
+            match self.made_before(&old).or_else(|| self.make_successor(&old, &named)) {
                 Some(new) => {
                     self.successors.entry(old).or_default().insert(announcement.name.as_deref(), new);
                 }
@@ -70,6 +75,7 @@ impl<'a> Planner<'a> {
     /// What takes the place of a router under `vrid`. It signs only if its nodes can.
     fn successor(&self, draft: &RouterDraft<'a>, vrid: u8) -> RouterDraft<'a> {
         let mut successor = draft.successor(vrid, draft.announcement);
+        successor.spec.to_mut().replaces = draft.uid.map(str::to_owned);
         if self.waits_for_key(draft, draft.announcement) {
             successor.spec.to_mut().authentication = draft.spec.authentication;
         }
@@ -111,22 +117,31 @@ impl<'a> Planner<'a> {
         nodes.chain(candidates.map(|one| (one.node.as_str(), one.interface.as_str()))).collect()
     }
 
-    /// A router like this one, as it was made before if not all VIPs have gone to it yet. With `Local` each VIP has its own.
-    fn twin(&self, old: &str) -> Option<String> {
-        let of = self.routers.get(old).filter(|of| of.policy().is_cluster())?;
-        let is_twin = |one: &RouterDraft<'_>| self.successor(of, one.spec.vrid).spec == one.spec;
-        let mut twins = self.routers.iter().filter(|(_, draft)| !draft.is_replaced && is_twin(draft));
-        twins.next().map(|(name, _)| name.clone())
+    /// What was made in the place of this one before, if not all VIPs have gone to it yet. One that is its like is not that: of two
+    /// routers that became one neither could be given to a node that joins without the other.
+    fn made_before(&self, old: &str) -> Option<String> {
+        let of = self.routers.get(old)?;
+        let uid = of.uid?;
+        let is_it = |one: &RouterDraft<'_>| {
+            !one.is_replaced
+                && one.spec.replaces.as_deref() == Some(uid)
+                && one.segment == of.segment
+                && one.policy() == of.policy()
+                && one.announcement.name == of.announcement.name
+        };
+        self.routers.iter().find(|(_, one)| is_it(one)).map(|(name, _)| name.clone())
     }
 
-    /// Makes one with a VRID that is free on the links of this one.
-    fn make_successor(&mut self, old: &str) -> Option<String> {
+    /// Makes one with a VRID that is free on the links of this one. It gets no name that VIPs have of a router that is gone: they would
+    /// be taken for its own.
+    fn make_successor(&mut self, old: &str, named: &HashSet<&str>) -> Option<String> {
         let draft = self.routers.get(old)?;
         let segment = draft.segment?;
         let links = self.links(draft, segment);
         let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
         let used = used_vrids(segment, is_link, &self.routers, &self.topology.networks);
-        let free = draft.announcement.vrrp.vrids.clone().filter(|vrid| !used.contains(vrid));
+        let is_free = |vrid: &u8| !used.contains(vrid) && !named.contains(&*router_name(segment, *vrid));
+        let free = draft.announcement.vrrp.vrids.clone().filter(is_free);
         let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
         let name = router_name(segment, vrid);
         let new = self.successor(draft, vrid);

@@ -4,6 +4,7 @@ mod announcements;
 mod capabilities;
 mod failing;
 mod families;
+mod histories;
 mod joining;
 mod large_segments;
 mod local;
@@ -41,6 +42,8 @@ struct Cluster {
     active: BTreeMap<String, String>,
     /// Nodes that hear nothing new.
     cut_off: BTreeSet<String>,
+    /// Virtual routers that were made so far.
+    made: usize,
 }
 
 /// The plan by itself, without a word on how it came about or how long it is good.
@@ -295,15 +298,7 @@ impl Cluster {
                 assert_eq!(fixed(&old.spec), fixed(new), "{} changes while it runs", old.name_any());
             }
         }
-        let router = |(name, spec): (&String, &Cow<'_, VirtualRouterSpec>)| {
-            let old = input.routers.iter().find(|old| old.name_any() == *name);
-            let generation = old
-                .map_or(1, |old| old.metadata.generation.unwrap_or_default() + i64::from(old.spec != **spec));
-            let mut router = VirtualRouter::new(name, VirtualRouterSpec::clone(spec));
-            router.metadata.generation = Some(generation);
-            Arc::new(router)
-        };
-        self.input.routers = plan.routers.iter().map(router).collect();
+        self.input.routers = plan.routers.iter().map(|(name, spec)| self.written(name, spec)).collect();
         self.active.retain(|router, _| plan.routers.contains_key(router));
         for vip in &mut self.input.vips {
             let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
@@ -312,6 +307,19 @@ impl Cluster {
             spec.announcement = input.selected[&spec.address].applied.clone();
         }
         plan
+    }
+
+    /// A virtual router as the API server has it once this is written.
+    fn written(&mut self, name: &str, spec: &VirtualRouterSpec) -> Arc<VirtualRouter> {
+        let mut router = VirtualRouter::new(name, spec.clone());
+        if let Some(old) = self.input.routers.iter().find(|old| old.name_any() == name) {
+            let generation = old.metadata.generation.unwrap_or_default() + i64::from(old.spec != *spec);
+            (router.metadata.generation, router.metadata.uid) = (Some(generation), old.metadata.uid.clone());
+        } else {
+            self.made += 1;
+            (router.metadata.generation, router.metadata.uid) = (Some(1), Some(format!("uid-{}", self.made)));
+        }
+        Arc::new(router)
     }
 
     /// The router that a VIP of a new Service is made with.

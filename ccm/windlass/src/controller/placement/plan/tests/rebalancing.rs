@@ -11,13 +11,13 @@ fn at(seconds: i64) -> Timestamp {
 
 impl Cluster {
     /// All nodes are settled at this second. Between two moves are 30 seconds.
-    fn settle(&mut self, seconds: i64) {
+    pub(super) fn settle(&mut self, seconds: i64) {
         self.input.settling = Duration::from_mins(5);
         self.input.settled = self.nodes.keys().map(|node| (node.clone(), at(seconds))).collect();
     }
 
     /// The nodes elect, and those that became Active did so at this second.
-    fn elect(&mut self, seconds: i64) {
+    pub(super) fn elect(&mut self, seconds: i64) {
         for router in &mut self.input.routers {
             let router = Arc::make_mut(router);
             let active = ranking::preferred(&router.spec).map(str::to_owned);
@@ -35,7 +35,7 @@ impl Cluster {
 
     /// Plans at this second and carries it out, and once more when all have heard of a node that joins. The routers that prefer
     /// another node from now on, and when to look again.
-    fn rebalance(&mut self, seconds: i64) -> (Vec<String>, Option<i64>) {
+    pub(super) fn rebalance(&mut self, seconds: i64) -> (Vec<String>, Option<i64>) {
         let (moved, look_again) = self.rebalance_once(seconds);
         if self.hear() {
             return (moved, self.rebalance_once(seconds).1);

@@ -35,7 +35,11 @@ fn a_router_whose_vrid_a_stranger_takes_is_replaced_by_its_like() {
         let new = &after.routers_by_vip[vip];
         assert_eq!(new != old, before.routers[old].vrid == 65, "{vip}: {old}, {new}");
         let (is, was) = (&after.routers[new], &before.routers[old]);
-        assert_eq!(VirtualRouterSpec { vrid: was.vrid, ..VirtualRouterSpec::clone(is) }, **was);
+        assert_eq!(is.replaces.is_some(), new != old, "{vip}: {old}, {new}");
+        assert_eq!(
+            VirtualRouterSpec { vrid: was.vrid, replaces: None, ..VirtualRouterSpec::clone(is) },
+            **was
+        );
     }
     hear(&mut cluster, &[]);
     assert_eq!(cluster.plan(), after, "it does not come back when the stranger is gone");
@@ -67,6 +71,7 @@ fn without_a_free_vrid_it_stays() {
 fn vips_that_were_not_moved_in_time_follow_the_others() {
     let mut cluster = cluster("a");
     let before = cluster.plan();
+    let known = cluster.input.routers.clone();
     hear(&mut cluster, &[64]);
     let after = cluster.plan();
     let moved: Vec<_> =
@@ -74,11 +79,47 @@ fn vips_that_were_not_moved_in_time_follow_the_others() {
     assert_eq!(moved.len(), 2);
     // One of the two writes came to nothing, and neither did the deletion.
     let (vip, old) = moved[0];
-    cluster.input.routers.push(Arc::new(VirtualRouter::new(old, before.routers[old].clone().into_owned())));
+    let known = known.iter().find(|router| router.name_any() == *old).expect("it was there");
+    cluster.input.routers.push(Arc::clone(known));
     for known in cluster.input.vips.iter_mut().filter(|known| known.name_any() == *vip) {
         Arc::make_mut(known).spec.virtual_router = Some(old.clone());
     }
     assert_eq!(cluster.plan(), after);
+}
+
+#[test]
+fn routers_that_came_to_have_the_same_nodes_are_replaced_by_one_each() {
+    let mut cluster = cluster("a");
+    cluster.plan();
+    for number in [3, 2] {
+        let name = format!("n{number}");
+        let known =
+            cluster.networks.iter().position(|network| network.name_any() == name).expect("its report");
+        let network = cluster.networks.remove(known);
+        let traits = cluster.nodes.remove(&name).expect("the node");
+        // Nobody is Active there any more.
+        cluster.active =
+            cluster.input.routers.iter().map(|router| (router.name_any(), "n1".to_owned())).collect();
+        cluster.plan();
+        cluster.networks.push(network);
+        cluster.nodes.insert(name, traits);
+        cluster.active.clear();
+        cluster.plan();
+    }
+    let before = cluster.plan();
+    let lists: BTreeSet<_> = before.routers.keys().map(|router| names(&before, router)).collect();
+    assert_eq!((before.routers.len(), lists.len()), (6, 1), "{lists:?}");
+    // All of them, and then one beside another that stays.
+    for count in [6, 1] {
+        let before = cluster.plan();
+        let heard: Vec<u8> = vrids(&before).into_iter().take(count).collect();
+        hear(&mut cluster, &heard);
+        let after = cluster.plan();
+        assert!(vrids(&after).is_disjoint(&heard.iter().copied().collect()));
+        let pairs: BTreeSet<_> =
+            before.routers_by_vip.iter().map(|(vip, old)| (old, &after.routers_by_vip[vip])).collect();
+        assert_eq!((after.routers.len(), pairs.len()), (6, 6), "{pairs:?}");
+    }
 }
 
 #[test]
