@@ -17,6 +17,7 @@ mod node_rules;
 mod pairs;
 mod race;
 mod reached;
+mod replacing;
 mod restarts;
 mod rig;
 mod scenarios;

@@ -2,6 +2,10 @@
 //!
 //! One pass at a time. A write that meets a newer object fails by its precondition; the watch shows the newer one, and the
 //! next pass decides again. A pass of which something failed is repeated with back-off, unless there is something new before.
+//!
+//! So one write may come to nothing that another was planned to follow. No VIP is left without its virtual router by that: it names none
+//! that could not be made, and none goes that a VIP could not leave. Nobody would announce it, and the next pass would know no more where
+//! it was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +13,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use kube::api::{Api, DeleteParams, Patch, Preconditions};
 use kube::{Client, ResourceExt as _};
+use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api::{Announcement, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::lenient::{Lenient, read};
@@ -90,6 +95,11 @@ impl Applier {
                 let what = format!("change VirtualRouter {name:?}");
                 self.learn(&what, self.routers.patch(&name, &strict::params(), &Patch::Merge(&patch))).await
             }
+            PlannedWrite::Vip { name, patch } if self.names_what_is_missing(&patch) => {
+                tracing::debug!(vip = name, "it changes when its virtual router is there");
+                self.on_conflict();
+                Ok(())
+            }
             PlannedWrite::Vip { name, patch } => {
                 let what = format!("change VirtualIP {name:?}");
                 self.learn(&what, self.vips.patch(&name, &strict::params(), &Patch::Merge(&patch))).await
@@ -136,8 +146,28 @@ impl Applier {
         self.shared.planner_wakeup.request_at(Instant::now() + RETRY_AFTER_CONFLICT);
     }
 
+    /// Whether a VIP is to name a virtual router that could not be made.
+    fn names_what_is_missing(&self, patch: &Value) -> bool {
+        let named = patch.pointer("/spec/virtualRouter").and_then(Value::as_str);
+        named.is_some_and(|router| self.shared.state().stores.routers.get(router).is_none())
+    }
+
+    /// Whether a VIP that is to be announced could not leave the virtual router.
+    fn is_named(&self, router: &str) -> bool {
+        let state = self.shared.state();
+        state.stores.vips.iter().any(|vip| {
+            vip.metadata.deletion_timestamp.is_none()
+                && vip.spec.quarantine.is_none()
+                && vip.spec.virtual_router.as_deref() == Some(router)
+        })
+    }
+
     async fn delete_router(&self, router: &VirtualRouter) -> Result<(), CallFailed> {
         let name = router.name_any();
+        if self.is_named(&name) {
+            self.on_conflict();
+            return Ok(());
+        }
         // Only in the version the plan was made from.
         let preconditions = Preconditions { uid: router.uid(), resource_version: router.resource_version() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
