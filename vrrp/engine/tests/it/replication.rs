@@ -18,7 +18,6 @@ use crate::lab6::router6;
 mod audience;
 mod planned;
 mod trouble;
-mod trouble;
 
 /// Connections of each family.
 const MANY: usize = 10;
