@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use windlass_vrrp::auth::Authentication;
 use windlass_vrrp::wire::{self, Addressing, Checksum};
 use windlass_vrrp::{Config, Family, Interval, InvalidVersions, Priority, Versions, Vrid};
@@ -84,9 +85,13 @@ pub struct RouterConfig {
     pub address_conflict: AddressConflictPolicy,
     /// Whether what kube-proxy would masquerade of its clients' packets gets the VIP itself as its source, instead of this node's address:
     /// backends then answer to whoever is Active, so that a connection can go on there. For VIPs held by [`Hold::Respond`], with the guard,
-    /// where the backends' nodes reach the VIP by its LAN: over an overlay network their answers would come outside of it, and no
-    /// connection come about at all. Concerns connections that begin from then on. Default: no.
+    /// where answers of the backends' nodes to the VIP arrive by its LAN: what an overlay network or a reverse-path filter drops lets no
+    /// connection come about at all ([`Self::astray`]). Concerns connections that begin from then on. Default: no.
     pub vip_as_source: bool,
+    /// Where backends are that keep this node's address as their client's, although [`Self::vip_as_source`]: answers to the VIP would not
+    /// arrive from there ([`Engine::ask_way_back`](crate::Engine::ask_way_back)). Counts for all virtual routers of this engine. Default:
+    /// nowhere.
+    pub astray: BTreeSet<IpNet>,
     /// The peers that are told, while this node is Active, which connections its VIPs have, so that one that takes over goes on with
     /// them ([`Options::connection_replication`](crate::Options::connection_replication)). While another is Active, and there are any here,
     /// what that one tells is believed. What is no peer of it does not matter. Default: none.
@@ -207,6 +212,7 @@ impl RouterConfig {
             forced: BTreeSet::new(),
             address_conflict: AddressConflictPolicy::default(),
             vip_as_source: false,
+            astray: BTreeSet::new(),
             replicas: BTreeSet::new(),
             forward_connections: true,
             authentication: None,

@@ -15,7 +15,7 @@ use crate::event_thread::{self, EventSender, EventThread};
 use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, HostLink, InterfaceInfo, RoutedLink};
+use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -25,6 +25,7 @@ use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
 use crate::status::{ForwardingStatus, LinkStatus, ReplicationStatus, RouterStatus};
+use crate::way_back::{self, Heard};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);
@@ -181,10 +182,32 @@ impl Engine {
         interfaces::links(is_wanted)
     }
 
-    /// The interfaces that are up, of whatever kind, and by which of them routes lead to other hosts, without those that the engine
-    /// makes. Under the same conditions.
-    pub fn routed_links() -> io::Result<Vec<RoutedLink>> {
-        interfaces::routed_links()
+    /// The interfaces that are up, with their kinds, without those that the engine makes. Under the same conditions.
+    pub fn link_kinds() -> io::Result<Vec<LinkKind>> {
+        interfaces::link_kinds()
+    }
+
+    /// The ways to other hosts by interfaces that are up, without those that every IPv6 link has. Under the same conditions.
+    pub fn routes() -> io::Result<Vec<HostRoute>> {
+        interfaces::routes()
+    }
+
+    /// Asks hosts, of the family of `own`, whether what they answer to this address of this node arrives by `interface`, as answers of
+    /// backends to a VIP would that is on the same LAN; each is also asked from whatever address the kernel takes, to tell who does
+    /// not live from who is not heard. By ICMP, which the kernel of any host answers. Who is asked and did not answer within the
+    /// time, not at all or not that way, has no entry, or one that says so.
+    ///
+    /// Pod networks masquerade what a node asks from its address on the LAN; a question whose source is kept needs this engine's
+    /// [guard](Options::guard). Without it a host beyond such a network counts as not heard by the interface, whatever it does.
+    ///
+    /// In the network namespace of the calling thread, which waits for `limit` at most. Needs CAP_NET_RAW.
+    pub fn ask_way_back(
+        own: IpAddr,
+        interface: &str,
+        hosts: &BTreeSet<IpAddr>,
+        limit: Duration,
+    ) -> io::Result<BTreeMap<IpAddr, Heard>> {
+        way_back::ask(own, interface, hosts, limit)
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.

@@ -45,6 +45,14 @@
 //!   set movable6 { type ipv6_addr . iface_index; }    # which interface their clients come
 //!   set replicated4 { type ipv4_addr; }    # VIPs whose connections are told to other nodes
 //!   set replicated6 { type ipv6_addr; }
+//!   set astray4 {                          # where backends are whose answers to a VIP would not arrive
+//!     type ipv4_addr
+//!     flags interval
+//!   }
+//!   set astray6 {
+//!     type ipv6_addr
+//!     flags interval
+//!   }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -171,10 +179,12 @@
 //!   }
 //!   chain movable {
 //!     type nat hook postrouting priority srcnat - 10; policy accept;
-//!     meta nfproto ipv4 ct original ip daddr . iif @movable4 meta mark & 0x00004000 != 0x00000000 meta mark set meta mark & 0xffffbfff
-//!       counter snat ip to ct original ip daddr fully-random
-//!     meta nfproto ipv6 ct original ip6 daddr . iif @movable6 meta mark & 0x00004000 != 0x00000000 meta mark set meta mark & 0xffffbfff
-//!       counter snat ip6 to ct original ip6 daddr fully-random
+//!     icmp type echo-request @th,64,64 0x77696e646c617373 snat ip to ip saddr fully-random     # its own questions for the way back
+//!     icmpv6 type echo-request @th,64,64 0x77696e646c617373 snat ip6 to ip6 saddr fully-random
+//!     ct original ip daddr . iif @movable4 meta mark & 0x00004000 != 0x00000000 ip daddr != @astray4
+//!       meta mark set meta mark & 0xffffbfff counter snat ip to ct original ip daddr fully-random
+//!     ct original ip6 daddr . iif @movable6 meta mark & 0x00004000 != 0x00000000 ip6 daddr != @astray6
+//!       meta mark set meta mark & 0xffffbfff counter snat ip6 to ct original ip6 daddr fully-random
 //!   }
 //!   chain redirects {
 //!     type filter hook output priority filter + 10; policy accept;
@@ -203,7 +213,8 @@
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
 //! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
-//! destination on the backend's node and on the way, and pass as what they are: answers of a connection that is tracked.
+//! destination on the backend's node and on the way, and pass as what they are: answers of a connection that is tracked. Backends whose
+//! answers would not arrive ([`RouterConfig::astray`](crate::RouterConfig::astray)) answer to this node, as kube-proxy has it.
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!

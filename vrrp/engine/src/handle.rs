@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use ipnet::IpNet;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::auth::Authentication;
 use windlass_vrrp::{Priority, Time};
@@ -101,6 +102,8 @@ pub(crate) struct Plan {
     pub(crate) unicast_source: Option<IpAddr>,
     /// Whether what kube-proxy would masquerade gets the VIP as its source.
     pub(crate) vip_as_source: bool,
+    /// Where backends are that do not get it.
+    pub(crate) astray: Arc<BTreeSet<IpNet>>,
     /// The peers that are to know its connections while this node is Active.
     pub(crate) replicas: Arc<BTreeSet<IpAddr>>,
     /// Whether what began elsewhere is forwarded to where it began.

@@ -1,9 +1,12 @@
 //! The node's interfaces, as the kernel tells them by netlink.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{EthtoolSocket, NetlinkError, RouteSocket};
+use ipnet::IpNet;
+
+use crate::netlink::{EthtoolSocket, Hop, NetlinkError, Route, RouteSocket, Way};
 
 mod follower;
 mod table;
@@ -88,23 +91,43 @@ impl HostLink {
     }
 }
 
-/// An interface that is up, and whether routes lead to other hosts by it.
+/// What kind of device an interface is that is up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct RoutedLink {
+pub struct LinkKind {
     /// Name of the interface.
     pub name: String,
     /// Kind of virtual device, as `vxlan`; `None` of a real one.
     pub kind: Option<String>,
-    /// Whether some route leaves by it, of whatever table, but for those that every interface with IPv6 has.
-    pub has_routes: bool,
 }
 
-impl RoutedLink {
+impl LinkKind {
     /// A link.
     #[must_use]
-    pub fn new(name: &str, kind: Option<&str>, has_routes: bool) -> Self {
-        Self { name: name.to_owned(), kind: kind.map(str::to_owned), has_routes }
+    pub fn new(name: &str, kind: Option<&str>) -> Self {
+        Self { name: name.to_owned(), kind: kind.map(str::to_owned) }
+    }
+}
+
+/// A way to other hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct HostRoute {
+    /// Where it leads: all addresses of the family, for a default route.
+    pub destination: IpNet,
+    /// Name of the interface by which packets leave.
+    pub interface: String,
+    /// Who takes them on; `None`: their destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Whether what is for the gateway itself leaves by that interface as well.
+    pub is_direct: bool,
+}
+
+impl HostRoute {
+    /// A route to `destination` by the interface, by way of `gateway` if there is one.
+    #[must_use]
+    pub fn new(destination: IpNet, interface: &str, gateway: Option<IpAddr>, is_direct: bool) -> Self {
+        Self { destination, interface: interface.to_owned(), gateway, is_direct }
     }
 }
 
@@ -140,15 +163,37 @@ pub(crate) fn links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink
     Ok(info.collect())
 }
 
-/// The interfaces that are up, and by which of them routes leave.
-pub(crate) fn routed_links() -> io::Result<Vec<RoutedLink>> {
-    let mut route = RouteSocket::open()?;
-    let routed = route.routed_interfaces()?;
-    let links = route.links()?.entries;
+/// The interfaces that are up, and their kinds.
+pub(crate) fn link_kinds() -> io::Result<Vec<LinkKind>> {
+    let links = RouteSocket::open()?.links()?.entries;
     let up = links.iter().filter(|link| link.up && !table::is_own(link));
-    Ok(up
-        .map(|link| RoutedLink::new(&link.name, link.kind.as_deref(), routed.contains(&link.index)))
-        .collect())
+    Ok(up.map(|link| LinkKind::new(&link.name, link.kind.as_deref())).collect())
+}
+
+/// The routes by interfaces that are up, for each of their next hops one.
+pub(crate) fn routes() -> io::Result<Vec<HostRoute>> {
+    let mut socket = RouteSocket::open()?;
+    let links = socket.links()?.entries;
+    let up = links.iter().filter(|link| link.up && !table::is_own(link));
+    let names: BTreeMap<u32, &str> = up.map(|link| (link.index, link.name.as_str())).collect();
+    let mut direct: BTreeMap<Hop, bool> = BTreeMap::new();
+    let mut routes = Vec::new();
+    for Route { destination, hops } in socket.routes()? {
+        for hop in hops {
+            let Some(name) = names.get(&hop.interface) else { continue };
+            let is_direct = match (hop.gateway, direct.get(&hop)) {
+                (None, _) => true,
+                (Some(_), Some(known)) => *known,
+                (Some(gateway), None) => {
+                    let way = socket.way_towards(gateway)?;
+                    matches!(way, Some(Way::By(Hop { interface, .. })) if interface == hop.interface)
+                }
+            };
+            direct.insert(hop, is_direct);
+            routes.push(HostRoute::new(destination, name, hop.gateway, is_direct));
+        }
+    }
+    Ok(routes)
 }
 
 impl From<NetlinkError> for io::Error {

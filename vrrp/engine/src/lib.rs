@@ -76,6 +76,7 @@ mod sockets;
 mod status;
 mod sys;
 mod tag;
+mod way_back;
 
 #[cfg(test)]
 extern crate self as windlass_engine;
@@ -87,7 +88,7 @@ mod lab;
 pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
-pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, RoutedLink, Unusable};
+pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
 pub use lateness::Lateness;
 pub use options::{
     ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError,
@@ -97,6 +98,7 @@ pub use status::{
     ForwardingStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters, RouterStatus,
 };
 pub use tag::AddressTag;
+pub use way_back::Heard;
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, State, TransitionReason, Versions, Vrid};

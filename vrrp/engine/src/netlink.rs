@@ -22,4 +22,4 @@ pub(crate) use error::{NetlinkError, Refusal};
 pub(crate) use ethtool::EthtoolSocket;
 pub(crate) use monitor::{Monitor, Notification};
 pub(crate) use route::RouteSocket;
-pub(crate) use routes::Way;
+pub(crate) use routes::{Hop, Route, Way};

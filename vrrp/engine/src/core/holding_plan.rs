@@ -28,6 +28,7 @@ pub(crate) fn plan(
         unicast_source,
         standing: Arc::new(Standing::of(config)),
         vip_as_source: config.vip_as_source,
+        astray: Arc::new(config.astray.clone()),
         replicas: Arc::new(config.replicas.clone()),
         forward_connections: config.forward_connections,
         addresses: config.addresses.iter().copied().collect(),

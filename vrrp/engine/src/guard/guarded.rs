@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use crate::restriction::Restrictions;
 
 /// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
@@ -23,6 +25,8 @@ pub struct Guarded {
     pub movable: BTreeMap<IpAddr, u32>,
     /// VIPs whose connections are told to other nodes: the kernel tells only such events of them as are needed for that.
     pub replicated: BTreeSet<IpAddr>,
+    /// Where backends are that do not get a VIP as the source: their answers to it would not arrive.
+    pub astray: BTreeSet<IpNet>,
 }
 
 /// What becomes of packets to a VIP that belong to connections of the node that was Active before.

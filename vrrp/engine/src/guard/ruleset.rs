@@ -23,6 +23,7 @@ use super::expression::{
 use super::set::{self, Element, Kind, Set};
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::message::{Batch, Operation};
+use crate::way_back::QUESTION;
 
 #[cfg(test)]
 mod tests;
@@ -106,7 +107,7 @@ impl Set {
             Family::V6 => From(4, &CONNECTION_MARK),
         };
         match self.kind {
-            Kind::Vips | Kind::Left | Kind::Replicated => matches.push(In(self.name())),
+            Kind::Vips | Kind::Left | Kind::Replicated | Kind::Astray => matches.push(In(self.name())),
             Kind::Held => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
@@ -201,16 +202,18 @@ impl Set {
     }
 
     /// The rule that has the backends answer to the VIP, so to whoever is Active, what kube-proxy would have them answer to this
-    /// node. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
+    /// node, but for those whose answers would go astray. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
     fn with_vip_as_source(self) -> Vec<Expression> {
         let family = match self.family {
             Family::V4 => IPV4,
             Family::V6 => IPV6,
         };
         let masqueraded = [Meta(PacketMark), Mask(MASQUERADED.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
+        let [_, _, backend] = self.packet();
+        let answers_arrive = [backend, NotIn(Self { kind: Kind::Astray, ..self }.name())];
         let unmarked = [Meta(PacketMark), Mask((!MASQUERADED).to_ne_bytes()), MarkPacket];
         let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
-        [self.has_destination().as_slice(), &masqueraded, &unmarked, &translated].concat()
+        [self.has_destination().as_slice(), &masqueraded, &answers_arrive, &unmarked, &translated].concat()
     }
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
@@ -331,9 +334,31 @@ const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, leng
 const CONNECTION_MARK: Expression = Connection(Mark);
 
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
+/// The beginning of what an echo request has echoed.
+const ECHOED: Expression = Payload { base: Base::Transport, offset: 8, length: 8 };
 
 fn of_type(protocol: &'static [u8], kind: &'static [u8]) -> [Expression; 4] {
     [Meta(Protocol), Compare(Equal, protocol), TYPE, Compare(Equal, kind)]
+}
+
+/// The rules that leave the engine's own questions for the way back the source that they ask from: pod networks masquerade what a
+/// node sends to pods from its address on the LAN, and the answer would come by another way than the one that is asked for.
+fn asking_from_its_source() -> Vec<Vec<Expression>> {
+    let of_family = |family: Family| {
+        let ([is_family, ..], number, source, echo) = match family {
+            Family::V4 => {
+                let source = Payload { base: Base::Network, offset: 12, length: 4 };
+                (Set { kind: Kind::Vips, family }.packet(), IPV4[0], source, of_type(ICMP, ECHO_REQUEST))
+            }
+            Family::V6 => {
+                let source = Payload { base: Base::Network, offset: 8, length: 16 };
+                (Set { kind: Kind::Vips, family }.packet(), IPV6[0], source, of_type(ICMPV6, ECHO_REQUEST_V6))
+            }
+        };
+        let ours = [ECHOED, Compare(Equal, &QUESTION), source, TranslateSourceTo(number)];
+        [[Meta(PacketFamily), is_family].as_slice(), &echo, &ours].concat()
+    };
+    [Family::V4, Family::V6].map(of_family).to_vec()
 }
 
 fn neighbour_discovery(verdict: super::expression::Verdict) -> Vec<Expression> {
@@ -457,7 +482,11 @@ fn chains(with: Parts) -> Vec<Chain> {
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
             base("moved-local", ROUTED_ANEW, answered),
             base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
-            base("movable", nat(POSTROUTING), both(Kind::Movable, Set::with_vip_as_source)),
+            base(
+                "movable",
+                nat(POSTROUTING),
+                [asking_from_its_source(), both(Kind::Movable, Set::with_vip_as_source)].concat(),
+            ),
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);
     }

@@ -66,6 +66,7 @@ pub(super) enum Kind {
     Strays,
     Movable,
     Replicated,
+    Astray,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -86,7 +87,7 @@ pub(super) struct Element {
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -99,6 +100,7 @@ impl Kind {
         Self::Strays,
         Self::Movable,
         Self::Replicated,
+        Self::Astray,
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -126,6 +128,7 @@ impl Set {
             Kind::Strays => ["strays4", "strays6"],
             Kind::Movable => ["movable4", "movable6"],
             Kind::Replicated => ["replicated4", "replicated6"],
+            Kind::Astray => ["astray4", "astray6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -145,7 +148,9 @@ impl Set {
         };
         let [protocol, port] = [Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
         match self.kind {
-            Kind::Vips | Kind::Held | Kind::Window | Kind::Left | Kind::Replicated => vec![address],
+            Kind::Vips | Kind::Held | Kind::Window | Kind::Left | Kind::Replicated | Kind::Astray => {
+                vec![address]
+            }
             Kind::Moved => vec![address, Part { kind: MARK, length: 4 }],
             Kind::Owned => vec![address, protocol],
             Kind::Restricted | Kind::Ports => vec![address, protocol, port],
@@ -174,7 +179,7 @@ impl Set {
             Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             // As one number, of which only the last bytes differ within a range: the kernel keeps that in a tree. It takes
             // concatenations with ranges, too, but each a hundred times as slowly.
-            Kind::Sources => attributes.number(3, INTERVAL),
+            Kind::Sources | Kind::Astray => attributes.number(3, INTERVAL),
             Kind::Strays => attributes
                 .number(3, BY_PACKETS | TIMEOUT)
                 .nest(9, &Attributes::new().number(1, MOST_STRAYS))
@@ -188,7 +193,7 @@ impl Set {
             // 28 bytes each.
             Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated => 2000,
             // 40 bytes each.
-            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable => 1500,
+            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable | Kind::Astray => 1500,
             // 100 bytes each.
             Kind::Restricted | Kind::Sources | Kind::Strays => 500,
         }
@@ -205,6 +210,7 @@ impl Set {
             Kind::Strays => true,
             Kind::Movable => old.movable == new.movable,
             Kind::Replicated => old.replicated == new.replicated,
+            Kind::Astray => old.astray == new.astray,
         }
     }
 
@@ -223,6 +229,7 @@ impl Set {
                 members.retain(|element| !others.contains(element));
                 members
             }
+            Kind::Astray => self.ranges(&one.astray, &other.astray),
             Kind::Moved | Kind::Window | Kind::Left | Kind::Strays | Kind::Movable => {
                 let mut members = self.members(one);
                 let others = self.members(other);
@@ -257,6 +264,17 @@ impl Set {
         }
     }
 
+    /// The edges of the stretches of these ranges that the others do not have: a stretch is there as a whole or not at all.
+    fn ranges(self, ranges: &BTreeSet<IpNet>, others: &BTreeSet<IpNet>) -> BTreeSet<Element> {
+        let of_family = |ranges: &BTreeSet<IpNet>| {
+            let own = ranges.iter().filter(|range| self.owns(&range.network())).copied().collect();
+            stretches(&IpNet::aggregate(&own)).collect::<BTreeSet<_>>()
+        };
+        let others = of_family(others);
+        let own = of_family(ranges).into_iter().filter(|stretch| !others.contains(stretch));
+        own.flat_map(|stretch| Element::edges(&[], stretch)).collect()
+    }
+
     /// Its elements, as far as this process puts them there.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
@@ -284,6 +302,7 @@ impl Set {
             Kind::Owned => ports::owned(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Ports => ports::ports(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Strays => BTreeSet::new(),
+            Kind::Astray => self.ranges(&guarded.astray, &BTreeSet::new()),
             Kind::Movable => {
                 let own = guarded.movable.iter().filter(|(vip, _)| own(vip));
                 own.map(|(vip, interface)| {
@@ -300,8 +319,8 @@ impl Element {
         Self { key, ends: false, data: Vec::new() }
     }
 
-    /// Where packets to this port from these addresses, the first and the last, begin and end. The last number of all has no
-    /// end.
+    /// Where packets to this port from these addresses, the first and the last, begin and end; the addresses alone without a port.
+    /// The last number of all has no end.
     fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Self> + use<> {
         let at = |address| [port, &octets(address)].concat();
         let end = following(at(last)).map(|key| Self { ends: true, ..Self::of(key) });

@@ -17,6 +17,7 @@ fn handle() -> RouterHandle {
         address_conflict: AddressConflictPolicy::default(),
         unicast_source: None,
         vip_as_source: false,
+        astray: Arc::default(),
         replicas: Arc::default(),
         forward_connections: true,
         link: None,

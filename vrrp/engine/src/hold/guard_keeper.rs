@@ -323,12 +323,13 @@ fn guarded(
     } else {
         Arc::clone(restrictions)
     };
-    let movable = closed().filter(|request| request.plan.vip_as_source);
+    let movable = || closed().filter(|request| request.plan.vip_as_source);
     let replicated = closed().filter(|request| !request.plan.replicas.is_empty());
     Guarded {
         vips,
-        movable: movable.flat_map(BindingRequest::clients_come_by).collect(),
+        movable: movable().flat_map(BindingRequest::clients_come_by).collect(),
         replicated: replicated.flat_map(BindingRequest::addresses).filter(but_open).collect(),
+        astray: movable().flat_map(|request| request.plan.astray.iter()).copied().collect(),
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions,
         moved: Arc::clone(moved),

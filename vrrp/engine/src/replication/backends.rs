@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::netlink::{RouteSocket, Way};
+use crate::netlink::{Hop, NetlinkError, RouteSocket, Way};
 
 /// Tells them apart.
 #[derive(Default)]
@@ -20,8 +20,8 @@ impl Backends {
         self.segments = segments;
     }
 
-    /// Those of these that are reached by another interface than peers are: they live here, or beyond a network of its own. What has no
-    /// route, or is not known, does not.
+    /// Those of these that live here: they are reached by another interface than peers are, and not by way of another host, as those
+    /// beyond an overlay network are. What has no route, or is not known, does not.
     pub(super) fn here(&mut self, backends: impl IntoIterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
         let mut found: BTreeMap<IpAddr, bool> = BTreeMap::new();
         for backend in backends {
@@ -38,10 +38,8 @@ impl Backends {
                 return false;
             }
         };
-        match routes.way_towards(backend) {
-            Ok(Some(Way::ThisNode)) => true,
-            Ok(Some(Way::By(interface))) => !self.segments.contains(&interface),
-            Ok(None) => false,
+        match is_here(routes, backend, &self.segments) {
+            Ok(is_here) => is_here,
             Err(error) => {
                 tracing::debug!(%error, %backend, "cannot ask by which interface it is reached");
                 self.routes = None;
@@ -49,4 +47,20 @@ impl Backends {
             }
         }
     }
+}
+
+fn is_here(
+    routes: &mut RouteSocket,
+    backend: IpAddr,
+    segments: &BTreeSet<u32>,
+) -> Result<bool, NetlinkError> {
+    Ok(match routes.way_towards(backend)? {
+        Some(Way::By(Hop { interface, .. })) if segments.contains(&interface) => false,
+        Some(Way::ThisNode | Way::By(Hop { gateway: None, .. })) => true,
+        // Some pod networks have this node itself as the gateway to its pods.
+        Some(Way::By(Hop { gateway: Some(gateway), .. })) => {
+            routes.way_towards(gateway)? == Some(Way::ThisNode)
+        }
+        None => false,
+    })
 }

@@ -35,6 +35,7 @@ mod lab6;
 mod link_changes;
 mod moves;
 mod ndp;
+mod overlay;
 mod probe;
 mod renumbering;
 mod replication;

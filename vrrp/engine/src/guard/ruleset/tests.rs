@@ -130,7 +130,8 @@ fn without_what_a_kernel_lacks_the_table_has_all_the_rest() {
 }
 
 #[test]
-fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
+fn every_rule_of_a_chain_with_a_hook_is_about_vips_only_but_for_its_own_questions() {
+    let questions = asking_from_its_source();
     for chain in chains(ALL).iter().filter(|chain| chain.hook.is_some()) {
         for rule in &chain.rules {
             let has = |part: &[Expression]| rule.windows(part.len()).any(|window| window == part);
@@ -139,7 +140,7 @@ fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
                     || has(&set.is_of_connection())
                     || rule.starts_with(&set.not_redirected())
             });
-            assert!(is_about_vips, "{} {rule:?}", chain.name);
+            assert!(is_about_vips || questions.contains(rule), "{} {rule:?}", chain.name);
         }
     }
 }
@@ -190,5 +191,40 @@ fn a_change_of_who_may_send_costs_the_elements_that_differ() {
     ];
     for (old, new, expected) in table {
         assert_eq!(count(old, new), expected, "{old:?} to {new:?}");
+    }
+}
+
+#[test]
+fn ranges_whose_answers_go_astray_are_told_as_stretches_without_a_gap() {
+    let astray = |ranges: &[&str]| Guarded {
+        astray: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        ..Guarded::default()
+    };
+    let (none, one) = (Guarded::default(), astray(&["10.244.2.0/24"]));
+    // The third range touches the second, and the fourth is within the first.
+    let more =
+        astray(&["10.244.0.0/24", "10.244.2.0/24", "10.244.3.0/24", "10.244.0.128/25", "2001:db8:2::/64"]);
+    let change = |what: &str, edges: &[&str]| {
+        (format!("{what} of the table inet w"), edges.iter().map(ToString::to_string).collect())
+    };
+    let table = [
+        (&none, &one, vec![change("add elements to the set astray4", &["10.244.2.0", "10.244.3.0"])]),
+        (
+            &one,
+            &more,
+            vec![
+                change("delete elements from the set astray4", &["10.244.2.0", "10.244.3.0"]),
+                change(
+                    "add elements to the set astray4",
+                    &["10.244.0.0", "10.244.1.0", "10.244.2.0", "10.244.4.0"],
+                ),
+                change("add elements to the set astray6", &["2001:db8:2::", "2001:db8:2:1::"]),
+            ],
+        ),
+        (&more, &more, vec![]),
+        (&one, &none, vec![change("delete elements from the set astray4", &["10.244.2.0", "10.244.3.0"])]),
+    ];
+    for (old, new, expected) in table {
+        assert_eq!(changes(&update("w", old, new)), expected, "{old:?} to {new:?}");
     }
 }

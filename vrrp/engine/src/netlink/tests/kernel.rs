@@ -128,8 +128,12 @@ fn a_monitor_that_is_not_read_in_time_says_so_and_hears_again_what_comes_after()
 }
 
 #[test]
-fn by_which_interfaces_routes_lead_to_other_hosts_is_read_with_their_kinds() {
+fn routes_to_other_hosts_are_read_of_every_table_with_each_of_their_hops() {
     in_namespace(|| {
+        let ip = |command: &str| {
+            let done = std::process::Command::new("ip").args(command.split(' ')).status().unwrap();
+            assert!(done.success(), "ip {command}");
+        };
         for command in [
             "link add d0 type bridge",
             "link add d1 type bridge",
@@ -137,21 +141,37 @@ fn by_which_interfaces_routes_lead_to_other_hosts_is_read_with_their_kinds() {
             "link set d0 up",
             "link set d1 up",
             "link set vx0 up",
-            "route add 10.244.1.0/24 dev vx0 table 77",
+            "addr add 192.0.2.1/24 dev d1",
         ] {
-            let done = std::process::Command::new("ip").args(command.split(' ')).status().unwrap();
-            assert!(done.success(), "ip {command}");
+            ip(command);
         }
-        let read = || {
-            let links = crate::interfaces::routed_links().unwrap();
-            let link = |name: &str| links.iter().find(|link| link.name == name).cloned().unwrap_or_default();
-            ["d0", "d1", "vx0"].map(|name| (link(name).kind, link(name).has_routes))
+        let kinds = crate::interfaces::link_kinds().unwrap();
+        let kind = |name: &str| kinds.iter().find(|link| link.name == name).cloned().unwrap().kind.unwrap();
+        assert_eq!(["d0", "d1", "vx0"].map(kind), ["bridge", "bridge", "vxlan"]);
+        for command in [
+            "route del 192.0.2.0/24",
+            "route add 192.0.2.9 dev d1",
+            "route add 10.244.1.0/24 via 10.244.1.0 dev vx0 onlink table 77",
+            "route add 10.0.0.0/24 nexthop via 192.0.2.9 dev d1 nexthop dev d0",
+            "route add 10.1.0.0/24 via inet6 fe80::1 dev d1",
+            "route add blackhole 10.2.0.0/24",
+        ] {
+            ip(command);
+        }
+        let mut read: Vec<_> = crate::interfaces::routes().unwrap();
+        read.retain(|route| route.destination.addr().is_ipv4());
+        let told = |route: &crate::interfaces::HostRoute| {
+            let gateway = route.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+            format!("{}{gateway} by {}", route.destination, route.interface)
         };
-        let (bridge, vxlan) = (Some("bridge".to_owned()), Some("vxlan".to_owned()));
-        assert_eq!(read(), [(bridge.clone(), false), (bridge.clone(), false), (vxlan.clone(), true)]);
-        let several = "route replace 10.0.0.0/24 nexthop dev d0 nexthop dev d1";
-        let done = std::process::Command::new("ip").args(several.split(' ')).status().unwrap();
-        assert!(done.success());
-        assert_eq!(read(), [(bridge.clone(), true), (bridge, true), (vxlan, true)]);
+        let read: BTreeSet<String> = read.iter().map(told).collect();
+        let expected = [
+            "10.0.0.0/24 by d0",
+            "10.0.0.0/24 via 192.0.2.9 by d1",
+            "10.1.0.0/24 via fe80::1 by d1",
+            "10.244.1.0/24 via 10.244.1.0 by vx0",
+            "192.0.2.9/32 by d1",
+        ];
+        assert_eq!(read, expected.map(str::to_owned).into());
     });
 }

@@ -19,7 +19,7 @@ const THIRD: usize = 3;
 pub(crate) const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
 /// The VIPs' port.
 pub(crate) const PORT: u16 = 80;
-const BACKEND_PORT: u16 = 8080;
+pub(crate) const BACKEND_PORT: u16 = 8080;
 const POD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const POD6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
 /// Long enough for any test.
@@ -116,21 +116,7 @@ impl Scene {
 
     /// As kube-proxy's nftables mode and the guard make them, for one Service of TCP and UDP and of both families.
     fn rules(&self, from_the_vip: bool) -> String {
-        let of_family = |family: &str, vip: IpAddr| {
-            let backend = self.backend(vip);
-            format!(
-                "table {family} kube-proxy {{
-                   chain nat-prerouting {{
-                     type nat hook prerouting priority dstnat;
-                     {family} daddr {vip} meta l4proto {{ tcp, udp }} th dport {PORT} meta mark set meta mark | 0x4000 dnat to {backend}
-                   }}
-                   chain nat-postrouting {{
-                     type nat hook postrouting priority srcnat;
-                     meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
-                   }}
-                 }}\n"
-            )
-        };
+        let of_family = |family: &str, vip: IpAddr| kube_proxy(family, vip, self.backend(vip));
         let sources = |family: &str, vip: IpAddr| {
             format!(
                 "table {family} sources {{
@@ -184,19 +170,37 @@ impl Scene {
 
     /// Sockets of each family that have spoken with the backend.
     pub(crate) fn flows(&self, of_each: usize) -> Vec<UdpSocket> {
-        let flow = |vip: IpAddr| {
-            let socket = self.client().run(move || {
-                let any: IpAddr =
-                    if vip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-                let socket = UdpSocket::bind((any, 0)).unwrap();
-                socket.connect((vip, PORT)).unwrap();
-                socket
-            });
-            socket.set_read_timeout(Some(LIMIT)).unwrap();
-            socket
-        };
-        VIPS.iter().flat_map(|vip| (0..of_each).map(|_| flow(*vip))).collect()
+        VIPS.iter().flat_map(|vip| (0..of_each).map(|_| flow(self.client(), *vip))).collect()
     }
+}
+
+/// A socket of the client that speaks with the VIP.
+pub(crate) fn flow(client: &Host, vip: IpAddr) -> UdpSocket {
+    let socket = client.run(move || {
+        let any: IpAddr =
+            if vip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).unwrap();
+        socket.connect((vip, PORT)).unwrap();
+        socket
+    });
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    socket
+}
+
+/// As kube-proxy's nftables mode makes them, for one Service of TCP and UDP.
+pub(crate) fn kube_proxy(family: &str, vip: IpAddr, backend: SocketAddr) -> String {
+    format!(
+        "table {family} kube-proxy {{
+           chain nat-prerouting {{
+             type nat hook prerouting priority dstnat;
+             {family} daddr {vip} meta l4proto {{ tcp, udp }} th dport {PORT} meta mark set meta mark | 0x4000 dnat to {backend}
+           }}
+           chain nat-postrouting {{
+             type nat hook postrouting priority srcnat;
+             meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
+           }}
+         }}\n"
+    )
 }
 
 /// Sets a sysctl below `net`.
@@ -205,7 +209,7 @@ pub(crate) fn set(host: &Host, setting: &'static str, value: &'static str) {
 }
 
 /// Echoes what comes by TCP; by UDP, with the source address before it.
-fn serve(host: &Host) {
+pub(crate) fn serve(host: &Host) {
     let listener = listen(host, BACKEND_PORT);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
