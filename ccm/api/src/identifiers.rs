@@ -172,8 +172,10 @@ pub mod connections_replicated {
     identifiers! {
         /// Those of `False`.
         FAULTS:
-        /// Pods are reached by a tunnel: answers of backends to the address would not find the way.
+        /// Pods are reached by a tunnel, and whether answers of backends to the address would arrive outside of it cannot be asked.
         OVERLAY = "Overlay";
+        /// Pods are reached by a tunnel, and no answer of their nodes arrives outside of it.
+        NO_WAY_BACK = "NoWayBack";
         /// The node cannot read its routes.
         ROUTES_UNKNOWN = "RoutesUnknown";
         /// It is not known that kube-proxy serves the node in nftables or iptables mode.

@@ -15,7 +15,7 @@ use super::flaps::Flaps;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
 use super::keys::Keys;
-use super::replication::way_back::WayBack;
+use super::replication::way_back::WaysBack;
 use super::replication::{Known, Obstacle, Replication, Share, Standing};
 use super::service_proxy::ServiceProxy;
 
@@ -106,15 +106,15 @@ impl EngineUpdates {
     }
 
     /// Looks how the replication of connections stands, and tells the engine and the cluster what follows.
-    pub(super) fn follow_replication(&mut self, proxy: ServiceProxy, way_back: &WayBack, now: Instant) {
+    pub(super) fn follow_replication(&mut self, proxy: ServiceProxy, ways: &WaysBack, now: Instant) {
         let unguarded = self.status().error;
-        let obstacle = Obstacle::of(unguarded.as_deref(), proxy, way_back);
+        let way = |assignment: &Assignment| Obstacle::look(unguarded.as_deref(), proxy, ways.of(assignment));
         let known = Known::from(&*self.engine.replication_status());
         let routers = self.engine.snapshot();
         let standing =
             |router: RouterStatus| (router.key, Standing { state: router.state, active: router.active });
         let standings = routers.into_iter().map(standing).collect();
-        if self.replication.look(&self.given, &standings, obstacle.as_ref(), &known, now) {
+        if self.replication.look(&self.given, &standings, way, &known, now) {
             self.apply();
         }
         self.engine_state.set_connections(self.replication.findings());

@@ -81,7 +81,7 @@ use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
 use self::node_events::NodeEvents;
-use self::replication::way_back::WayBack;
+use self::replication::way_back::WaysBack;
 pub(crate) use self::service_proxy::GuardMode;
 use self::state::StateFile;
 use self::throttle::Throttle;
@@ -258,8 +258,8 @@ pub(crate) async fn run(
     let (found_proxy, mut proxy) = tokio::sync::watch::channel(proxy);
     proxy.mark_changed();
     metrics::service_proxy(&registry, proxy.clone())?;
-    let (found_way, way_back) = tokio::sync::watch::channel(WayBack::default());
-    tasks.spawn(replication::way_back::follow(reporter.desired.clone(), found_way, token.clone()));
+    let (found_ways, ways_back) = tokio::sync::watch::channel(WaysBack::default());
+    tasks.spawn(replication::way_back::ask::follow(reporter.desired.clone(), found_ways, token.clone()));
     tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
     tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
@@ -341,7 +341,7 @@ pub(crate) async fn run(
             }
             _ = look_at_replication.tick() => {
                 if engine_updates.replicates() {
-                    engine_updates.follow_replication(*proxy.borrow(), &way_back.borrow(), Instant::now());
+                    engine_updates.follow_replication(*proxy.borrow(), &ways_back.borrow(), Instant::now());
                 }
             }
             _ = look_at_keys.tick() => {

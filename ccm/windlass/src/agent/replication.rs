@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
 use windlass_engine::{ReplicationStatus, RouterConfig, RouterKey, State};
 
@@ -17,6 +18,7 @@ mod tests;
 pub(crate) mod way_back;
 
 pub(crate) use finding::{Finding, Obstacle};
+use way_back::Astray;
 
 /// How long a node that comes back leaves the one in place that announces, for want of its connections.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -69,6 +71,8 @@ pub(crate) struct Standing {
 pub(crate) struct Share {
     replicas: BTreeSet<IpAddr>,
     vip_as_source: bool,
+    /// Where backends are whose answers to the VIP would not arrive.
+    astray: BTreeSet<IpNet>,
     /// It is not to take over from an Active whose connections it does not know.
     holds_back: bool,
 }
@@ -82,8 +86,8 @@ impl Share {
     /// With what follows from it.
     pub(crate) fn applied_to(&self, config: RouterConfig) -> RouterConfig {
         let preempt = config.preempt && !self.holds_back;
-        let (replicas, vip_as_source) = (self.replicas.clone(), self.vip_as_source);
-        RouterConfig { replicas, vip_as_source, preempt, ..config }
+        let (replicas, astray) = (self.replicas.clone(), self.astray.clone());
+        RouterConfig { replicas, vip_as_source: self.vip_as_source, astray, preempt, ..config }
     }
 }
 
@@ -127,12 +131,13 @@ impl Replication {
         findings.collect()
     }
 
-    /// Looks at how everything stands now; says whether the engine is to be told something else.
-    pub(crate) fn look(
+    /// Looks at how everything stands now; says whether the engine is to be told something else. `ways`: which answers to a virtual
+    /// router's addresses go astray, or what is in the way of all.
+    pub(crate) fn look<'a>(
         &mut self,
         assignments: &[Assignment],
         standings: &BTreeMap<RouterKey, Standing>,
-        obstacle: Option<&Obstacle>,
+        ways: impl Fn(&Assignment) -> Result<&'a [Astray], Obstacle>,
         known: &Known,
         now: Instant,
     ) -> bool {
@@ -144,7 +149,7 @@ impl Replication {
             let standing = standings.get(&key).copied().unwrap_or(unknown);
             let mut router = before.remove(&key).unwrap_or_else(|| Router::new(Share::unlooked()));
             let share = router.share.clone();
-            router.look(assignment, standing, obstacle, known, now);
+            router.look(assignment, standing, ways(assignment), known, now);
             changed |= router.share != share;
             self.routers.insert(key, router);
         }
@@ -162,7 +167,7 @@ impl Router {
         &mut self,
         assignment: &Assignment,
         standing: Standing,
-        obstacle: Option<&Obstacle>,
+        way: Result<&[Astray], Obstacle>,
         known: &Known,
         now: Instant,
     ) {
@@ -173,14 +178,17 @@ impl Router {
             self.finding = Some(finding).filter(|_| is_active);
             return;
         }
-        if let Some(obstacle) = obstacle {
-            let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
-            let share = Share { holds_back, ..Share::default() };
-            let (active_since, waits_since) = (self.active_since, self.waits_since);
-            *self = Self { waits_since, active_since, ..Self::new(share) };
-            self.finding = obstacle.finding().filter(|_| is_active);
-            return;
-        }
+        let astray = match way {
+            Ok(astray) => astray,
+            Err(obstacle) => {
+                let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
+                let share = Share { holds_back, ..Share::default() };
+                let (active_since, waits_since) = (self.active_since, self.waits_since);
+                *self = Self { waits_since, active_since, ..Self::new(share) };
+                self.finding = obstacle.finding().filter(|_| is_active);
+                return;
+            }
+        };
         let peers = || known.peers.iter().filter(|peer| peer.own == assignment.source);
         let is_any = |replica: &Replica, holds: fn(&Peer) -> bool| {
             peers().any(|peer| holds(peer) && replica.addresses.contains(&peer.address))
@@ -197,9 +205,11 @@ impl Router {
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
+            astray: astray.iter().map(|stray| stray.range).collect(),
             holds_back: self.holds_back(standing, in_sync, now),
         };
-        self.finding = self.active_since.and_then(|since| self.finding(&told, known, since, now));
+        self.finding =
+            self.active_since.and_then(|since| self.finding(assignment, &told, astray, known, since, now));
     }
 
     /// Whether it leaves an Active in place. Where none is heard it takes over all the same.
@@ -224,7 +234,15 @@ impl Router {
         }
     }
 
-    fn finding(&self, told: &[&Replica], known: &Known, since: Instant, now: Instant) -> Option<Finding> {
+    fn finding(
+        &self,
+        assignment: &Assignment,
+        told: &[&Replica],
+        astray: &[Astray],
+        known: &Known,
+        since: Instant,
+        now: Instant,
+    ) -> Option<Finding> {
         if let Some(error) = &known.error {
             return Some(Finding { holds: false, reason: reasons::REPLICATION_FAILED, why: error.clone() });
         }
@@ -243,7 +261,11 @@ impl Router {
             return is_late.then_some(Finding { holds: false, reason: reasons::NOT_IN_SYNC, why });
         }
         let verb = if have.len() == 1 { "has" } else { "have" };
-        let why = format!("{} {verb} the connections", have.join(" and "));
+        let mut why = format!("{} {verb} the connections", have.join(" and "));
+        if !astray.is_empty() {
+            let which = way_back::words::of(astray, &assignment.interface);
+            why = format!("{why}, but for those with backends in {which}");
+        }
         Some(Finding { holds: true, reason: reasons::REPLICATED, why })
     }
 }

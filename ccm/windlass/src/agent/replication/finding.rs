@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use windlass_api::connections_replicated as reasons;
 
 use super::super::service_proxy::ServiceProxy;
-use super::way_back::WayBack;
+use super::way_back::{Astray, WayBack};
 
 /// Why this node replicates no connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,29 +16,36 @@ pub(crate) enum Obstacle {
     Unguarded(String),
     /// It is not known that kube-proxy's chains take the packets of Services.
     Proxy(&'static str),
-    /// Pods are reached by a tunnel.
+    /// Pods are reached by a tunnel beyond which nobody can be asked.
     Overlay(String),
+    /// Pods are reached by tunnels, and no answer arrives, as far as is known.
+    NoWayBack(String),
     /// How pods are reached cannot be seen.
     RoutesUnknown(String),
 }
 
 impl Obstacle {
-    /// What is in the way on this node. `unguarded`: why its guard does nothing.
-    pub(crate) fn of(unguarded: Option<&str>, proxy: ServiceProxy, way_back: &WayBack) -> Option<Self> {
+    /// Where backends are whose answers go astray, or what is in the way on this node. `unguarded`: why its guard does nothing.
+    pub(crate) fn look<'a>(
+        unguarded: Option<&str>,
+        proxy: ServiceProxy,
+        way_back: &'a WayBack,
+    ) -> Result<&'a [Astray], Self> {
         if let Some(why) = unguarded {
-            return Some(Self::Unguarded(why.to_owned()));
+            return Err(Self::Unguarded(why.to_owned()));
         }
         match proxy {
             ServiceProxy::Nftables | ServiceProxy::Iptables => {}
             ServiceProxy::Unknown | ServiceProxy::Ipvs | ServiceProxy::Programs { .. } => {
-                return Some(Self::Proxy(proxy.name()));
+                return Err(Self::Proxy(proxy.name()));
             }
         }
         match way_back {
-            WayBack::Routed => None,
-            WayBack::NotLooked => Some(Self::NotLooked),
-            WayBack::Overlay { interface } => Some(Self::Overlay(interface.clone())),
-            WayBack::Unknown { reason } => Some(Self::RoutesUnknown(reason.clone())),
+            WayBack::Arrives(astray) => Ok(astray),
+            WayBack::NotLooked => Err(Self::NotLooked),
+            WayBack::Overlay { interface } => Err(Self::Overlay(interface.clone())),
+            WayBack::Lost { why } => Err(Self::NoWayBack(why.clone())),
+            WayBack::Unknown { reason } => Err(Self::RoutesUnknown(reason.clone())),
         }
     }
 
@@ -47,7 +54,7 @@ impl Obstacle {
         match self {
             Self::NotLooked => true,
             Self::Proxy(found) => *found == ServiceProxy::Unknown.name(),
-            Self::Unguarded(_) | Self::Overlay(_) | Self::RoutesUnknown(_) => false,
+            Self::Unguarded(_) | Self::Overlay(_) | Self::NoWayBack(_) | Self::RoutesUnknown(_) => false,
         }
     }
 
@@ -71,8 +78,14 @@ impl Obstacle {
             Self::Overlay(interface) => (
                 reasons::OVERLAY,
                 format!(
-                    "pods are reached by the tunnel {interface}, outside of which answers of backends would not find the way: route pod \
-                     networks by the LAN, or announce the address with connections: Forward, as it is now"
+                    "pods are reached by the tunnel {interface}, and whether answers of backends would arrive outside of it cannot be \
+                     asked: use VXLAN, route pod networks by the LAN, or announce the address with connections: Forward, as it is now"
+                ),
+            ),
+            Self::NoWayBack(why) => (
+                reasons::NO_WAY_BACK,
+                format!(
+                    "answers of backends to the address would not arrive outside of the tunnel to their pods: {why}"
                 ),
             ),
             Self::RoutesUnknown(why) => (

@@ -43,13 +43,14 @@ struct Rig {
     replication: Replication,
     assignment: Assignment,
     obstacle: Option<Obstacle>,
+    astray: Vec<Astray>,
     start: Instant,
 }
 
 impl Rig {
     fn new() -> Self {
         let (replication, assignment) = (Replication::default(), assignment());
-        Self { replication, assignment, obstacle: None, start: Instant::now() }
+        Self { replication, assignment, obstacle: None, astray: Vec::new(), start: Instant::now() }
     }
 
     /// How it stands so many milliseconds after the start.
@@ -59,7 +60,8 @@ impl Rig {
         let now = self.start + Duration::from_millis(millis);
         let before = self.replication.share(&key);
         let assignments = [self.assignment.clone()];
-        let changed = self.replication.look(&assignments, &standings, self.obstacle.as_ref(), known, now);
+        let way = |_: &Assignment| self.obstacle.clone().map_or(Ok(self.astray.as_slice()), Err);
+        let changed = self.replication.look(&assignments, &standings, way, known, now);
         let share = self.replication.share(&key);
         assert_eq!(changed, before != share, "the engine is told what changed");
         share
@@ -78,24 +80,27 @@ fn what_is_in_the_way_of_replication_is_named_with_the_first_thing_first() {
     let overlay = WayBack::Overlay { interface: "flannel.1".to_owned() };
     let unknown = WayBack::Unknown { reason: "no netlink".to_owned() };
     let programs = ServiceProxy::Programs { by: "Cilium", interface: "cilium_host" };
+    let arrives = WayBack::Arrives(vec![]);
+    let lost = WayBack::Lost { why: "they do not arrive".to_owned() };
     let rows = [
-        (None, ServiceProxy::Nftables, &WayBack::Routed, None),
-        (None, ServiceProxy::Iptables, &WayBack::Routed, None),
-        (Some("off"), ServiceProxy::Nftables, &WayBack::Routed, Some(reasons::UNGUARDED)),
+        (None, ServiceProxy::Nftables, &arrives, None),
+        (None, ServiceProxy::Iptables, &arrives, None),
+        (Some("off"), ServiceProxy::Nftables, &arrives, Some(reasons::UNGUARDED)),
         (Some("off"), ServiceProxy::Ipvs, &overlay, Some(reasons::UNGUARDED)),
-        (None, ServiceProxy::Ipvs, &WayBack::Routed, Some(reasons::SERVICE_PROXY)),
-        (None, ServiceProxy::Unknown, &WayBack::Routed, Some(reasons::SERVICE_PROXY)),
+        (None, ServiceProxy::Ipvs, &arrives, Some(reasons::SERVICE_PROXY)),
+        (None, ServiceProxy::Unknown, &arrives, Some(reasons::SERVICE_PROXY)),
         (None, programs, &overlay, Some(reasons::SERVICE_PROXY)),
         (None, ServiceProxy::Iptables, &overlay, Some(reasons::OVERLAY)),
+        (None, ServiceProxy::Nftables, &lost, Some(reasons::NO_WAY_BACK)),
         (None, ServiceProxy::Nftables, &unknown, Some(reasons::ROUTES_UNKNOWN)),
     ];
     for (unguarded, proxy, way_back, expected) in rows {
-        let obstacle = Obstacle::of(unguarded, proxy, way_back);
+        let obstacle = Obstacle::look(unguarded, proxy, way_back).err();
         let reason = obstacle.as_ref().and_then(Obstacle::finding).map(|finding| finding.reason);
         assert_eq!(reason, expected, "{unguarded:?} {proxy:?} {way_back:?}");
     }
-    let not_looked = Obstacle::of(None, ServiceProxy::Nftables, &WayBack::NotLooked);
-    assert_eq!(not_looked, Some(Obstacle::NotLooked));
+    let not_looked = Obstacle::look(None, ServiceProxy::Nftables, &WayBack::NotLooked);
+    assert_eq!(not_looked, Err(Obstacle::NotLooked));
     assert_eq!(Obstacle::NotLooked.finding(), None, "it is not told what is looked for still");
 }
 
@@ -186,6 +191,7 @@ fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
         (Obstacle::Proxy(ServiceProxy::Unknown.name()), true),
         (Obstacle::Proxy(ServiceProxy::Ipvs.name()), false),
         (Obstacle::Overlay("vx0".to_owned()), false),
+        (Obstacle::NoWayBack("why".to_owned()), false),
         (Obstacle::Unguarded("off".to_owned()), false),
         (Obstacle::RoutesUnknown("why".to_owned()), false),
     ];
@@ -255,16 +261,41 @@ fn a_router_that_replicates_no_more_is_forgotten() {
     rig.look(0, ACTIVE, &known(&[peer(SECOND, true, true)]));
     assert!(!rig.replication.is_idle());
     rig.assignment.connections = ConnectionPolicy::Forward;
-    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), None, &known(&[]), rig.start);
+    let way = |_: &Assignment| Ok(&[][..]);
+    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), way, &known(&[]), rig.start);
     assert!(rig.replication.is_idle() && rig.replication.findings().is_empty());
 }
 
 #[test]
 fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
     let config = || RouterConfig::new("eth0", Vrid::new(64).unwrap(), ip(OWN));
-    let share = Share { replicas: [ip(SECOND)].into(), vip_as_source: true, holds_back: true };
+    let astray: BTreeSet<IpNet> = ["10.244.3.0/24".parse().unwrap()].into();
+    let share = Share {
+        replicas: [ip(SECOND)].into(),
+        vip_as_source: true,
+        astray: astray.clone(),
+        holds_back: true,
+    };
     let applied = share.applied_to(config());
     assert_eq!(applied.replicas, [ip(SECOND)].into());
     assert!(applied.vip_as_source && !applied.preempt);
+    assert_eq!(applied.astray, astray);
     assert_eq!(Share::default().applied_to(config()), config());
+}
+
+#[test]
+fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() {
+    let mut rig = Rig { astray: vec![Astray::silent("10.244.3.0/24", "flannel.1")], ..Rig::new() };
+    let share = rig.look(0, ACTIVE, &known(&[peer(SECOND, true, false)]));
+    assert_eq!(share.astray, ["10.244.3.0/24".parse().unwrap()].into());
+    let (holds, reason, sentence) = rig.told().unwrap();
+    assert_eq!((holds, reason), (true, reasons::REPLICATED));
+    assert!(
+        sentence
+            .contains("n2 has the connections, but for those with backends in 10.244.3.0/24 (by flannel.1)"),
+        "{sentence}"
+    );
+    rig.astray.clear();
+    assert_eq!(rig.look(250, ACTIVE, &known(&[peer(SECOND, true, false)])).astray, BTreeSet::new());
+    assert!(!rig.told().unwrap().2.contains("but for"));
 }

@@ -15,7 +15,7 @@ fn whether_connections_outlive_the_node_is_told_where_that_is_wanted_and_found_o
     replication.look(
         std::slice::from_ref(&replicates),
         &[(key, standing)].into(),
-        None,
+        |_: &Assignment| Ok(&[][..]),
         &Known::default(),
         now,
     );

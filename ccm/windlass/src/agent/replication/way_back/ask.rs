@@ -1,0 +1,162 @@
+//! Asks, as long as connections are to be replicated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_engine::{Engine, Family, InterfaceInfo};
+
+use super::super::super::desired::Desired;
+use super::answers::Answers;
+use super::filters::Filters;
+use super::{View, WayBack, WaysBack};
+
+/// How often it is looked whether connections are to be replicated, beside at each change.
+const IDLE: Duration = Duration::from_secs(10);
+/// How often routes are looked at, and hosts asked: what begins to be lost loses connections until then.
+const EVERY: Duration = Duration::from_secs(2);
+/// At least so much time for each host that is asked: on the average as many nodes ask as are asked.
+const FOR_EACH: Duration = Duration::from_millis(40);
+/// How long is waited for answers.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// A segment, with the virtual IPs there.
+type Segments = BTreeMap<(String, Family), Segment>;
+
+#[derive(Debug, Default)]
+struct Segment {
+    /// The source of this node's adverts.
+    source: Option<IpAddr>,
+    vips: BTreeSet<IpAddr>,
+}
+
+/// Looks until `token` is cancelled.
+pub(crate) async fn follow(
+    mut desired: watch::Receiver<Option<Arc<Desired>>>,
+    found: watch::Sender<WaysBack>,
+    token: CancellationToken,
+) {
+    let (mut answers, mut due) = (Answers::default(), Instant::now());
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(due) => {}
+            // A new segment at once.
+            Ok(()) = desired.changed() => {
+                let has_all = |desired: &Desired| found.borrow().has_all(desired);
+                if desired.borrow_and_update().as_deref().is_none_or(has_all) {
+                    continue;
+                }
+            }
+            () = token.cancelled() => return,
+        }
+        let wanted = desired.borrow_and_update().as_deref().map(segments).unwrap_or_default();
+        let looked = tokio::task::spawn_blocking(move || {
+            let (ways, pause) = look(&wanted, &mut answers);
+            (ways, pause, answers)
+        });
+        let (ways, pause, known) = match looked.await {
+            Ok(looked) => looked,
+            // What was known would count for ever.
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => return,
+        };
+        answers = known;
+        due = Instant::now() + pause;
+        found.send_if_modified(|known| {
+            let is_news = *known != ways;
+            if is_news {
+                tracing::info!(?ways, "this is how answers of backends come back");
+                *known = ways;
+            }
+            is_news
+        });
+    }
+}
+
+impl WaysBack {
+    fn has_all(&self, desired: &Desired) -> bool {
+        segments(desired).keys().all(|segment| self.0.contains_key(segment))
+    }
+}
+
+/// The segments where connections are to be replicated.
+fn segments(desired: &Desired) -> Segments {
+    let mut segments = Segments::new();
+    for assignment in desired.assignments.iter().filter(|one| one.replicates()) {
+        let segment = segments.entry(super::segment(assignment)).or_default();
+        segment.source = Some(assignment.source);
+        segment.vips.extend(&assignment.addresses);
+    }
+    segments
+}
+
+/// Looks once, and asks who is to be asked; when to look again.
+fn look(segments: &Segments, answers: &mut Answers) -> (WaysBack, Duration) {
+    if segments.is_empty() {
+        return (WaysBack::default(), IDLE);
+    }
+    let read = || Ok::<_, io::Error>((Engine::link_kinds()?, Engine::routes()?, Engine::interfaces()?));
+    let (links, routes, interfaces) = match read() {
+        Ok(read) => read,
+        Err(error) => {
+            let unknown = WayBack::Unknown { reason: error.to_string() };
+            let ways = segments.keys().map(|segment| (segment.clone(), unknown.clone()));
+            return (WaysBack(ways.collect()), EVERY);
+        }
+    };
+    let info = |name: &str| interfaces.iter().find(|info| info.name == name);
+    let views: Vec<View<'_>> = segments
+        .iter()
+        .map(|((interface, family), segment)| View {
+            interface,
+            family: *family,
+            own: segment.own_address(info(interface)),
+            links: &links,
+            routes: &routes,
+        })
+        .collect();
+    let mut asked = BTreeSet::new();
+    for view in &views {
+        let (Some(own), hosts) = (view.own, view.hosts().collect::<BTreeSet<_>>()) else { continue };
+        if hosts.is_empty() {
+            continue;
+        }
+        asked.extend(hosts.iter().map(|host| (own, *host)));
+        match Engine::ask_way_back(own, view.interface, &hosts, LIMIT) {
+            Ok(heard) => answers.note(own, &heard),
+            Err(error) => {
+                tracing::debug!(%error, %own, view.interface, "cannot ask whether answers arrive");
+            }
+        }
+    }
+    answers.keep_only(&asked);
+    let filters = Filters::read(views.iter().map(|view| view.interface).collect::<BTreeSet<_>>());
+    let way = |view: &View<'_>| ((view.interface.to_owned(), view.family), view.way_back(answers, &filters));
+    let ways = views.iter().map(way);
+    let for_all = FOR_EACH * u32::try_from(asked.len()).unwrap_or(u32::MAX);
+    (WaysBack(ways.collect()), EVERY.max(for_all))
+}
+
+impl Segment {
+    /// The address from which hosts are asked: an own one to which answers take the way that those to the virtual IPs take.
+    fn own_address(&self, interface: Option<&InterfaceInfo>) -> Option<IpAddr> {
+        match self.source? {
+            source @ IpAddr::V4(_) => Some(source),
+            // Adverts of IPv6 come from an address that is none beyond the link.
+            IpAddr::V6(_) => {
+                let mut own = interface?.ipv6.iter().filter(|(address, _)| !address.is_unicast_link_local());
+                let is_near = |(address, length): &&(Ipv6Addr, u8)| {
+                    let range = IpNet::new((*address).into(), *length);
+                    range.is_ok_and(|range| self.vips.iter().any(|vip| range.contains(vip)))
+                };
+                own.find(is_near).map(|(address, _)| (*address).into())
+            }
+        }
+    }
+}

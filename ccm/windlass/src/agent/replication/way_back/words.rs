@@ -1,0 +1,47 @@
+//! What is told of backends whose answers do not arrive. Pure.
+
+use std::collections::BTreeMap;
+
+use super::{Astray, Cause};
+
+/// Ranges that are named of each cause.
+const NAMED: usize = 3;
+
+/// Which answers do not arrive by the segment's interface, why, and what to do.
+pub(crate) fn of(astray: &[Astray], interface: &str) -> String {
+    let mut by_cause: BTreeMap<(Cause, &str), Vec<String>> = BTreeMap::new();
+    for one in astray {
+        by_cause.entry((one.cause, one.interface.as_str())).or_default().push(one.range.to_string());
+    }
+    let sentence = |((cause, by), ranges): ((Cause, &str), Vec<String>)| {
+        let named = ranges.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match ranges.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{named}{more} (by {by}): {}", because(cause, by, interface))
+    };
+    by_cause.into_iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+fn because(cause: Cause, by: &str, interface: &str) -> String {
+    match cause {
+        Cause::FilterHere => format!(
+            "answers do not arrive by {interface}, whose reverse-path filter is strict \
+             (net.ipv4.conf.{}.rp_filter or that of all is 1): set 2 for {interface} and {by} on all nodes",
+            as_setting(interface)
+        ),
+        Cause::Elsewhere => format!(
+            "answers do not arrive by {interface}: look on the nodes there for a strict reverse-path filter \
+             (net.ipv4.conf.{}.rp_filter or that of all is 1; set 2), and for what keeps pods' addresses off the LAN",
+            as_setting(by)
+        ),
+        Cause::Silence => "no node there has answered an echo request yet".to_owned(),
+        Cause::NobodyToAsk => "no node can be asked there whether answers arrive".to_owned(),
+    }
+}
+
+/// The interface as `sysctl` names it.
+fn as_setting(interface: &str) -> String {
+    interface.replace('.', "/")
+}
