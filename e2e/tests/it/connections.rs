@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 use windlass_api::{CONDITION_CONNECTIONS_REPLICATED, connections_replicated};
 use windlass_e2e::{Lab, LoadOptions, LoadOutcome, ProxyMode, SERVICE_PORT, await_that, scenario};
@@ -49,9 +50,8 @@ fn connections_end_with_the_active_by_default() -> anyhow::Result<()> {
         let owner = lab.await_owner("c1", vip).await?;
         let seen = through_the_death_of(lab, vip, &owner, async || Ok(()), async || Ok(())).await?;
         ensure!(seen.broken == 20, "{seen:?}");
-        let conditions = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default().conditions;
-        let is_told = conditions.iter().any(|one| one.type_ == CONDITION_CONNECTIONS_REPLICATED);
-        ensure!(!is_told, "nobody asked for it: {conditions:?}");
+        let told = connections_condition(lab, vip).await?;
+        ensure!(told.is_none(), "nobody asked for it: {told:?}");
         Ok(())
     })
 }
@@ -86,17 +86,31 @@ async fn await_owner(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
 
 /// Waits until the address says that `node` has its connections.
 async fn await_replicated(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
-    await_that(&format!("connections to {vip} are replicated"), LIMIT, async || {
-        let conditions = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default().conditions;
-        let is_told = conditions.iter().any(|one| {
-            one.type_ == CONDITION_CONNECTIONS_REPLICATED
-                && (one.status.as_str(), one.reason.as_str()) == ("True", connections_replicated::REPLICATED)
-                && one.message.contains(node)
-        });
-        ensure!(is_told, "its conditions are {conditions:?}");
+    await_connections(lab, vip, "True", connections_replicated::REPLICATED, &[node]).await
+}
+
+/// Waits until the address says so of its connections, with all of these words.
+async fn await_connections(
+    lab: &Lab,
+    vip: IpAddr,
+    status: &str,
+    reason: &str,
+    words: &[&str],
+) -> anyhow::Result<()> {
+    await_that(&format!("the connections to {vip} are {reason}, {words:?}"), LIMIT, async || {
+        let told = connections_condition(lab, vip).await?.context("nothing is told of connections")?;
+        let is_told = (told.status.as_str(), told.reason.as_str()) == (status, reason)
+            && words.iter().all(|word| told.message.contains(word));
+        ensure!(is_told, "{told:?}");
         Ok(Some(()))
     })
     .await
+}
+
+/// What the address says of its connections.
+async fn connections_condition(lab: &Lab, vip: IpAddr) -> anyhow::Result<Option<Condition>> {
+    let conditions = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default().conditions;
+    Ok(conditions.into_iter().find(|one| one.type_ == CONDITION_CONNECTIONS_REPLICATED))
 }
 
 /// Waits until the agent of `owner` has told all connections that are kept.
@@ -114,4 +128,91 @@ async fn await_told(lab: &Lab, owner: &str) -> anyhow::Result<()> {
         Ok(Some(()))
     })
     .await
+}
+
+/// A tunnel between the nodes as flannel lays it, with its masquerade rules. Pods of other nodes are reached by it.
+const FLANNEL: &str = r#"
+    set -e
+    ip link add flannel.1 type vxlan id 1 local "$own" dev eth0 dstport 8472 nolearning
+    ip link set flannel.1 address "02:00:00:00:00:$n"
+    ip addr add "203.0.113.$range/32" dev flannel.1
+    ip link set flannel.1 up
+    for other in 1 2 3; do
+      if [ "$other" != "$n" ]; then
+        range=$((other * 32 - 32))
+        ip neigh add "203.0.113.$range" lladdr "02:00:00:00:00:$other" dev flannel.1 nud permanent
+        bridge fdb add "02:00:00:00:00:$other" dev flannel.1 dst "192.0.2.1$other"
+        ip route replace "203.0.113.$range/27" via "203.0.113.$range" dev flannel.1 onlink
+      fi
+    done
+    echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+    nft -f - <<END
+    table ip flannel {
+      chain postrtg {
+        type nat hook postrouting priority srcnat;
+        meta mark & 0x4000 != 0 return
+        ip saddr $pods ip daddr 203.0.113.0/24 return
+        ip saddr 203.0.113.0/24 ip daddr $pods return
+        ip saddr != $pods ip daddr $pods return
+        ip saddr 203.0.113.0/24 masquerade fully-random
+        ip saddr != 203.0.113.0/24 ip daddr 203.0.113.0/24 masquerade fully-random
+      }
+    }
+END
+"#;
+
+async fn lay_flannel(lab: &Lab) -> anyhow::Result<()> {
+    for n in 1..=3 {
+        let range = n * 32 - 32;
+        let variables = format!("n={n} own=192.0.2.1{n} range={range} pods=203.0.113.{range}/27");
+        lab.exec(&format!("n{n}"), &["sh", "-c", &format!("{variables}\n{FLANNEL}")]).await?;
+    }
+    Ok(())
+}
+
+/// Sets the reverse-path filters of a node.
+async fn filter(lab: &Lab, node: &str, value: u8) -> anyhow::Result<()> {
+    for interface in ["eth0", "flannel.1"] {
+        let set = format!("echo {value} >/proc/sys/net/ipv4/conf/{interface}/rp_filter");
+        lab.exec(node, &["sh", "-c", &set]).await?;
+    }
+    Ok(())
+}
+
+/// Pods by VXLAN: with strict filters it is told, and all is as ever; where they let answers pass, connections go on.
+#[test]
+fn connections_across_vxlan_outlive_the_active_once_its_agent_has_found_that_answers_arrive()
+-> anyhow::Result<()> {
+    scenario("connections-vxlan", lab(), async |lab| {
+        lay_flannel(lab).await?;
+        for node in ["n1", "n2", "n3"] {
+            filter(lab, node, 1).await?;
+        }
+        lab.install_manifests().await?;
+        lab.announcement("kept", json!({ "connections": "Replicate" })).await?;
+        let vip = served(lab).await?;
+        let words = ["net.ipv4.conf.eth0.rp_filter", "set 2 for eth0 and flannel.1"];
+        await_connections(lab, vip, "False", connections_replicated::NO_WAY_BACK, &words).await?;
+        // Of the nodes that may announce.
+        for node in ["n1", "n2"] {
+            filter(lab, node, 2).await?;
+        }
+        let words = ["n2", "203.0.113.64/27 (by flannel.1)", "net.ipv4.conf.flannel/1.rp_filter"];
+        let owner = lab.await_owner("c1", vip).await?;
+        let words = words.map(|word| if word == "n2" { other(&owner) } else { word });
+        await_connections(lab, vip, "True", connections_replicated::REPLICATED, &words).await?;
+        let left_out = lab.load("c1", vip, SERVICE_PORT, CLIENTS).await?.stop()?;
+        ensure!(left_out.broken == 0, "backends that are left out are served: {left_out:?}");
+        filter(lab, "n3", 2).await?;
+        await_that("no backend is left out", LIMIT, async || {
+            let told = connections_condition(lab, vip).await?.context("none")?;
+            ensure!(told.status == "True" && !told.message.contains("but for"), "{told:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        let told = async || await_told(lab, &owner).await;
+        let seen = through_the_death_of(lab, vip, &owner, told, async || Ok(())).await?;
+        ensure!(seen.broken == 0 && seen.connections == 20, "{seen:?}");
+        Ok(())
+    })
 }
