@@ -165,7 +165,7 @@ impl AddressConflictPolicy {
 )]
 pub enum ConnectionPolicy {
     /// The nodes that are next know them as well, so that those go on whose backend lives when the node dies. Where answers of
-    /// backends do not find the way, as over an overlay network, it is as `Forward`.
+    /// backends do not arrive, as over some overlay networks, it is as `Forward`.
     Replicate,
     /// They go on as long as the node lives from which the address went: packets of theirs are forwarded to it.
     #[default]
