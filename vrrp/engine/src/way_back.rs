@@ -34,6 +34,9 @@ const LENGTH: usize = HEADER + QUESTION.len() + SECRET;
 /// Longest header of IPv4, and what is read of an answer.
 const READ: usize = 60 + LENGTH;
 
+/// Messages that are read at once: a flood of others does not keep from the end.
+const AT_ONCE: usize = 1024;
+
 /// What was heard of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "an answer")]
@@ -76,7 +79,8 @@ pub(crate) fn ask(
             Err(error) => return Err(error.into()),
         }
         for (asker, is_own) in [(&from_own, true), (&from_any, false)] {
-            while let Some((from, came_by)) = asker.receive()? {
+            for _ in 0..AT_ONCE {
+                let Some((from, came_by)) = asker.receive()? else { break };
                 if let Some(heard) = from.and_then(|from| heard.get_mut(&from)) {
                     heard.at_all = true;
                     heard.by_interface |= is_own && came_by == Some(index);
