@@ -21,7 +21,7 @@ use crate::{
     control_plane::READY,
     lab::Lab,
     node::Node,
-    service::{BACKEND_HTTP, BACKEND_UDP},
+    service::{BACKEND_HTTP, BACKEND_UDP, Network},
     wait::await_that,
     windlass::state_folder,
 };
@@ -121,10 +121,15 @@ impl Lab {
     }
 
     /// Starts the backend's pods, one Deployment per node so that each pod's name tells its node.
-    pub(crate) async fn start_backend_pods(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
+    pub(crate) async fn start_backend_pods(
+        &self,
+        network: Network,
+        name: &str,
+        nodes: &[&str],
+    ) -> anyhow::Result<()> {
         let api: Api<Deployment> = Api::default_namespaced(self.client());
         for node in nodes {
-            let deployment = backend_deployment(name, node)?;
+            let deployment = backend_deployment(network, name, node)?;
             let made = api.create(&PostParams::default(), &deployment).await;
             made.with_context(|| format!("making Deployment {name}-{node}"))?;
         }
@@ -144,7 +149,7 @@ impl Lab {
     }
 }
 
-fn backend_deployment(name: &str, node: &str) -> anyhow::Result<Deployment> {
+fn backend_deployment(network: Network, name: &str, node: &str) -> anyhow::Result<Deployment> {
     let labels = json!({"app": name, "node": node});
     let deployment = json!({
         "apiVersion": "apps/v1",
@@ -156,6 +161,7 @@ fn backend_deployment(name: &str, node: &str) -> anyhow::Result<Deployment> {
                 "metadata": {"labels": labels},
                 "spec": {
                     "hostname": format!("{name}-{node}"),
+                    "hostNetwork": network == Network::Host,
                     "nodeSelector": {"kubernetes.io/hostname": node},
                     "tolerations": [
                         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"},

@@ -138,17 +138,34 @@ impl Lab {
              ip -n {pod} addr add {v6}/64 dev eth0 nodad\n\
              ip -n {pod} route add default via {gateway_v6}\nfi"
         ))?;
+        self.start_netexec(pod, node, pod)?;
+        Ok(LightServer { node: node.to_owned(), v4, v6 })
+    }
+
+    /// Starts a server in the node's own namespace, as a pod of the host network would be.
+    pub(crate) fn start_light_host_server(&self, node: &str, pod: &str) -> anyhow::Result<LightServer> {
+        let host = self.host(node)?;
+        self.start_netexec(node, node, pod)?;
+        Ok(LightServer { node: node.to_owned(), v4: host.address, v6: host.ipv6() })
+    }
+
+    /// Starts a server of the node that calls itself `pod`.
+    fn start_netexec(&self, netns: &str, node: &str, pod: &str) -> anyhow::Result<()> {
         let mark = format!("{}={node}", crate::node::MARK);
         let agnhost = self.tools.path("agnhost");
         let server = format!("hostname {pod}; exec {} netexec", crate::sandbox::quoted(&agnhost));
         let command = ["env", &mark, "unshare", "--uts", "sh", "-c", &server].map(str::to_owned).to_vec();
-        self.daemons.start(&self.sandbox, pod, "netexec", command)?;
-        Ok(LightServer { node: node.to_owned(), v4, v6 })
+        self.daemons.start(&self.sandbox, netns, "netexec", command)
     }
 
     /// Light only: starts a backend's server on a node again that has ended.
     pub fn start_server_again(&self, backend: &str, node: &str) -> anyhow::Result<()> {
         self.daemons.start_again(&self.sandbox, &format!("{backend}-{node}"), "netexec")
+    }
+
+    /// Light only: the same of the server of the node's own network.
+    pub fn start_host_server_again(&self, node: &str) -> anyhow::Result<()> {
+        self.daemons.start_again(&self.sandbox, node, "netexec")
     }
 
     /// Light only: writes the EndpointSlices of a Service, one of each family, for its ports as they are now.

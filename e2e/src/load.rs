@@ -8,8 +8,8 @@ use std::{
     net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -56,10 +56,14 @@ pub struct LoadOutcome {
     pub errors: BTreeMap<String, u64>,
 }
 
+/// Ports of the client from which connections are kept.
+type Ports = Arc<Mutex<Vec<u16>>>;
+
 /// A running client. Dropping it ends it.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
+    ports: Ports,
     thread: Option<JoinHandle<anyhow::Result<LoadOutcome>>>,
 }
 
@@ -74,16 +78,16 @@ impl Lab {
     ) -> anyhow::Result<Load> {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let target = SocketAddr::new(address.into(), port);
-        let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (stopped, opened) = (Arc::clone(&stop), Arc::clone(&open));
+        let (stop, ports) = (Arc::new(AtomicBool::new(false)), Ports::default());
+        let (stopped, opened) = (Arc::clone(&stop), Arc::clone(&ports));
         let thread = std::thread::Builder::new().name(format!("load-{client}")).spawn(move || {
             entrance.enter()?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(LocalSet::new().run_until(run(target, options, opened, stopped)))
         })?;
-        let load = Load { stop, thread: Some(thread) };
+        let load = Load { stop, ports, thread: Some(thread) };
         await_that("all connections are open", OPENING, async || {
-            let open = open.load(Ordering::Relaxed);
+            let open = load.ports().len();
             ensure!(open == options.connections, "{open} of {} are open", options.connections);
             Ok(Some(()))
         })
@@ -93,9 +97,19 @@ impl Lab {
 }
 
 impl Load {
+    /// Ports of the client from which connections are kept.
+    pub fn ports(&self) -> Vec<u16> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets it ask on every connection once more and end, for [`Self::stop`] to tell what it saw: several clients end in the time of one.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Asks on every connection once more, ends the client and tells what it saw.
     pub fn stop(mut self) -> anyhow::Result<LoadOutcome> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.end();
         let thread = self.thread.take().context("the client was stopped before")?;
         thread.join().map_err(|_| anyhow!("the client panicked"))?
     }
@@ -103,7 +117,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.end();
     }
 }
 
@@ -132,7 +146,7 @@ impl LoadOutcome {
 async fn run(
     target: SocketAddr,
     options: LoadOptions,
-    opened: Arc<AtomicUsize>,
+    opened: Ports,
     stopped: Arc<AtomicBool>,
 ) -> anyhow::Result<LoadOutcome> {
     let outcome = Rc::new(RefCell::new(LoadOutcome::default()));
@@ -171,13 +185,13 @@ async fn run(
 async fn keep(
     target: SocketAddr,
     pause: Option<Duration>,
-    opened: &AtomicUsize,
+    opened: &Mutex<Vec<u16>>,
     stopped: &AtomicBool,
     outcome: &RefCell<LoadOutcome>,
 ) -> io::Result<Duration> {
     let mut stream = within(TcpStream::connect(target)).await?;
     ask(&mut stream).await?;
-    opened.fetch_add(1, Ordering::Relaxed);
+    opened.lock().unwrap_or_else(PoisonError::into_inner).push(stream.local_addr()?.port());
     let mut ticks = interval(pause.unwrap_or(Duration::from_millis(100)));
     while !stopped.load(Ordering::Relaxed) {
         ticks.tick().await;

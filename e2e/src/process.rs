@@ -18,6 +18,15 @@ impl Lab {
         self.daemons.start(&self.sandbox, host, name, command)
     }
 
+    /// Light only: starts a further program beside the server of a backend, as `web-n1`, as one of its node's; its output goes to the log
+    /// `<server>-<name>.log`.
+    pub fn start_beside(&self, server: &str, name: &str, command: &[&str]) -> anyhow::Result<()> {
+        let (_, node) = server.rsplit_once('-').with_context(|| format!("{server:?} is no server"))?;
+        let mark = format!("{}={node}", crate::node::MARK);
+        let command = ["env", &mark].iter().chain(command).map(|&word| word.to_owned()).collect();
+        self.daemons.start(&self.sandbox, server, name, command)
+    }
+
     /// Ends a program by a signal and waits until it has ended.
     pub async fn end_process(&self, host: &str, name: &str, signal: Signal) -> anyhow::Result<()> {
         self.daemons.end(&self.sandbox, host, name, signal).await

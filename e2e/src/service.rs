@@ -20,23 +20,47 @@ pub const BACKEND_UDP: u16 = 8081;
 /// Port, of TCP and of UDP, on which [`Lab::load_balancer`] offers a backend.
 pub const SERVICE_PORT: u16 = 80;
 
+/// Where a backend's servers are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// At addresses of their own.
+    Pod,
+    /// At their nodes'.
+    Host,
+}
+
 impl Lab {
     /// Starts a server on each of the nodes and waits until they run. The one on `n1` calls itself `<name>-n1`. With
     /// kubelets they are pods with the label `app: <name>`.
     pub async fn backend(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
+        self.backend_in(Network::Pod, name, nodes).await
+    }
+
+    /// The same in the network of the nodes themselves: pods with `hostNetwork`. One backend of a node can be there.
+    pub async fn host_backend(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
+        self.backend_in(Network::Host, name, nodes).await
+    }
+
+    async fn backend_in(&self, network: Network, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
         for node in nodes {
             self.node(node)?;
         }
         if !self.options.light {
-            return self.start_backend_pods(name, nodes).await;
+            return self.start_backend_pods(network, name, nodes).await;
         }
         let mut servers = Vec::new();
         for &node in nodes {
-            let on_node = self.servers().values().flatten().filter(|server| server.node == node).count();
-            let nth = u8::try_from(2 + on_node).ok().filter(|nth| *nth <= 30);
-            let nth = nth.with_context(|| format!("{node} has no more addresses for pods"))?;
             let pod = format!("{name}-{node}");
-            let server = self.start_light_server(node, &pod, nth)?;
+            let server = match network {
+                Network::Pod => {
+                    let on_node =
+                        self.servers().values().flatten().filter(|server| server.node == node).count();
+                    let nth = u8::try_from(2 + on_node).ok().filter(|nth| *nth <= 30);
+                    let nth = nth.with_context(|| format!("{node} has no more addresses for pods"))?;
+                    self.start_light_server(node, &pod, nth)?
+                }
+                Network::Host => self.start_light_host_server(node, &pod)?,
+            };
             servers.push((pod, server.v4));
             self.servers().entry(name.to_owned()).or_default().push(server);
         }

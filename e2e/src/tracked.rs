@@ -1,0 +1,79 @@
+//! What the kernel of a node knows of connections to an address.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
+
+use anyhow::Context as _;
+
+use crate::{lab::Lab, probe::Protocol};
+
+impl Lab {
+    /// Ports of clients of which the kernel of `node` tracks a connection of this protocol to `address`.
+    pub async fn tracked(
+        &self,
+        node: &str,
+        protocol: Protocol,
+        address: IpAddr,
+    ) -> anyhow::Result<BTreeSet<u16>> {
+        let (family, address) = (if address.is_ipv4() { "ipv4" } else { "ipv6" }, address.to_string());
+        let protocol = match protocol {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        };
+        let list = ["conntrack", "--dump", "--family", family, "--proto", protocol, "--orig-dst", &address];
+        ports(&self.exec(node, &list).await?)
+    }
+
+    /// Ports of `client` from which TCP connections to `address`:`port` are open, as its own kernel has them.
+    pub async fn open_ports(
+        &self,
+        client: &str,
+        address: IpAddr,
+        port: u16,
+    ) -> anyhow::Result<BTreeSet<u16>> {
+        let to = SocketAddr::new(address, port).to_string();
+        let list = ["ss", "--no-header", "--tcp", "--numeric", "state", "established", "dst", &to];
+        local_ports(&self.exec(client, &list).await?)
+    }
+}
+
+/// Of the third column, which has the address of the own end.
+fn local_ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
+    let port = |line: &str| {
+        let address = line.split_whitespace().nth(2).and_then(|own| own.rsplit_once(':'));
+        address.and_then(|(_, port)| port.parse().ok()).with_context(|| format!("no port in {line:?}"))
+    };
+    list.lines().map(port).collect()
+}
+
+/// The first `sport=` of each line.
+fn ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
+    let port = |line: &str| {
+        let word = line.split_whitespace().find_map(|word| word.strip_prefix("sport="));
+        word.and_then(|word| word.parse().ok()).with_context(|| format!("no port in {line:?}"))
+    };
+    list.lines().map(port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_port_is_the_first_of_a_line() {
+        let list = "tcp      6 599 ESTABLISHED src=192.0.2.101 dst=192.0.2.200 sport=41000 dport=80 src=203.0.113.66 dst=192.0.2.200 \
+                    sport=8080 dport=50001 [ASSURED] mark=0 use=1\n";
+        assert_eq!(ports(list).unwrap(), [41000].into());
+        assert_eq!(ports("").unwrap(), [].into());
+        assert!(ports("nonsense").is_err());
+    }
+
+    #[test]
+    fn the_own_port_is_behind_the_last_colon_of_the_third_column() {
+        let list = "0 0 192.0.2.101:41000 192.0.2.200:80\n0 0 [2001:db8::101]:41001 [2001:db8::200]:80\n";
+        assert_eq!(local_ports(list).unwrap(), [41000, 41001].into());
+        assert!(local_ports("nonsense").is_err());
+    }
+}
