@@ -13,6 +13,8 @@ use windlass_vrrp::replication::{
 
 use super::plan::{Ends, PeerPlan};
 use super::served::Told;
+use super::udp::UdpSockets;
+use crate::clock;
 use crate::rate_limit::RateLimiter;
 use crate::status::PeerReplication;
 
@@ -83,7 +85,10 @@ impl Session {
                 }
             }
             sender => {
-                *sender = plan.is_replica.then(|| Sender::new(epoch, SenderConfig::default(), told(), now));
+                // Not that of a former sender to this peer, which knows greater tickets of it and would take those of this one for old.
+                let own =
+                    || Epoch { start: epoch.start.max(clock::wall_nanos()), random: UdpSockets::draw() };
+                *sender = plan.is_replica.then(|| Sender::new(own(), SenderConfig::default(), told(), now));
             }
         }
         for vip in active.difference(&self.kept) {

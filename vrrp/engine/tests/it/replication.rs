@@ -182,6 +182,30 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     }
 }
 
+/// Its cable was out so long that it has begun anew with its peers.
+#[test]
+fn a_node_that_was_cut_off_tells_its_connections_again_once_it_is_back() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let streams = replicated(&scene, &nodes);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 2 * MANY);
+    nodes[A].forget_events();
+    scene.lan.plug_cable(A);
+    for _ in 0..2 {
+        nodes[A].await_state(State::Active);
+    }
+    await_arrival(&scene, A);
+    let more = scene.connections(MANY);
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY));
+    await_replicas(&nodes[B], 2 * MANY);
+    first_node_dies(&scene, &nodes);
+    assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY));
+}
+
 fn drained_taken_back_and_dead(backend: Backend, told_by_second: usize, told_by_first: usize) {
     let scene = Scene::for_engines(backend);
     let nodes = start(&scene, replicate_and_forward);

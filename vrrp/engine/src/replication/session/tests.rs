@@ -102,3 +102,22 @@ fn who_is_not_told_anything_asks_and_so_is_known_to_live() {
     pair.now = pair.now + LIVES;
     assert!(!answers(&pair));
 }
+
+/// As where its interface was down: the node goes on, and so does the peer.
+#[test]
+fn a_session_that_begins_anew_is_heard_by_who_heard_the_former_one() {
+    let mut pair = Pair::new();
+    pair.put(1000);
+    pair.run(true, Duration::from_secs(1));
+    let is_in_sync = |pair: &Pair| {
+        let (told, heard) = (pair.active.status(true, pair.now), pair.backup.status(true, pair.now));
+        told.knows_all && heard.in_sync && heard.connections == pair.table.len()
+    };
+    assert!(is_in_sync(&pair));
+    let plan = pair.active.plan.clone();
+    pair.active = Session::new(pair.active.ends, 9, pair.now);
+    pair.active.follow(&plan, &[VIP].into(), &pair.table, Epoch { start: 1, random: 1 }, pair.now);
+    pair.put(1001);
+    pair.run(true, Duration::from_secs(10));
+    assert!(is_in_sync(&pair));
+}
