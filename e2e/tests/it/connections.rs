@@ -1,6 +1,8 @@
 //! Established connections and the death of the node that announces their address.
 
 mod faults;
+mod kubelets;
+mod limits;
 mod overlay;
 mod programs;
 mod restrictions;
