@@ -136,7 +136,7 @@ fn between_zero_and(most: Duration, random: &mut Random) -> Duration {
 }
 
 /// Lets this process have so many files open.
-fn allow_files(wanted: u64) -> anyhow::Result<()> {
+pub(crate) fn allow_files(wanted: u64) -> anyhow::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= wanted {
         return Ok(());

@@ -10,7 +10,10 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::json;
 
 use crate::{lab::Lab, topology::Role};
@@ -41,10 +44,27 @@ impl Lab {
 
     /// The same with several virtual routers. On a node it dies with the node.
     pub fn start_keepalived_of(&self, host: &str, routers: &[Keepalived]) -> anyhow::Result<()> {
+        self.start_keepalived_with(host, &configuration(routers, None))
+    }
+
+    /// The same with routers that are Active together, and tell the node's conntrackd, which runs ([`Lab::start_conntrackd`]), what they
+    /// become. Who comes back waits for so long before it takes addresses back.
+    pub fn start_keepalived_telling(
+        &self,
+        host: &str,
+        routers: &[Keepalived],
+        preempt_delay_seconds: u32,
+    ) -> anyhow::Result<()> {
+        let script = self.conntrackd_script(host).display().to_string();
+        let telling = Telling { script, preempt_delay_seconds };
+        self.start_keepalived_with(host, &configuration(routers, Some(&telling)))
+    }
+
+    fn start_keepalived_with(&self, host: &str, configuration: &str) -> anyhow::Result<()> {
         let folder = self.keepalived_folder(host);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let file = folder.join("keepalived.conf");
-        fs::write(&file, configuration(routers)).with_context(|| format!("writing {}", file.display()))?;
+        fs::write(&file, configuration).with_context(|| format!("writing {}", file.display()))?;
         let statistics = format!("TMPDIR={}", folder.display());
         let file = file.display().to_string();
         let pid = format!("/run/lab/keepalived-{host}");
@@ -81,13 +101,35 @@ impl Lab {
         self.end_process(host, KEEPALIVED, Signal::SIGTERM).await
     }
 
+    /// Sends a signal, as SIGSTOP or SIGCONT, to the keepalived of a host: to all of its processes, of which the first only watches
+    /// over the one that elects.
+    pub fn signal_keepalived(&self, host: &str, signal: Signal) -> anyhow::Result<()> {
+        let first = Pid::from_raw(self.process_id(host, KEEPALIVED)?);
+        for pid in self.sandbox.processes(|pid| pid == first) {
+            kill(pid, signal).with_context(|| format!("sending {signal} to keepalived on {host}"))?;
+        }
+        Ok(())
+    }
+
     /// A Service before the backend `of`, of a class that nobody serves, with `address` in its status: kube-proxy makes no
     /// difference between it and one of Windlass'.
     pub async fn foreign_service(&self, name: &str, of: &str, address: IpAddr) -> anyhow::Result<()> {
+        self.foreign_service_with(name, of, address, |_| ()).await
+    }
+
+    /// The same; `tweak` may change the Service before it is sent.
+    pub async fn foreign_service_with(
+        &self,
+        name: &str,
+        of: &str,
+        address: IpAddr,
+        tweak: impl FnOnce(&mut Service),
+    ) -> anyhow::Result<()> {
         self.same_backend(name, of)?;
         self.load_balancer(name, |service| {
             service.spec.get_or_insert_default().load_balancer_class =
                 Some("bench.example/keepalived".into());
+            tweak(service);
         })
         .await?;
         let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address, "ipMode": "VIP"}]}}});
@@ -104,25 +146,51 @@ impl Lab {
     }
 }
 
+/// What routers tell conntrackd.
+struct Telling {
+    /// Called with `primary`, `backup` or `fault`.
+    script: String,
+    preempt_delay_seconds: u32,
+}
+
 /// The file of these virtual routers.
-fn configuration(routers: &[Keepalived]) -> String {
-    let instances: String = routers.iter().map(|router| router.instance()).collect();
-    format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n}}\n{instances}")
+fn configuration(routers: &[Keepalived], telling: Option<&Telling>) -> String {
+    let (user, group, further) = telling.map(|telling| telling.words(routers)).unwrap_or_default();
+    let instances: String = routers.iter().map(|router| router.instance(&further)).collect();
+    format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n{user}}}\n{group}{instances}")
+}
+
+impl Telling {
+    /// Who runs the script, the group that calls it, and what each instance says further.
+    fn words(&self, routers: &[Keepalived]) -> (&'static str, String, String) {
+        let Self { script, preempt_delay_seconds } = self;
+        let names: Vec<String> = routers.iter().map(|router| router.name()).collect();
+        let calls: String = [("master", "primary"), ("backup", "backup"), ("fault", "fault")]
+            .map(|(state, told)| format!("    notify_{state} \"{script} {told}\"\n"))
+            .concat();
+        let group = format!("vrrp_sync_group lab {{\n    group {{ {} }}\n{calls}}}\n", names.join(" "));
+        ("    script_user root\n", group, format!("preempt_delay {preempt_delay_seconds}"))
+    }
 }
 
 impl Keepalived {
-    fn instance(self) -> String {
+    fn name(self) -> String {
+        format!("lab{}-{}", self.vrid, if self.address.is_ipv4() { 4 } else { 6 })
+    }
+
+    fn instance(self, further: &str) -> String {
         let Self { vrid, priority, interval_ms, address } = self;
-        let (family, length) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
+        let (name, length) = (self.name(), if address.is_ipv4() { 32 } else { 128 });
         let state = if priority == 255 { "MASTER" } else { "BACKUP" };
         format!(
-            "vrrp_instance lab{vrid}-{family} {{
+            "vrrp_instance {name} {{
                  state {state}
                  interface eth0
                  virtual_router_id {vrid}
                  priority {priority}
                  advert_int {}.{:03}
                  virtual_ipaddress {{ {address}/{length} dev eth0 }}
+                 {further}
              }}\n",
             interval_ms / 1000,
             interval_ms % 1000,

@@ -28,7 +28,7 @@ use crate::{lab::Lab, sandbox::Entrance, wait::await_that};
 /// How long a client waits for an answer: longer than the second retransmission of a SYN (after 3 s).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Limit of the opening of all connections.
-const OPENING: Duration = Duration::from_secs(30);
+pub(crate) const OPENING: Duration = Duration::from_secs(30);
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ async fn request(target: SocketAddr) -> io::Result<Duration> {
 }
 
 /// Asks for the server's name, and reads the whole answer within the time that a client has; how long that took.
-async fn ask(stream: &mut TcpStream) -> io::Result<Duration> {
+pub(crate) async fn ask(stream: &mut TcpStream) -> io::Result<Duration> {
     let begin = Instant::now();
     within(exchange(stream)).await?;
     Ok(begin.elapsed())
@@ -233,7 +233,8 @@ pub(crate) async fn exchange(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+/// The work, if it is done within the time that a client has.
+pub(crate) async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 

@@ -1,7 +1,7 @@
 //! Backends and the LoadBalancer Services before them, the same way in both variants.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     sync::{MutexGuard, PoisonError},
     time::Duration,
 };
@@ -65,14 +65,19 @@ impl Lab {
             self.servers().entry(name.to_owned()).or_default().push(server);
         }
         for (pod, address) in servers {
-            await_that(&format!("server {pod} answers"), Duration::from_mins(1), async || {
-                let answer = self.curl("cp", address, BACKEND_HTTP).await?;
-                ensure!(answer == pod, "it calls itself {answer:?}");
-                Ok(Some(()))
-            })
-            .await?;
+            self.await_server(&pod, address).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the server at this address answers.
+    pub(crate) async fn await_server(&self, name: &str, address: Ipv4Addr) -> anyhow::Result<()> {
+        await_that(&format!("server {name} answers"), Duration::from_mins(1), async || {
+            let answer = self.curl("cp", address, BACKEND_HTTP).await?;
+            ensure!(answer == name, "it calls itself {answer:?}");
+            Ok(Some(()))
+        })
+        .await
     }
 
     /// Light only: lets [`Self::load_balancer`] of `name` lead to the servers of backend `of`.
