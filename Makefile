@@ -96,6 +96,11 @@ bench-moves: ## What planned moves cost a client, with keepalived beside Windlas
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-moves) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-connections
+bench-connections: ## Which connections outlive their node, and how long they stall, beside keepalived and conntrackd: target/bench/connections.json (CONNECTIONS=200 ROUNDS=2 SYSTEMS="windlass forward" FAULTS="cable back" FAMILIES=v6 MODES=iptables)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-connections) && exec e2e/tools/as-root "$$program"
+
 .PHONY: bench-load
 bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
 	@e2e/tools/prepare
