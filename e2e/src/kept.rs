@@ -146,7 +146,7 @@ async fn run(
     Ok(seen)
 }
 
-/// Opens a connection and asks on it each `pause`, first after its `turn`, or without one not before the end. The longest time that
+/// Opens a connection, be it at the second attempt, and asks on it each `pause`, first after its `turn`, or without one not before the end. The longest time that
 /// an answer took while it was watched.
 async fn keep(
     target: SocketAddr,
@@ -154,8 +154,13 @@ async fn keep(
     pause: Duration,
     shared: &Shared,
 ) -> io::Result<Duration> {
-    let mut stream = within(TcpStream::connect(target)).await?;
-    ask(&mut stream).await?;
+    let mut stream = loop {
+        match open(target).await {
+            Ok(stream) => break stream,
+            Err(error) if shared.stop.load(Ordering::Relaxed) => return Err(error),
+            Err(_) => sleep(pause).await,
+        }
+    };
     shared.opened.fetch_add(1, Ordering::Relaxed);
     sleep(turn.unwrap_or_default()).await;
     let mut longest = Duration::ZERO;
@@ -172,6 +177,13 @@ async fn keep(
         }
     }
     Ok(longest.max(ask(&mut stream).await?))
+}
+
+/// A connection that was answered once.
+async fn open(target: SocketAddr) -> io::Result<TcpStream> {
+    let mut stream = within(TcpStream::connect(target)).await?;
+    ask(&mut stream).await?;
+    Ok(stream)
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl Keepaliveds {
         }
     }
 
-    pub(crate) async fn undo(&self, lab: &Lab, fault: Fault) -> anyhow::Result<()> {
+    pub(crate) fn undo(&self, lab: &Lab, fault: Fault) -> anyhow::Result<()> {
         let node = lab.node(FIRST)?;
         match fault {
             Fault::Cable => node.plug_cable(),

@@ -39,11 +39,11 @@ fn main() -> ExitCode {
 fn bench() -> anyhow::Result<()> {
     let connections = command::number("CONNECTIONS", CONNECTIONS, 8, 10_000)?;
     let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
-    let systems = wanted("SYSTEMS", &System::ALL, &System::ALL, |system| system.key())?;
-    let faults = wanted("FAULTS", &Fault::ALL, &Fault::ALL, |fault| fault.key())?;
-    let families = wanted("FAMILIES", &Family::ALL, &[Family::V4], |family| family.key())?;
+    let systems = wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
+    let faults = wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
+    let families = wanted("FAMILIES", &Family::ALL, &[Family::V4], Family::key)?;
     let all_modes = [ProxyMode::Nftables, ProxyMode::Iptables];
-    let modes = wanted("MODES", &all_modes, &[ProxyMode::Nftables], |mode| mode.as_str())?;
+    let modes = wanted("MODES", &all_modes, &[ProxyMode::Nftables], ProxyMode::as_str)?;
     let kept = KeptOptions { connections: connections / Backend::ALL.len(), pause: PAUSE };
     let mut rows = Vec::new();
     for mode in modes {

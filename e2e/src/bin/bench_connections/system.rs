@@ -136,7 +136,7 @@ impl Started {
     pub(crate) async fn undo(&self, lab: &Lab, fault: Fault) -> anyhow::Result<()> {
         match self {
             Self::Windlass(_) => windlass::undo(lab, fault).await,
-            Self::Keepalived(keepaliveds) => keepaliveds.undo(lab, fault).await,
+            Self::Keepalived(keepaliveds) => keepaliveds.undo(lab, fault),
         }
     }
 }
