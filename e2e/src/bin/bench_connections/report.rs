@@ -110,7 +110,7 @@ fn milliseconds(duration: Duration) -> f64 {
 pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
     let file = write_rows("connections", &rows)?;
     let [system, fault, backend] = ["system", "fault", "backend"];
-    println!("\n  {system:34} {fault:12} {backend:12} connections  kept    median       max    outage");
+    println!("\n  {system:35} {fault:12} {backend:12} connections  kept    median       max    outage");
     for row in rows {
         println!("  {row}");
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Row {
         let [median, max] = [self.stall_ms_median, self.stall_ms_max].map(stall);
         write!(
             f,
-            "{system:34} {fault:12} {backend:12} {connections:11} {kept:5} {median:>9} {max:>9} {outage:9.1}"
+            "{system:35} {fault:12} {backend:12} {connections:11} {kept:5} {median:>9} {max:>9} {outage:9.1}"
         )
     }
 }
