@@ -158,19 +158,6 @@ impl Lab {
         self.daemons.start(&self.sandbox, netns, "netexec", command)
     }
 
-    /// Light only: starts a server on a node itself, at the node's own addresses, as a pod with `hostNetwork` is, and waits until it
-    /// runs. It calls itself `name`, which is the backend's.
-    pub async fn host_backend(&self, name: &str, node: &str) -> anyhow::Result<()> {
-        let host = self.host(node)?;
-        let agnhost = self.tools.path("agnhost");
-        let server = format!("hostname {name}; exec {} netexec", crate::sandbox::quoted(&agnhost));
-        let command = ["unshare", "--uts", "sh", "-c", &server].map(str::to_owned).to_vec();
-        self.start_on_node(node, "netexec", command)?;
-        let server = LightServer { node: node.to_owned(), v4: host.address, v6: host.ipv6() };
-        self.servers().entry(name.to_owned()).or_default().push(server);
-        self.await_server(name, host.address).await
-    }
-
     /// Light only: starts a backend's server on a node again that has ended.
     pub fn start_server_again(&self, backend: &str, node: &str) -> anyhow::Result<()> {
         self.daemons.start_again(&self.sandbox, &format!("{backend}-{node}"), "netexec")

@@ -43,7 +43,7 @@ pub(crate) async fn run(lab: &Lab, plan: &Plan) -> anyhow::Result<Vec<Sample>> {
             Place::First | Place::Second | Place::Third => {
                 lab.backend(place.backend(), &[place.node()]).await?;
             }
-            Place::Host => lab.host_backend(place.backend(), place.node()).await?,
+            Place::Host => lab.host_backend(place.backend(), &[place.node()]).await?,
         }
     }
     let started = plan.site.start(lab, plan.family, &plan.systems).await?;
