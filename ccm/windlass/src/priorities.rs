@@ -7,6 +7,9 @@
 //! | 60 | 31 | fair: it can serve, but is drained or excluded, or about to lose or only just getting its endpoint |
 //! | 30 | 1 | unfit: it has no endpoint that the VIPs need, or a check of its own fails |
 //!
+//! A good node that does not have the connections of an Active yet, where they are replicated, is from 126 to 61 until it has them
+//! ([`trailing`]).
+//!
 //! Late and unfit ones have their priority from their place among all nodes of the router: where all are late, or unfit, the order is
 //! what it was. Late ones come before fair ones, which are about to serve no more. Never 255: no node owns a Service's address
 //! (RFC 9568 §5.2.4).
@@ -56,6 +59,14 @@ pub(crate) fn unfit(before: usize) -> u8 {
     UNFIT.saturating_sub(u8::try_from(before).unwrap_or(u8::MAX)).max(1)
 }
 
+/// Priority of a node that this is the priority of, while it lacks the connections of the Active: below the first good ones, who have
+/// them, in the order of before, and above fair ones. One that is not good keeps its own.
+pub(crate) fn trailing(priority: u8) -> u8 {
+    /// So far below itself the first comes after the eight that have a distance.
+    const BEHIND: u8 = 128;
+    if is_good(priority) { priority.saturating_sub(BEHIND).max(FAIR + 1) } else { priority }
+}
+
 /// Whether it is the priority of a good node.
 pub(crate) const fn is_good(priority: u8) -> bool {
     priority >= FIT_FROM
@@ -79,6 +90,10 @@ mod tests {
         assert_eq!(ends, expected.map(|(first, last)| (Some(first), Some(last))));
         assert!(bands.concat().is_sorted_by(|one, next| one > next));
         assert!(bands[0].iter().all(|one| is_good(*one)) && !bands[1].iter().any(|one| is_good(*one)));
+        let trail: Vec<u8> = bands[0].iter().map(|one| trailing(*one)).collect();
+        assert_eq!(trail[..6], [126, 110, 94, 78, 62, 61]);
+        assert!(trail.iter().all(|one| *one < bands[0][7] && *one > FAIR));
+        assert!(bands[1..].concat().iter().all(|one| trailing(*one) == *one), "no node is lowered twice");
         let last = [good(500), late(500), fair(500), unfit(500)];
         assert_eq!(last, [91, 61, 31, 1], "nobody is left out of its band");
     }

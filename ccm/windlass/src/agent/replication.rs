@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
-use windlass_engine::{ReplicationStatus, RouterConfig, RouterKey, State};
+use windlass_engine::{Priority, ReplicationStatus, RouterConfig, RouterKey, State};
 
 use super::desired::{Assignment, Replica};
+use crate::priorities;
 
 mod audience;
 mod finding;
@@ -75,19 +76,23 @@ pub(crate) struct Share {
     astray: BTreeSet<IpNet>,
     /// It is not to take over from an Active whose connections it does not know.
     holds_back: bool,
+    /// When that one dies it is to come after nodes that know them.
+    trails: bool,
 }
 
 impl Share {
     /// Of a virtual router that was not looked at yet.
     fn unlooked() -> Self {
-        Self { holds_back: true, ..Self::default() }
+        Self { holds_back: true, trails: true, ..Self::default() }
     }
 
     /// With what follows from it.
     pub(crate) fn applied_to(&self, config: RouterConfig) -> RouterConfig {
         let preempt = config.preempt && !self.holds_back;
+        let trailing = Priority::new(priorities::trailing(config.priority.get())).ok();
+        let priority = trailing.filter(|_| self.trails).unwrap_or(config.priority);
         let (replicas, astray) = (self.replicas.clone(), self.astray.clone());
-        RouterConfig { replicas, vip_as_source: self.vip_as_source, astray, preempt, ..config }
+        RouterConfig { replicas, vip_as_source: self.vip_as_source, astray, preempt, priority, ..config }
     }
 }
 
@@ -182,7 +187,8 @@ impl Router {
             Ok(astray) => astray,
             Err(obstacle) => {
                 let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
-                let share = Share { holds_back, ..Share::default() };
+                let share =
+                    Share { holds_back, trails: self.trails(standing, holds_back), ..Share::default() };
                 let (active_since, waits_since) = (self.active_since, self.waits_since);
                 *self = Self { waits_since, active_since, ..Self::new(share) };
                 self.finding = obstacle.finding().filter(|_| is_active);
@@ -202,11 +208,13 @@ impl Router {
         });
         self.has_worked = known.error.is_none() && (self.has_worked || !self.had_all.is_empty());
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
+        let holds_back = self.holds_back(standing, in_sync, now);
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
             astray: astray.iter().map(|stray| stray.range).collect(),
-            holds_back: self.holds_back(standing, in_sync, now),
+            holds_back,
+            trails: self.trails(standing, holds_back),
         };
         self.finding =
             self.active_since.and_then(|since| self.finding(assignment, &told, astray, known, since, now));
@@ -231,6 +239,15 @@ impl Router {
                 self.waits_since = None;
                 true
             }
+        }
+    }
+
+    /// Whether it comes after nodes that know the connections. Between the end of one Active and the next it stays what it was: so all of
+    /// them that know them keep their order.
+    fn trails(&self, standing: Standing, holds_back: bool) -> bool {
+        match (standing.state, standing.active) {
+            (State::Backup, None) => self.share.trails,
+            (State::Active | State::Initialize, _) | (State::Backup, Some(_)) => holds_back,
         }
     }
 

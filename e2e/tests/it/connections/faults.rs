@@ -87,7 +87,12 @@ fn connections_outlive_each_fault_of_the_active_if_their_backend_does() -> anyho
         for (fault, ended, may_end) in FAULTS {
             through(lab, &scene, fault, ended, may_end).await.with_context(|| format!("{fault:?}"))?;
         }
-        a_node_dies_while_another_one_joins(lab, &scene).await
+        let ended = [Backend::Active];
+        a_node_dies_while_another_one_joins(lab, &scene, "n3", "n2", &Backend::ALL, &ended).await?;
+        lab.node("n1")?.plug_cable()?;
+        scene.await_ready(lab).await?;
+        let elsewhere = [Backend::ThirdNode, Backend::ThirdHost];
+        a_node_dies_while_another_one_joins(lab, &scene, "n2", "n3", &elsewhere, &[]).await
     })
 }
 
@@ -115,19 +120,28 @@ async fn through(
     scene.await_ready(lab).await
 }
 
-/// The last of those that are told was rebooted: its kernel knows nothing, and its agent has just begun to hear.
-async fn a_node_dies_while_another_one_joins(lab: &Lab, scene: &Scene) -> anyhow::Result<()> {
-    let n3 = lab.node("n3")?;
-    n3.power_off().await?;
-    let clients = scene.clients(lab, &Backend::ALL).await?;
-    clients.await_known(lab, &["n2"]).await?;
-    n3.power_on().await?;
-    lab.start_agent("n3")?;
-    await_that("the agent of n3 has begun", LIMIT, async || {
-        metric(lab, "n3", "windlass_replication_peers").await.map(Some)
+/// One of those that are told was rebooted: its kernel knows nothing, and its agent has just begun to hear. It takes nothing over before
+/// the one that knows the connections, not even if it comes first by its priority.
+async fn a_node_dies_while_another_one_joins(
+    lab: &Lab,
+    scene: &Scene,
+    joining: &str,
+    knowing: &str,
+    backends: &[Backend],
+    ended: &[Backend],
+) -> anyhow::Result<()> {
+    let node = lab.node(joining)?;
+    node.power_off().await?;
+    let clients = scene.clients(lab, backends).await?;
+    clients.await_known(lab, &[knowing]).await?;
+    node.power_on().await?;
+    lab.start_agent(joining)?;
+    await_that(&format!("the agent of {joining} has begun"), LIMIT, async || {
+        metric(lab, joining, "windlass_replication_peers").await.map(Some)
     })
     .await?;
     lab.node("n1")?.pull_cable()?;
+    // Where it comes first it has the addresses in the end, once it knows the connections.
     await_owner(lab, &scene.vips, "n2").await?;
-    clients.stop("death while another one joins", &[Backend::Active], &[])
+    clients.stop(&format!("death while {joining} joins"), ended, &[])
 }

@@ -185,6 +185,29 @@ fn a_node_takes_over_from_an_active_once_it_has_its_connections_or_after_a_minut
 }
 
 #[test]
+fn a_node_without_the_connections_comes_after_those_that_have_them_when_the_active_dies() {
+    let (in_sync, not) = (known(&[peer(SECOND, true, true)]), known(&[peer(SECOND, true, false)]));
+    let silent = (State::Backup, None);
+    let mut rig = Rig::new();
+    assert!(rig.replication.share(&rig.assignment.key().unwrap()).trails, "before the first look");
+    let rows = [
+        ("it starts", 0, (State::Initialize, None), &not, true),
+        ("nobody is Active", 250, silent, &not, true),
+        ("it hears the Active", 500, BESIDE_SECOND, &not, true),
+        ("which dies", 750, silent, &not, true),
+        ("another takes over", 1000, BESIDE_SECOND, &not, true),
+        ("it has the connections", 1250, BESIDE_SECOND, &in_sync, false),
+        ("that one dies: it is among those that have them", 1500, silent, &not, false),
+        ("it takes over", 1750, ACTIVE, &not, false),
+        ("it was preempted", 2000, BESIDE_SECOND, &not, true),
+        ("a minute later it waits no more", 62_000, BESIDE_SECOND, &not, false),
+    ];
+    for (what, millis, standing, known, expected) in rows {
+        assert_eq!(rig.look(millis, standing, known).trails, expected, "{what}");
+    }
+}
+
+#[test]
 fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
     let rows = [
         (Obstacle::NotLooked, true),
@@ -198,7 +221,7 @@ fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
     for (obstacle, waits) in rows {
         let mut rig = Rig { obstacle: Some(obstacle.clone()), ..Rig::new() };
         let share = rig.look(0, BESIDE_SECOND, &known(&[]));
-        assert_eq!(share, Share { holds_back: waits, ..Share::default() }, "{obstacle:?}");
+        assert_eq!(share, Share { holds_back: waits, trails: waits, ..Share::default() }, "{obstacle:?}");
         assert!(!rig.look(60_000, BESIDE_SECOND, &known(&[])).holds_back, "{obstacle:?}, a minute later");
         assert_eq!(rig.told(), None, "it is the Active that tells");
     }
@@ -275,8 +298,10 @@ fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
         vip_as_source: true,
         astray: astray.clone(),
         holds_back: true,
+        trails: true,
     };
     let applied = share.applied_to(config());
+    assert!(applied.priority < config().priority);
     assert_eq!(applied.replicas, [ip(SECOND)].into());
     assert!(applied.vip_as_source && !applied.preempt);
     assert_eq!(applied.astray, astray);
