@@ -9,11 +9,10 @@ use super::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
-    Connection::{Direction, Mark, State, Status},
+    Connection::{Direction, Mark, State},
     Expression::{
-        self, AddTo, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkConnection,
-        MarkPacket, Mask, MaskByte, MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, Reject,
-        TranslateSourceTo, TranslateTo, Verdict,
+        self, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkPacket, Mask, MaskByte,
+        MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, Reject, TranslateSourceTo, Verdict,
     },
     Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
@@ -25,6 +24,7 @@ use crate::netfilter::attributes::Attributes;
 use crate::netfilter::message::{Batch, Operation};
 use crate::way_back::QUESTION;
 
+mod handed_over;
 #[cfg(test)]
 mod tests;
 
@@ -214,102 +214,6 @@ impl Set {
         let unmarked = [Meta(PacketMark), Mask((!MASQUERADED).to_ne_bytes()), MarkPacket];
         let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
         [self.has_destination().as_slice(), &masqueraded, &answers_arrive, &unmarked, &translated].concat()
-    }
-
-    /// The rule that sends packets of connections with the mark of the set to where they were sent before.
-    fn as_before(self) -> Vec<Expression> {
-        [self.has_destination(), vec![Connection(Mark), MarkPacket, Counter, Verdict(Accept)]].concat()
-    }
-
-    /// Rule matches up to and including the destination: "of a TCP connection that did not begin here".
-    fn has_unknown_connection(self) -> Vec<Expression> {
-        let not_begun_here = [
-            Meta(Protocol),
-            Compare(Equal, TCP),
-            FLAGS,
-            MaskByte(FLAGS_THAT_MATTER),
-            Compare(NotEqual, SYN),
-            IS_NEW[0],
-            IS_NEW[1],
-            IS_NEW[2],
-            // What kube-proxy has translated goes on here, even if its answers go another way.
-            Connection(Status),
-            Mask(TRANSLATED),
-            Compare(Equal, &[0; 4]),
-        ];
-        [not_begun_here.as_slice(), &self.has_destination()].concat()
-    }
-
-    /// The rule that takes connections of which only the end can be new here for the previous Active's.
-    fn to_the_previous(self) -> Vec<Expression> {
-        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
-        [self.has_unknown_connection().as_slice(), &there].concat()
-    }
-
-    /// The rule that sends answers to a VIP that has been put in the place of a client by the previous Active there: it translates them
-    /// back. This node only forwarded the connection, to a backend of its own.
-    fn answers_to_the_previous(self) -> Vec<Expression> {
-        let untranslated_answer = [
-            Connection(Direction),
-            Compare(Equal, ANSWER),
-            Connection(Status),
-            Mask(TRANSLATED),
-            Compare(Equal, &[0; 4]),
-        ];
-        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
-        [untranslated_answer.as_slice(), &self.has_destination(), &there].concat()
-    }
-
-    /// The rule that leaves such connections to the next Active.
-    fn to_the_next(self) -> Vec<Expression> {
-        [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
-    }
-
-    /// The rule that notes packets to this set's addresses that do not fit what the kernel knows of a connection between the
-    /// same ends.
-    fn noting_strays(self) -> Vec<Expression> {
-        let invalid = [
-            Meta(Protocol),
-            Compare(Equal, TCP),
-            Connection(State),
-            Mask(INVALID),
-            Compare(NotEqual, &[0; 4]),
-        ];
-        let strays = Self { kind: Kind::Strays, ..self };
-        let ends: [Expression; 4] = match self.family {
-            Family::V4 => [
-                Payload { base: Base::Network, offset: 12, length: 4 },
-                From(1, &SOURCE_PORT),
-                From(2, const { &Payload { base: Base::Network, offset: 16, length: 4 } }),
-                From(3, &PORT),
-            ],
-            Family::V6 => [
-                Payload { base: Base::Network, offset: 8, length: 16 },
-                From(4, &SOURCE_PORT),
-                From(5, const { &Payload { base: Base::Network, offset: 24, length: 16 } }),
-                From(9, &PORT),
-            ],
-        };
-        [invalid.as_slice(), &self.has_destination(), &ends, &[AddTo(strays.name())]].concat()
-    }
-
-    /// The rule that keeps kube-proxy from translating what is marked.
-    fn untranslated(self) -> Vec<Expression> {
-        let family = match self.family {
-            Family::V4 => IPV4,
-            Family::V6 => IPV6,
-        };
-        [self.has_destination(), vec![TranslateTo(family[0])]].concat()
-    }
-
-    /// The rule that has the node tell nobody of a shorter way to the set's addresses.
-    fn not_redirected(self) -> Vec<Expression> {
-        let (redirect, length) = match self.family {
-            Family::V4 => (of_type(ICMP, REDIRECT), 4),
-            Family::V6 => (of_type(ICMPV6, REDIRECT_V6), 16),
-        };
-        let about = Payload { base: Base::Transport, offset: REDIRECTED, length };
-        [redirect.as_slice(), &[about, In(self.name()), Counter, Verdict(Drop)]].concat()
     }
 
     /// The rule that has the node answer echo requests to the set's addresses.

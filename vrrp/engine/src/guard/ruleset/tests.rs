@@ -85,7 +85,7 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
             In(AWAKE) => {}
-            In(name) | NotIn(name) | Map(name) | AddTo(name) => {
+            In(name) | NotIn(name) | Map(name) | Expression::AddTo(name) => {
                 assert!(Set::all().any(|set| set.name() == *name), "{name}");
             }
             Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),

@@ -1,0 +1,56 @@
+//! Why nothing is guarded.
+
+use std::io;
+
+/// Why the guard is not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// The kernel has no nf_tables, or not all of it that is needed.
+    #[error(
+        "cannot {what}: {source}: this kernel lacks a part of nf_tables; run Linux 5.9 or later with the modules \
+         nf_tables, nft_chain_nat, nft_ct, nft_redir, nft_reject_inet"
+    )]
+    Unsupported {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process may not change nf_tables.
+    #[error(
+        "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
+         (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
+    )]
+    Denied {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refused something else.
+    #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
+    Kernel {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl GuardError {
+    pub(super) fn new(what: impl Into<String>, source: io::Error) -> Self {
+        let what = what.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+                Self::Unsupported { what, source }
+            }
+            _ => Self::Kernel { what, source },
+        }
+    }
+
+    pub(super) fn is_absence(&self) -> bool {
+        matches!(self, Self::Kernel { source, .. } if source.raw_os_error() == Some(libc::ENOENT))
+    }
+}

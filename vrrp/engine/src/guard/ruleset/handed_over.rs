@@ -1,0 +1,118 @@
+//! Rules about VIPs that were handed over: what is said on connections that began on the previous Active goes there. Pure.
+
+use windlass_vrrp::Family;
+
+use super::super::expression::{
+    Base,
+    Comparison::{Equal, NotEqual},
+    Connection::{Direction, Mark, State, Status},
+    Expression::{
+        self, AddTo, Compare, Connection, Counter, From, In, MarkConnection, MarkPacket, Mask, MaskByte,
+        Meta, Payload, TranslateTo, Verdict,
+    },
+    Meta::Protocol,
+    Verdict::{Accept, Drop},
+};
+use super::super::set::{Kind, Set};
+use super::{
+    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
+    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
+};
+
+impl Set {
+    /// The rule that sends packets of connections with the mark of the set to where they were sent before.
+    pub(super) fn as_before(self) -> Vec<Expression> {
+        [self.has_destination(), vec![Connection(Mark), MarkPacket, Counter, Verdict(Accept)]].concat()
+    }
+
+    /// Rule matches up to and including the destination: "of a TCP connection that did not begin here".
+    pub(super) fn has_unknown_connection(self) -> Vec<Expression> {
+        let not_begun_here = [
+            Meta(Protocol),
+            Compare(Equal, TCP),
+            FLAGS,
+            MaskByte(FLAGS_THAT_MATTER),
+            Compare(NotEqual, SYN),
+            IS_NEW[0],
+            IS_NEW[1],
+            IS_NEW[2],
+            // What kube-proxy has translated goes on here, even if its answers go another way.
+            Connection(Status),
+            Mask(TRANSLATED),
+            Compare(Equal, &[0; 4]),
+        ];
+        [not_begun_here.as_slice(), &self.has_destination()].concat()
+    }
+
+    /// The rule that takes connections of which only the end can be new here for the previous Active's.
+    pub(super) fn to_the_previous(self) -> Vec<Expression> {
+        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
+        [self.has_unknown_connection().as_slice(), &there].concat()
+    }
+
+    /// The rule that sends answers to a VIP that has been put in the place of a client by the previous Active there: it translates them
+    /// back. This node only forwarded the connection, to a backend of its own.
+    pub(super) fn answers_to_the_previous(self) -> Vec<Expression> {
+        let untranslated_answer = [
+            Connection(Direction),
+            Compare(Equal, ANSWER),
+            Connection(Status),
+            Mask(TRANSLATED),
+            Compare(Equal, &[0; 4]),
+        ];
+        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
+        [untranslated_answer.as_slice(), &self.has_destination(), &there].concat()
+    }
+
+    /// The rule that leaves such connections to the next Active.
+    pub(super) fn to_the_next(self) -> Vec<Expression> {
+        [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
+    }
+
+    /// The rule that notes packets to this set's addresses that do not fit what the kernel knows of a connection between the
+    /// same ends.
+    pub(super) fn noting_strays(self) -> Vec<Expression> {
+        let invalid = [
+            Meta(Protocol),
+            Compare(Equal, TCP),
+            Connection(State),
+            Mask(INVALID),
+            Compare(NotEqual, &[0; 4]),
+        ];
+        let strays = Self { kind: Kind::Strays, ..self };
+        let ends: [Expression; 4] = match self.family {
+            Family::V4 => [
+                Payload { base: Base::Network, offset: 12, length: 4 },
+                From(1, &SOURCE_PORT),
+                From(2, const { &Payload { base: Base::Network, offset: 16, length: 4 } }),
+                From(3, &PORT),
+            ],
+            Family::V6 => [
+                Payload { base: Base::Network, offset: 8, length: 16 },
+                From(4, &SOURCE_PORT),
+                From(5, const { &Payload { base: Base::Network, offset: 24, length: 16 } }),
+                From(9, &PORT),
+            ],
+        };
+        [invalid.as_slice(), &self.has_destination(), &ends, &[AddTo(strays.name())]].concat()
+    }
+
+    /// The rule that keeps kube-proxy from translating what is marked.
+    pub(super) fn untranslated(self) -> Vec<Expression> {
+        let family = match self.family {
+            Family::V4 => IPV4,
+            Family::V6 => IPV6,
+        };
+        [self.has_destination(), vec![TranslateTo(family[0])]].concat()
+    }
+
+    /// The rule that has the node tell nobody of a shorter way to the set's addresses.
+    pub(super) fn not_redirected(self) -> Vec<Expression> {
+        let (redirect, length) = match self.family {
+            Family::V4 => (of_type(ICMP, REDIRECT), 4),
+            Family::V6 => (of_type(ICMPV6, REDIRECT_V6), 16),
+        };
+        let about = Payload { base: Base::Transport, offset: REDIRECTED, length };
+        [redirect.as_slice(), &[about, In(self.name()), Counter, Verdict(Drop)]].concat()
+    }
+}
