@@ -52,8 +52,9 @@ pub enum Blocking {
     /// The same packets between source and backend, untranslated: the backend lives here, and another node forwards to it.
     #[error("the same connection as forwarded by another node, whose backend lives here")]
     Forwarded,
-    /// A connection of the same client's port to the same VIP, with another backend or source, or closed: it was before.
-    #[error("an earlier connection from the same port")]
+    /// A connection that was before: of the same client's port to the same VIP, with another backend or source, or closed; or a closed one
+    /// of another client whose source the backend saw was the same. A node that was Active until a moment ago has thousands of those.
+    #[error("an earlier connection")]
     Earlier,
     /// Another connection.
     #[error("another connection")]
@@ -246,6 +247,7 @@ fn obstacle(connection: &Connection, [of_client, of_backend]: [Option<Entry>; 2]
     match of_backend {
         None => Obstacle::Gone,
         Some(entry) if entry.is_untranslated() => Obstacle::Entry(Blocking::Forwarded, entry),
+        Some(entry) if !entry.is_open() => Obstacle::Entry(Blocking::Earlier, entry),
         Some(entry) => Obstacle::Entry(Blocking::Other, entry),
     }
 }

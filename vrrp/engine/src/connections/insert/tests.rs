@@ -32,6 +32,7 @@ fn what_has_the_place_of_a_connection_is_told_apart() {
     // The backend spoke after the forwarded one was deleted.
     let picked_up = entry(backend, backend.inverse(), ESTABLISHED);
     let another = entry(Tuple { source: ([192, 0, 2, 9], 1).into(), ..client }, backend, ESTABLISHED);
+    let over = Entry { tcp_state: Some(CLOSE), ..another };
     let as_entry = |blocking, entry| Obstacle::Entry(blocking, entry);
     let table = [
         ([None, None], Obstacle::Gone),
@@ -42,6 +43,7 @@ fn what_has_the_place_of_a_connection_is_told_apart() {
         ([None, Some(forwarded)], as_entry(Blocking::Forwarded, forwarded)),
         ([None, Some(picked_up)], as_entry(Blocking::Forwarded, picked_up)),
         ([None, Some(another)], as_entry(Blocking::Other, another)),
+        ([None, Some(over)], as_entry(Blocking::Earlier, over)),
     ];
     for (found, expected) in table {
         assert_eq!(obstacle(&ours, found), expected, "{found:?}");

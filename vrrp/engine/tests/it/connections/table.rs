@@ -72,6 +72,34 @@ fn each_entry_is_answered_for_itself() {
     assert_eq!(listed(&mut tracking), [good, last]);
 }
 
+/// As on a node that was Active until a moment ago.
+#[test]
+fn what_is_over_gives_way_to_a_connection_whose_answers_it_had() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new(Backend::OnThirdHost);
+    scene.move_to(B);
+    let streams = scene.connections(2);
+    let mut second = scene.tracking(B);
+    let over = await_listed(&mut second, 4);
+    // The next client is given the same port by the other node.
+    let mut next: Vec<Connection> = over
+        .iter()
+        .map(|one| {
+            let client = SocketAddr::new(one.key.client.ip(), one.key.client.port() ^ 1 << 14);
+            Connection { key: ConnectionKey { client, ..one.key }, ..*one }
+        })
+        .collect();
+    next.sort_unstable();
+    let refused = second.update(&next, LIFETIME).expect("update");
+    assert_eq!(refused, vec![Inserted::Clash(Blocking::Other); 4], "while they are open");
+    drop(streams);
+    await_listed(&mut second, 0);
+    assert!(all_new(&second.update(&next, LIFETIME)));
+    assert_eq!(listed(&mut second), next);
+}
+
 #[test]
 fn a_source_that_is_not_translated_stays_as_it_is() {
     if !require_root() {
