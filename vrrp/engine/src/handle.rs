@@ -33,6 +33,8 @@ use crate::status::{ForwardingStatus, ReplicationStatus};
 #[cfg(test)]
 mod tests;
 
+/// How much longer a takeover waits for replicas that are to be put in the place of forwarded connections.
+const REPLACEMENT: Duration = Duration::from_millis(100);
 /// From whom a takeover can be, as a number has it.
 const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
 
@@ -255,14 +257,16 @@ impl RouterHandle {
             || now.nanos() >= self.prepares_until.load(Ordering::Relaxed)
     }
 
-    /// Until when the present takeover still waits for that. Neighbour thread.
+    /// Until when the present takeover still waits for that, and for what is to be put in the place of forwarded connections, which is
+    /// done after it. Neighbour thread.
     pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
-        let until = self.prepares_until.load(Ordering::Relaxed);
+        let prepares = Time::from_nanos(self.prepares_until.load(Ordering::Relaxed));
         let takeover = self.takeovers.load(Ordering::Acquire);
         let is_blocked =
             self.blocked.load(Ordering::Acquire) && self.unblocked.load(Ordering::Acquire) != takeover;
-        let waits = now.nanos() < until && (is_blocked || self.prepared.load(Ordering::Acquire) != takeover);
-        waits.then(|| Time::from_nanos(until))
+        let is_prepared = self.prepared.load(Ordering::Acquire) == takeover;
+        let until = if is_blocked { prepares + REPLACEMENT } else { prepares };
+        (now < until && (is_blocked || !is_prepared)).then_some(until)
     }
 
     /// Whether connections of peers wait for a takeover to be put in the place of others. Thread of connections.

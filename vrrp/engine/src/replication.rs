@@ -10,7 +10,7 @@
 //! peer forwards to a backend on this very node has to be replaced then ([`KernelReplicas::take_over`]).
 //!
 //! Little here is urgent: what is told late is missing after a takeover, as all would be without. So it has no real-time
-//! scheduling, and a takeover waits for it only where there is something to replace, for a tenth of a second at most.
+//! scheduling, and a takeover waits for it only where there is something to replace, for a tenth of a second more than it does anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
