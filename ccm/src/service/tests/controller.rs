@@ -179,13 +179,19 @@ async fn a_service_gone_before_its_status_is_written_is_no_error_37() {
     assert_eq!(rig.api.events(), [ENSURING, ENSURED]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
+/// The provider was asked for a load balancer of `web`, and answers in a second.
+async fn about_to_write_a_status() -> Rig {
     let provider = FakeProvider::default();
     provider.delay(Method::Ensure, Duration::from_secs(1));
     let web = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
     let rig = Rig::with_provider(provider, [web]);
     rig.api.until("the provider is asked", |_| !rig.provider.calls().is_empty()).await;
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
+    let rig = about_to_write_a_status().await;
     rig.api.edit(WEB, &to_cluster_ip());
     rig.api.until("the finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
     rig.idle().await;
@@ -198,11 +204,7 @@ async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_because_the_type_changed_for_a_moment_is_no_failure_s_31() {
-    let provider = FakeProvider::default();
-    provider.delay(Method::Ensure, Duration::from_secs(1));
-    let web = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
-    let rig = Rig::with_provider(provider, [web]);
-    rig.api.until("the provider is asked", |_| !rig.provider.calls().is_empty()).await;
+    let rig = about_to_write_a_status().await;
     // As if it had changed back between the refusal and the question what it is now.
     rig.api.edit(WEB, &to_cluster_ip());
     rig.api.edit(WEB, &json!({ "spec": { "type": "LoadBalancer" } }));
