@@ -39,6 +39,7 @@
 //!     versions: Versions::V3,
 //!     primary: "192.0.2.1".parse()?,
 //!     peers: BTreeSet::from([peer]),
+//!     unknown_peers: false,
 //!     unicast_fallback: false,
 //!     addresses: BTreeSet::from(["192.0.2.50".parse()?]),
 //! };
@@ -87,6 +88,7 @@ pub mod router;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod units;
+pub mod vrid_choice;
 pub mod wire;
 
 pub use router::{Action, AdvertOutcome, Announce, Config, ReceivedAdvert, Router, State, TransitionReason};

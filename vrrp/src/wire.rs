@@ -41,7 +41,7 @@ mod tests;
 
 pub use advert::{AddressList, Advert};
 pub use checksum::Checksum;
-pub use foreign_router::{ForeignRouter, foreign_router};
+pub use foreign_router::{ForeignRouter, foreign_router, listed_addresses};
 pub use ip::{Datagram, Path};
 pub use rejection::Rejection;
 pub use template::AdvertTemplate;
@@ -70,6 +70,14 @@ pub fn default_group(family: Family) -> IpAddr {
         Family::V4 => GROUP_V4.into(),
         Family::V6 => GROUP_V6.into(),
     }
+}
+
+/// The addresses of a family, one after the other.
+fn addresses(bytes: &[u8], family: Family) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
+    bytes.chunks_exact(family.address_length()).map(|bytes| match <[u8; 16]>::try_from(bytes) {
+        Ok(octets) => IpAddr::from(octets),
+        Err(_) => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+    })
 }
 
 /// How adverts of a virtual router reach its peers.
@@ -130,12 +138,7 @@ pub struct Packet<'a> {
 impl Packet<'_> {
     /// The virtual addresses it lists. Informative: a difference to the own list is no error (R12).
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
-        self.addresses.chunks_exact(Family::of(self.source).address_length()).map(|bytes| {
-            match <[u8; 16]>::try_from(bytes) {
-                Ok(octets) => IpAddr::from(octets),
-                Err(_) => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            }
-        })
+        addresses(self.addresses, Family::of(self.source))
     }
 
     /// Whether it lists just the addresses that we would list.

@@ -36,8 +36,8 @@ pub struct RouterConfig {
     /// How long it leaves an Active of lower priority in place before it takes over, from the first advert that it hears of
     /// it. A silent Active is replaced without this delay. Default: none.
     pub preempt_delay: Duration,
-    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the delay. Default: 1, of which
-    /// every Active is.
+    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the delay, and a Backup that is fit
+    /// takes over from it after its skew time. Default: 1, of which every Active is.
     pub fit_from: Priority,
     /// The peers that come before this node. Each of them but the Active is left [`Self::preempt_turn`] to take over first, so that
     /// VIPs do not move twice where nodes hear of other priorities at different moments. Default: none.
@@ -53,6 +53,10 @@ pub struct RouterConfig {
     /// The other candidates' addresses, from which their adverts come: only those are obeyed. With none it becomes Active
     /// alone. Without the own source.
     pub peers: BTreeSet<IpAddr>,
+    /// Whether a router of this VRID that lists one of its VIPs is a peer, too, from its first advert on, for candidates that do not
+    /// know each other's addresses. With [`Self::authentication`] only if its adverts are signed. The last [`MOST_RECOGNISED`] are
+    /// remembered. For [`Transport::Multicast`], or beside named peers. Default: no.
+    pub recognise_peers: bool,
     /// The VIPs it serves while Active, any number, of its family, and no other router's on this interface: of two that have
     /// one in common the one with the higher VRID fails. With none it still elects, ready for the first.
     pub addresses: BTreeSet<IpAddr>,
@@ -117,6 +121,10 @@ pub struct RouterConfig {
     /// ```
     pub authentication: Option<Authentication>,
 }
+
+/// Most peers that are known by their adverts alone ([`RouterConfig::recognise_peers`]): then the one that was heard last the longest ago
+/// is forgotten.
+pub const MOST_RECOGNISED: usize = 64;
 
 /// What becomes of a VIP in service that another station claims for longer than a moment, as a hand-over takes. It is told either
 /// way ([`Event::AddressConflict`](crate::Event::AddressConflict)).
@@ -202,6 +210,7 @@ impl RouterConfig {
             checksum: Checksum::default(),
             source,
             peers: BTreeSet::new(),
+            recognise_peers: false,
             addresses: BTreeSet::new(),
             transport: Transport::default(),
             unicast_fallback: false,
@@ -312,6 +321,7 @@ impl RouterConfig {
             versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),
+            unknown_peers: self.recognise_peers,
             unicast_fallback: self.falls_back(),
             addresses: self.addresses.clone(),
         }

@@ -42,6 +42,7 @@ mod postponed;
 pub(crate) mod predecessor;
 mod prepared;
 mod receive_filter;
+mod recognised;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +73,8 @@ pub(crate) struct Core {
     heartbeat: Heartbeat,
     /// Whether the process may put addresses on interfaces.
     net_admin: bool,
+    /// How often the same foreign router is told of.
+    foreign_router_period: Duration,
     buffer: ReceiveBuffer,
     /// Router handles have changed in this round.
     wake_helpers: bool,
@@ -87,6 +90,7 @@ impl Core {
         event_sender: EventSender,
         lateness: Arc<LatenessMeter>,
         net_admin: bool,
+        foreign_router_period: Duration,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         poller.add(inbox.waker(), WAKER)?;
@@ -101,6 +105,7 @@ impl Core {
             lateness,
             heartbeat: Heartbeat::default(),
             net_admin,
+            foreign_router_period,
             buffer: ReceiveBuffer::new(),
             wake_helpers: false,
             events: Vec::new(),
@@ -274,7 +279,7 @@ impl Core {
         }
         let id = self.next_link;
         self.next_link = id.next();
-        self.links.insert(id, Link::new(id, name.to_owned()));
+        self.links.insert(id, Link::new(id, name.to_owned(), self.foreign_router_period));
         id
     }
 

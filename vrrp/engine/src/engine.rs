@@ -73,6 +73,7 @@ impl Engine {
             connection_replication,
             tag,
             announcements,
+            foreign_router_period,
         } = options;
         let (event_sender, event_thread) = event_thread::start(on_event)
             .map_err(|source| StartError::Os { what: "start a thread", source })?;
@@ -85,7 +86,7 @@ impl Engine {
             if realtime {
                 realtime::neighbour_thread();
             }
-            neighbour::run(&shared, &events, announcements);
+            neighbour::run(&shared, &events, announcements, foreign_router_period);
         })?);
         let (shared, inbox, events) =
             (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
@@ -105,7 +106,8 @@ impl Engine {
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", &stop_on_panic, move || links.run(follower, &inbox))?);
         let (shared, inbox) = (Arc::clone(&engine.shared), Arc::clone(&engine.inbox));
-        let core = Core::new(shared, inbox, event_sender, Arc::clone(&engine.lateness), net_admin)
+        let lateness = Arc::clone(&engine.lateness);
+        let core = Core::new(shared, inbox, event_sender, lateness, net_admin, foreign_router_period)
             .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
         let close_on_exit = CloseOnExit(Arc::clone(&engine.inbox));
         engine.timer_thread = Some(spawn("windlass-vrrp", &stop_on_panic, move || {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::ForeignRouter;
+use windlass_vrrp::wire::{self, Datagram, ForeignRouter};
 use windlass_vrrp::{State, TransitionReason};
 
 use crate::config::RouterKey;
@@ -22,7 +22,8 @@ pub enum Event {
         /// Why.
         reason: TransitionReason,
     },
-    /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
+    /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard
+    /// ([`Options::foreign_router_period`](crate::Options::foreign_router_period)). Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
     #[non_exhaustive]
     ForeignRouter {
@@ -36,6 +37,8 @@ pub enum Event {
         version: u8,
         /// Whether it speaks CARP, which shares protocol number, group and virtual MAC addresses with VRRP.
         carp: bool,
+        /// The virtual addresses that its advert listed.
+        addresses: Vec<IpAddr>,
     },
     /// A virtual router cannot run. It is tried again by itself; [`Event::Recovered`] follows when it can.
     Failed {
@@ -185,8 +188,9 @@ pub enum Event {
 
 impl Event {
     /// A router that is no peer was heard.
-    pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter) -> Self {
+    pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter, datagram: &Datagram<'_>) -> Self {
         let ForeignRouter { source, vrid, version, carp, .. } = foreign;
-        Self::ForeignRouter { interface: interface.to_owned(), vrid, source, version, carp }
+        let addresses = wire::listed_addresses(datagram, &foreign).collect();
+        Self::ForeignRouter { interface: interface.to_owned(), vrid, source, version, carp, addresses }
     }
 }

@@ -122,6 +122,8 @@ pub(crate) struct Standing {
     priority: Priority,
     source: IpAddr,
     peers: BTreeSet<IpAddr>,
+    /// Whether whoever advertises one of its VIPs is a peer.
+    recognise_peers: bool,
     /// How its peers' adverts are told from forged ones.
     pub(crate) authentication: Option<Authentication>,
 }
@@ -132,6 +134,7 @@ impl Standing {
             priority: config.priority,
             source: config.source,
             peers: config.peers.clone(),
+            recognise_peers: config.recognise_peers,
             authentication: config.authentication.clone(),
         }
     }
@@ -146,9 +149,9 @@ impl Standing {
         &self.peers
     }
 
-    /// Whether this is one of its peers.
+    /// Whether this is one of its peers, who advertises one of its VIPs.
     pub(crate) fn is_peer(&self, source: IpAddr) -> bool {
-        self.peers.contains(&source)
+        self.peers.contains(&source) || self.recognise_peers && source != self.source
     }
 
     /// Whether it would lose an election to this one (RFC 9568 §6.4.3).

@@ -85,7 +85,9 @@ extern crate self as windlass_engine;
 #[allow(dead_code, reason = "made for the tests in network namespaces")]
 mod lab;
 
-pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
+pub use config::{
+    AddressConflictPolicy, ConfigError, Hold, MOST_RECOGNISED, RouterConfig, RouterKey, Transport,
+};
 pub use engine::Engine;
 pub use event::Event;
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};

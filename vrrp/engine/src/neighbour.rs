@@ -136,7 +136,12 @@ struct Neighbour<'a> {
 }
 
 /// The thread's body; returns when the engine stops.
-pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
+pub(crate) fn run(
+    shared: &SharedState,
+    events: &EventSender,
+    pacing: Pacing,
+    foreign_router_period: Duration,
+) {
     let mut neighbour = Neighbour {
         shared,
         events,
@@ -149,7 +154,7 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
         groups: BTreeMap::new(),
         source_announcements: SourceAnnouncements::default(),
         own_macs: OwnMacs::default(),
-        foreign_reports: RateLimiter::new(),
+        foreign_reports: RateLimiter::with_period(foreign_router_period),
         peer_questions: RateLimiter::with_period(PEER_QUESTIONS),
         read_until: Time::default(),
         answer_due: Time::default(),

@@ -30,6 +30,8 @@ pub struct Options {
     pub tag: AddressTag,
     /// How fast VIPs are announced.
     pub announcements: Pacing,
+    /// How often [`Event::ForeignRouter`] tells of the same router. Default: once a minute.
+    pub foreign_router_period: Duration,
 }
 
 /// Forwards what established TCP connections to a VIP say to the node that was Active before, if that node lives: it resigned or
@@ -161,6 +163,7 @@ impl Options {
             connection_replication: None,
             tag: AddressTag::default(),
             announcements: Pacing::default(),
+            foreign_router_period: Duration::from_mins(1),
         }
     }
 }

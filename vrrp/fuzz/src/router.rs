@@ -60,6 +60,7 @@ fn config(input: &mut Input<'_>) -> Option<Config> {
         versions,
         primary: host(peers >> 6),
         peers: (0..4).filter(some(peers)).map(host).collect(),
+        unknown_peers: peers & 0x10 != 0,
         unicast_fallback: peers & 0x20 != 0,
         addresses: (0..8).filter(some(addresses)).map(|number| IpAddr::from([203, 0, 113, number])).collect(),
     })

@@ -85,6 +85,9 @@ impl Router {
                     if self.config.preempts(advert.source, priority, since, now) {
                         // T7: the timer runs on and the interval is not adopted.
                         backup.disregard();
+                        if self.config.is_fitter_than(priority) {
+                            backup.replace_unfit(&self.config, now);
+                        }
                         return AdvertOutcome::Inferior;
                     }
                 }

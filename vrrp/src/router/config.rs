@@ -18,8 +18,8 @@ pub struct Config {
     /// How long a Backup leaves an Active of lower priority in place, from the first advert of it that it hears, before it
     /// preempts. A silent Active is replaced without this delay. An owner (priority 255) does not wait.
     pub preempt_delay: Duration,
-    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the preemption delay. Default: 1,
-    /// of which every Active is.
+    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the preemption delay, and a Backup
+    /// that is fit takes over from it after its skew time. Default: 1, of which every Active is.
     pub fit_from: Priority,
     /// The peers that come before this router. Each of them but the Active is left [`Self::preempt_turn`] to preempt first, so that
     /// addresses do not move twice where nodes hear of other priorities at different moments.
@@ -32,6 +32,8 @@ pub struct Config {
     pub primary: IpAddr,
     /// The other candidates: adverts from anyone else are not obeyed.
     pub peers: BTreeSet<IpAddr>,
+    /// Whether there may be candidates that [`Self::peers`] does not name yet: they have not been heard so far.
+    pub unknown_peers: bool,
     /// Whether peers that multicast does not reach are told by unicast, too. Only where adverts go to a group, and where the peers
     /// do likewise.
     pub unicast_fallback: bool,
@@ -45,7 +47,12 @@ impl Config {
     /// long as each of two clocks is off by at most 2.1 %. `None`: it has no peers, so nobody can.
     pub fn active_period(&self) -> Option<Duration> {
         let interval = self.interval.duration();
-        (!self.peers.is_empty()).then(|| interval * 23 / 8)
+        self.may_have_peers().then(|| interval * 23 / 8)
+    }
+
+    /// Whether another candidate may be there.
+    pub fn may_have_peers(&self) -> bool {
+        self.unknown_peers || !self.peers.is_empty()
     }
 
     /// Active_Adver_Interval: what the Active told, else the own one. Version 2 knows only the own one (RFC 3768 §6.1).
@@ -69,6 +76,11 @@ impl Config {
     /// Whether an Active of this lower priority, first heard at `since`, is to be replaced at `now` (T7, T14).
     pub(super) fn preempts(&self, active: IpAddr, priority: Priority, since: Time, now: Time) -> bool {
         self.priority == Priority::OWNER || (self.preempt && now.since(since) >= self.wait(active, priority))
+    }
+
+    /// Whether an Active of this priority is not fit for its work, and this router is.
+    pub(super) fn is_fitter_than(&self, priority: Priority) -> bool {
+        priority < self.fit_from && self.fit_from <= self.priority
     }
 
     /// How long an Active of this lower priority is left in place.

@@ -116,6 +116,13 @@ impl Backup {
         (self.ask_at, self.misses_active) = (None, false);
     }
 
+    /// T7, and the Active is not fit for its work: it is not waited for until it would count as silent, as if it had resigned.
+    pub(super) fn replace_unfit(&mut self, config: &Config, now: Time) {
+        if now + config.skew(self.learned) < self.deadline {
+            self.arm(TimerLength::Skew, config, now);
+        }
+    }
+
     /// T6: the Active is there and told its interval.
     pub(super) fn obey(&mut self, interval: Interval, config: &Config, now: Time) {
         self.learned = Some(interval);
@@ -133,7 +140,7 @@ impl Backup {
     /// Whether the timer fires so late that nobody knows who was silent: then it is set again, once.
     pub(super) fn listen_again(&mut self, config: &Config, now: Time) -> bool {
         let stalled = now.since(self.deadline) >= config.active_down(self.learned);
-        if !stalled || self.listened_again || config.peers.is_empty() {
+        if !stalled || self.listened_again || !config.may_have_peers() {
             return false;
         }
         self.listened_again = true;

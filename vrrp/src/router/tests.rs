@@ -48,6 +48,7 @@ fn config() -> Config {
         versions: Versions::V3,
         primary: OWN,
         peers: [LOWER, HIGHER].into(),
+        unknown_peers: false,
         unicast_fallback: false,
         addresses: [VIP].into(),
     }

@@ -235,6 +235,7 @@ impl History {
             versions: self.members[node].versions,
             primary,
             peers: addresses.into_iter().filter(|address| *address != primary).collect(),
+            unknown_peers: false,
             unicast_fallback: self.unicast_fallback,
             addresses: [address(self.family, 200)].into(),
         }

@@ -26,6 +26,7 @@ fn config(node: u8, nodes: u8, priority: u8, millis: u32) -> Config {
         versions: Versions::V3,
         primary: address(node),
         peers: (0..nodes).filter(|n| *n != node).map(address).collect(),
+        unknown_peers: false,
         unicast_fallback: false,
         addresses: [Ipv4Addr::new(203, 0, 113, 1).into()].into(),
     }

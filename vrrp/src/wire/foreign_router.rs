@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::checksum::ChecksumInput;
-use super::{Datagram, HEADER_LENGTH, TTL, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH};
+use super::{Datagram, HEADER_LENGTH, TTL, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, addresses};
 use crate::units::Family;
 
 /// A CARP header says 7 where VRRP counts addresses (its length without the first 8 bytes, in words) and is always 36 long.
@@ -47,4 +47,15 @@ pub fn foreign_router(datagram: &Datagram<'_>) -> Option<ForeignRouter> {
         (_, Family::V4 | Family::V6) => false,
     };
     genuine.then_some(ForeignRouter { source, vrid, version, carp })
+}
+
+/// The virtual addresses that the advert lists of a router that [`foreign_router()`] recognised: none of CARP's, whose adverts have none.
+pub fn listed_addresses<'a>(
+    datagram: &'a Datagram<'_>,
+    router: &ForeignRouter,
+) -> impl Iterator<Item = IpAddr> + 'a {
+    let family = Family::of(datagram.source);
+    let count = datagram.payload.get(3).copied().filter(|_| !router.carp).map_or(0, usize::from);
+    let listed = HEADER_LENGTH..HEADER_LENGTH + count * family.address_length();
+    addresses(datagram.payload.get(listed).unwrap_or_default(), family)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, ExpectedAdvert, Packet};
 use windlass_vrrp::{
-    Action, AdvertOutcome, Announce, Priority, ReceivedAdvert, Router, State, Time, TransitionReason,
+    Action, AdvertOutcome, Announce, Config, Priority, ReceivedAdvert, Router, State, Time, TransitionReason,
 };
 
 use crate::clock;
@@ -27,6 +27,7 @@ use super::holding_plan::{plan, unproven};
 use super::peer_authentication::{Admission, PeerAuthentication};
 use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::{self, PreparedAdverts};
+use super::recognised::RecognisedPeers;
 
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
@@ -72,6 +73,9 @@ pub(super) struct Instance {
     /// Between whom multicast does not pass, as reported.
     without_multicast: BTreeSet<IpAddr>,
     heard: HeardAdverts,
+    /// The peers that were named; those of the configuration are these and the recognised ones.
+    named: BTreeSet<IpAddr>,
+    recognised: RecognisedPeers,
     /// Those of its VIPs that the Active did not list, as long as this node was not Active itself.
     unlisted: BTreeSet<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
@@ -105,6 +109,8 @@ impl Instance {
             in_turn: None,
             without_multicast: BTreeSet::new(),
             heard: HeardAdverts::default(),
+            named: config.peers.clone(),
+            recognised: RecognisedPeers::default(),
             unlisted: BTreeSet::new(),
             in_service,
             added_in_service: BTreeSet::new(),
@@ -240,11 +246,13 @@ impl Instance {
     /// Takes a new configuration. `served`: what this node serves in other routers until now.
     pub(super) fn reconfigure(
         &mut self,
-        config: RouterConfig,
+        mut config: RouterConfig,
         served: &BTreeSet<IpAddr>,
         net_admin: bool,
         out: &mut InstanceContext<'_>,
     ) {
+        self.named.clone_from(&config.peers);
+        config.peers = self.recognised.with(&self.named, &config);
         let proven = std::mem::replace(&mut self.config.unproven, config.unproven.clone()) != config.unproven;
         if self.config == config {
             if proven {
@@ -345,7 +353,8 @@ impl Instance {
     }
 
     pub(super) fn resign(&mut self, out: &mut InstanceContext<'_>) {
-        if self.is_active() && !self.config.peers.is_empty() && !self.handle.bound().is_empty() {
+        let may_be_followed = self.router.config().may_have_peers();
+        if self.is_active() && may_be_followed && !self.handle.bound().is_empty() {
             self.handle.linger(out.now + self.config.interval.duration() + HAND_OVER);
         }
         self.router.shutdown(out.now);
@@ -360,7 +369,10 @@ impl Instance {
         out: &mut InstanceContext<'_>,
     ) -> Result<AdvertOutcome, AuthError> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
-        if self.config.peers.contains(&packet.source) {
+        let is_named = self.config.peers.contains(&packet.source);
+        let is_recognised =
+            !is_named && RecognisedPeers::recognises(&self.config, packet.source, packet.addresses());
+        if is_named || is_recognised {
             let copies = self.config.falls_back();
             let admitted = self.peer_authentication.admit(packet, copies, &self.key, out.now, out.events);
             self.counters.unauthenticated += u64::from(admitted.is_err());
@@ -373,6 +385,11 @@ impl Instance {
                     return Ok(AdvertOutcome::Obeyed);
                 }
             }
+        }
+        if is_recognised {
+            self.recognise(packet.source, out);
+        } else {
+            self.recognised.heard(packet.source, out.now);
         }
         let heard = ReceivedAdvert {
             source: packet.source,
@@ -402,6 +419,17 @@ impl Instance {
         }
         self.carry_out(out);
         Ok(outcome)
+    }
+
+    /// Counts this router among the peers from now on.
+    fn recognise(&mut self, source: IpAddr, out: &mut InstanceContext<'_>) {
+        self.recognised.note(source, out.now);
+        self.config.peers = self.recognised.with(&self.named, &self.config);
+        let peers = self.config.peers.clone();
+        self.router.reconfigure(Config { peers, ..self.router.config().clone() }, out.now);
+        self.carry_out(out);
+        self.prepare();
+        *out.wake_helpers = true;
     }
 
     /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.

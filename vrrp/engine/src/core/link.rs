@@ -63,7 +63,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(id: LinkId, name: String) -> Self {
+    pub(super) fn new(id: LinkId, name: String, foreign_router_period: Duration) -> Self {
         Self {
             id,
             name,
@@ -74,7 +74,7 @@ impl Link {
             emptied: BTreeMap::new(),
             postponed: None,
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
-            foreign_reports: RateLimiter::new(),
+            foreign_reports: RateLimiter::with_period(foreign_router_period),
             heard_peers: HeardPeers::default(),
             counters: Arc::default(),
         }
@@ -470,7 +470,7 @@ impl Link {
         let Some(foreign) = wire::foreign_router(datagram).filter(|_| is_foreign) else { return };
         sockets.counters.count_foreign();
         if self.foreign_reports.permits(foreign, context.now) {
-            context.events.push(Event::foreign_router(&self.name, foreign));
+            context.events.push(Event::foreign_router(&self.name, foreign, datagram));
         }
     }
 
@@ -502,7 +502,13 @@ fn own_adverts(family: Family, routers: &BTreeMap<RouterId, Instance>) -> Advert
         let RouterConfig { source, peers, .. } = Instance::config(instance);
         peers.iter().chain([source]).copied()
     };
-    AdvertFilter::new(of_family().map(|((_, vrid), _)| *vrid).collect(), of_family().flat_map(candidates))
+    let filter = AdvertFilter::new(
+        of_family().map(|((_, vrid), _)| *vrid).collect(),
+        of_family().flat_map(candidates),
+    );
+    // Who is recognised by its adverts has to be heard first.
+    let recognises = of_family().any(|(_, instance)| instance.config().recognise_peers);
+    if recognises { filter.with_any_source() } else { filter }
 }
 
 fn index(family: Family) -> usize {

@@ -71,7 +71,11 @@ fn core(interface: &str, host: u8, routers: Vec<RouterConfig>) -> (Core, Arc<Inb
     inbox.apply(routers);
     let (shared, (event_sender, _)) =
         (Arc::new(SharedState::new().unwrap()), crate::event_thread::start(Box::new(|_| {})).unwrap());
-    (Core::new(shared, Arc::clone(&inbox), event_sender, Arc::default(), true).unwrap(), inbox)
+    (
+        Core::new(shared, Arc::clone(&inbox), event_sender, Arc::default(), true, Duration::from_mins(1))
+            .unwrap(),
+        inbox,
+    )
 }
 
 fn statuses(core: &Core) -> Vec<RouterStatus> {

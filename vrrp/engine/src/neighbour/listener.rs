@@ -264,7 +264,7 @@ impl Neighbour<'_> {
                             handle.foreign_adverts.fetch_add(1, Ordering::Relaxed);
                         }
                         if self.foreign_reports.permits((link.name.clone(), foreign), clock::now()) {
-                            self.events.send(Event::foreign_router(&link.name, foreign));
+                            self.events.send(Event::foreign_router(&link.name, foreign, &datagram));
                         }
                     }
                     Ok(Err(rejection)) => link.counters.count_rejected(rejection),

@@ -37,6 +37,7 @@ mod moves;
 mod ndp;
 mod overlay;
 mod probe;
+mod recognised;
 mod renumbering;
 mod replication;
 mod scale;

@@ -116,15 +116,32 @@ fn a_shorter_delay_counts_from_the_first_advert_heard() {
     assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(2000)), AdvertOutcome::Inferior);
 }
 
-/// An Active that is not fit, say because a check of its own fails, is not protected by the delay.
+/// An Active that is not fit, say because a check of its own fails, is not protected by the delay; and who is fit does not wait until
+/// the Active would count as silent.
 #[test]
 fn an_active_that_is_not_fit_is_replaced_without_the_delay() {
-    for (fit_from, expected) in [(50, 9_000_000 + 3_609_375), (51, 3_609_375)] {
+    for (fit_from, expected) in [(50, 9_000_000 + 3_609_375), (51, 609_375), (100, 609_375), (101, 3_609_375)]
+    {
         let fit_from = Priority::new(fit_from).unwrap();
         let mut router = router(State::Backup, Config { fit_from, ..delayed() }, START);
         let took = preempted_after(&mut router, START).unwrap();
         assert_eq!(took.as_micros(), expected, "fit from {fit_from}");
     }
+}
+
+/// The skew time may be longer than the interval of the Active that is to be replaced.
+#[test]
+fn further_adverts_of_an_active_that_is_not_fit_do_not_put_its_replacement_off() {
+    let config = Config { fit_from: Priority::new(60).unwrap(), ..config() };
+    let mut router = router(State::Backup, config, START);
+    router.handle_advert(advert(LOWER, 90, 1000), START);
+    for after in [100, 300, 500, 700] {
+        router.handle_advert(advert(LOWER, 50, 200), START + millis(after));
+    }
+    let due = router.poll_timeout().unwrap();
+    assert_eq!(due.since(START).as_micros(), 100_000 + 609_375);
+    router.handle_timeout(due);
+    assert_eq!(router.state(), State::Active);
 }
 
 /// Each peer that comes before has its turn to preempt, but for the Active itself.

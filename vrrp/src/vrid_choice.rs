@@ -1,0 +1,277 @@
+//! Which VRID a virtual router has that no administrator gave one. Time is an argument; what is heard and what is decided are values.
+//!
+//! A node that starts listens first. If somebody advertises the address, that is a peer, and its VRID is the one. Otherwise it is the
+//! first of an order that follows from the address and that no stranger uses: so nodes that start at the same moment choose the same,
+//! and virtual routers of other addresses mostly choose others.
+//!
+//! While it runs, what was not heard before may be heard: a stranger that has begun to use the VRID, or a peer that chose another.
+//! - A stranger: the Active leaves the VRID to it. Its Backups hear their address under another VRID, from the node that was their
+//!   Active, and follow.
+//! - A peer that is Active under another VRID, beside this Active: who uses a stranger's VRID moves to that of the other, otherwise
+//!   who comes later in the order, otherwise, after a while, whoever can.
+//!
+//! A VRID is left at most once in [`REST`]: who forges adverts cannot drive a virtual router around for long.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::units::{Time, Vrid};
+
+mod order;
+#[cfg(test)]
+mod tests;
+
+use order::Order;
+
+/// How long is listened before a VRID is chosen: three adverts of a stranger that sends one each second, as keepalived does by default.
+pub const LISTEN: Duration = Duration::from_millis(3500);
+/// Who was heard so long ago is still there. Routers are told of once a second, and may send one advert a second.
+const PRESENT: Duration = Duration::from_secs(4);
+/// A stranger sends an advert at least once in that time (RFC 9568 §5.2.7).
+const LONGEST_INTERVAL: Duration = Duration::from_millis(40_950);
+/// A VRID that a stranger used so long ago is not free yet.
+const REMEMBERED: Duration = Duration::from_secs(123);
+/// A stranger is no mistake of a moment if it was heard for so long.
+const SETTLED: Duration = Duration::from_secs(2);
+/// Shortest time between two changes of the VRID.
+pub const REST: Duration = Duration::from_secs(10);
+/// How long an Active waits for another one, under another VRID, to come to its own.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Most routers that are remembered, those that were heard last the longest ago are forgotten first.
+const MOST_HEARD: usize = 1024;
+
+/// What the advert of a router lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it lists it, others or none")]
+pub enum Listing {
+    /// The address whose VRID is to be chosen: a peer's.
+    Ours,
+    /// Other addresses.
+    Others,
+    /// None. A peer says so of a VRID that it is about to leave.
+    Nothing,
+}
+
+/// What this node is in its virtual router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the states of RFC 9568 §6.4")]
+pub enum Role {
+    /// It does not run.
+    Initialize,
+    /// Another node may be Active.
+    Backup {
+        /// That one, if it was heard.
+        active: Option<IpAddr>,
+    },
+    /// This node.
+    Active,
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
+pub enum Decision {
+    /// Nothing yet: more is to be heard first.
+    Listen,
+    /// Run with this VRID.
+    Use(Vrid),
+    /// All 255 are used by strangers. It is asked again.
+    NoneFree,
+}
+
+/// Chooses the VRID of one virtual router with one address.
+#[derive(Clone, Debug)]
+pub struct VridChoice {
+    order: Order,
+    source: IpAddr,
+    started: Time,
+    vrid: Option<Vrid>,
+    changed: Option<Time>,
+    heard: BTreeMap<(Vrid, IpAddr), Heard>,
+    /// Since when another Active with the address is heard under another VRID.
+    contested_since: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    first: Time,
+    last: Time,
+    listing: Listing,
+}
+
+impl VridChoice {
+    /// For the virtual router of this address, on a node that sends from `source` and begins to listen now.
+    pub fn new(address: IpAddr, source: IpAddr, now: Time) -> Self {
+        Self {
+            order: Order::of(address),
+            source,
+            started: now,
+            vrid: None,
+            changed: None,
+            heard: BTreeMap::new(),
+            contested_since: None,
+        }
+    }
+
+    /// The VRID that was chosen.
+    pub fn vrid(&self) -> Option<Vrid> {
+        self.vrid
+    }
+
+    /// A router was heard that is not obeyed: under another VRID, or no peer.
+    pub fn hear(&mut self, vrid: Vrid, source: IpAddr, listing: Listing, now: Time) {
+        let heard = self.heard.entry((vrid, source)).or_insert(Heard { first: now, last: now, listing });
+        // Who was silent for long begins anew.
+        if now.since(heard.last) >= REMEMBERED {
+            heard.first = now;
+        }
+        (heard.last, heard.listing) = (now, listing);
+        if self.heard.len() > MOST_HEARD {
+            let oldest = self.heard.iter().min_by_key(|(_, heard)| heard.last).map(|(key, _)| *key);
+            if let Some(oldest) = oldest {
+                self.heard.remove(&oldest);
+            }
+        }
+    }
+
+    /// What to do now. `taken`: VRIDs that cannot be used on this node for another reason.
+    pub fn decide(&mut self, role: Role, taken: impl Fn(Vrid) -> bool, now: Time) -> Decision {
+        self.heard.retain(|_, heard| now.since(heard.last) < REMEMBERED);
+        let wanted = match self.vrid {
+            None => self.first(&taken, now),
+            Some(vrid) => self.next(vrid, role, &taken, now),
+        };
+        match wanted {
+            Wanted::Stay => {}
+            Wanted::NoneFree if self.vrid.is_none() => return Decision::NoneFree,
+            Wanted::NoneFree => {}
+            Wanted::Vrid(vrid) => {
+                self.changed = self.vrid.map(|_| now);
+                self.vrid = Some(vrid);
+                self.contested_since = None;
+            }
+        }
+        self.vrid.map_or(Decision::Listen, Decision::Use)
+    }
+
+    /// When [`Self::decide`] may say something else though nothing is heard.
+    pub fn due(&self, now: Time) -> Time {
+        match self.vrid {
+            None => (self.started + LISTEN).max(now + Duration::from_secs(1)),
+            Some(_) => now + Duration::from_secs(1),
+        }
+    }
+
+    /// Who has none yet.
+    fn first(&self, taken: &impl Fn(Vrid) -> bool, now: Time) -> Wanted {
+        match self
+            .peers(now)
+            .map(|(vrid, _)| vrid)
+            .filter(|vrid| !taken(*vrid))
+            .min_by_key(|vrid| self.order.place(*vrid))
+        {
+            Some(vrid) => Wanted::Vrid(vrid),
+            None if now.since(self.started) < LISTEN => Wanted::Stay,
+            None => self.free(taken),
+        }
+    }
+
+    /// Who has one.
+    fn next(&mut self, own: Vrid, role: Role, taken: &impl Fn(Vrid) -> bool, now: Time) -> Wanted {
+        let may_move = self.changed.is_none_or(|changed| now.since(changed) >= REST);
+        let peers: Vec<_> = self.peers(now).filter(|(vrid, _)| *vrid != own && !taken(*vrid)).collect();
+        let first = peers.iter().copied().min_by_key(|(vrid, _)| self.order.place(*vrid));
+        let follow = match role {
+            Role::Initialize | Role::Backup { active: None } => first.map(|(vrid, _)| vrid),
+            // Another one is Active here: those two have to agree first.
+            Role::Backup { active: Some(active) } => {
+                peers.iter().find(|(_, source)| *source == active).map(|(vrid, _)| *vrid)
+            }
+            Role::Active => {
+                return match first {
+                    Some(other) if may_move => self.contest(own, other, taken, now),
+                    Some(_) => Wanted::Stay,
+                    None => {
+                        self.contested_since = None;
+                        if may_move && self.is_strangers(own, SETTLED, now) {
+                            self.free(taken)
+                        } else {
+                            Wanted::Stay
+                        }
+                    }
+                };
+            }
+        };
+        self.contested_since = None;
+        follow.map_or(Wanted::Stay, Wanted::Vrid)
+    }
+
+    /// This node and another one are Active for the address, each under its own VRID.
+    fn contest(
+        &mut self,
+        own: Vrid,
+        (other, source): (Vrid, IpAddr),
+        taken: &impl Fn(Vrid) -> bool,
+        now: Time,
+    ) -> Wanted {
+        let since = *self.contested_since.get_or_insert(now);
+        let (here, there) =
+            (self.is_strangers(own, Duration::ZERO, now), self.is_strangers(other, Duration::ZERO, now));
+        match (here, there) {
+            (true, false) => Wanted::Vrid(other),
+            // The other one does not hear what this one hears, or neither would stay: a third VRID.
+            (false | true, true) if now.since(since) >= 2 * PATIENCE && self.source > source => {
+                self.free(taken)
+            }
+            (false, true) => Wanted::Stay,
+            (true, true) | (false, false) => {
+                let is_later = self.order.place(other) < self.order.place(own);
+                if is_later || now.since(since) >= PATIENCE { Wanted::Vrid(other) } else { Wanted::Stay }
+            }
+        }
+    }
+
+    /// Peers that are Active now, each with its VRID.
+    fn peers(&self, now: Time) -> impl Iterator<Item = (Vrid, IpAddr)> + '_ {
+        let is_peer = move |heard: &Heard| heard.listing == Listing::Ours && now.since(heard.last) < PRESENT;
+        self.heard.iter().filter(move |(_, heard)| is_peer(heard)).map(|(key, _)| *key)
+    }
+
+    /// Whether a stranger that may be there still was heard under this VRID for so long.
+    fn is_strangers(&self, vrid: Vrid, long: Duration, now: Time) -> bool {
+        let counts =
+            |heard: &Heard| now.since(heard.last) < LONGEST_INTERVAL && heard.last.since(heard.first) >= long;
+        self.strangers(vrid).any(counts)
+    }
+
+    /// The strangers that were heard under this VRID.
+    fn strangers(&self, vrid: Vrid) -> impl Iterator<Item = &Heard> {
+        let of_vrid = self.heard.iter().filter(move |((of, _), _)| *of == vrid);
+        of_vrid
+            .filter(|((_, source), heard)| match heard.listing {
+                Listing::Ours => false,
+                Listing::Others => true,
+                Listing::Nothing => !self.is_peer(*source),
+            })
+            .map(|(_, heard)| heard)
+    }
+
+    /// Whether this one was heard to advertise the address.
+    fn is_peer(&self, source: IpAddr) -> bool {
+        self.heard.iter().any(|((_, of), heard)| *of == source && heard.listing == Listing::Ours)
+    }
+
+    /// The first VRID of the order that is nobody's, nor the one that is to be left.
+    fn free(&self, taken: &impl Fn(Vrid) -> bool) -> Wanted {
+        let is_free =
+            |vrid: &Vrid| Some(*vrid) != self.vrid && !taken(*vrid) && self.strangers(*vrid).next().is_none();
+        self.order.iter().find(is_free).map_or(Wanted::NoneFree, Wanted::Vrid)
+    }
+}
+
+enum Wanted {
+    Stay,
+    Vrid(Vrid),
+    NoneFree,
+}
