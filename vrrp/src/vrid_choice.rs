@@ -143,9 +143,8 @@ impl VridChoice {
             Some(vrid) => self.next(vrid, role, &taken, now),
         };
         match wanted {
-            Wanted::Stay => {}
             Wanted::NoneFree if self.vrid.is_none() => return Decision::NoneFree,
-            Wanted::NoneFree => {}
+            Wanted::Stay | Wanted::NoneFree => {}
             Wanted::Vrid(vrid) => {
                 self.changed = self.vrid.map(|_| now);
                 self.vrid = Some(vrid);

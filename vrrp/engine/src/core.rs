@@ -133,7 +133,7 @@ impl Core {
         self.act_on_deadlines(now);
         self.settle_routers(now);
         if self.retry.is_some_and(|due| due <= now) {
-            self.listen_again(now);
+            self.try_again(now);
         }
         if std::mem::take(&mut self.wake_helpers) {
             self.shared.wake();
@@ -188,12 +188,12 @@ impl Core {
     }
 
     /// Asks the kernel again for what it refused.
-    fn listen_again(&mut self, now: Time) {
+    fn try_again(&mut self, now: Time) {
         let (links, _, mut context) = self.parts(now);
-        for link in links.values_mut().filter(|link| link.is_deaf()) {
-            link.listen_again(&mut context);
+        for link in links.values_mut().filter(|link| link.is_to_try_again()) {
+            link.try_again(&mut context);
         }
-        self.retry = self.links.values().any(Link::is_deaf).then(|| now + RETRY);
+        self.retry = self.links.values().any(Link::is_to_try_again).then(|| now + RETRY);
     }
 
     /// Does what other threads ask for; whether to stop.
@@ -221,7 +221,7 @@ impl Core {
             self.shared.wake();
         }
         self.links.retain(|_, link| !link.is_forgotten());
-        if self.retry.is_none() && self.links.values().any(Link::is_deaf) {
+        if self.retry.is_none() && self.links.values().any(Link::is_to_try_again) {
             self.retry = Some(clock::now() + RETRY);
         }
         if links_changed {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use windlass_vrrp::{Family, Vrid, wire};
+
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
@@ -25,6 +27,7 @@ use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
 use crate::status::{ForwardingStatus, LinkStatus, ReplicationStatus, RouterStatus};
+use crate::vrid_claim;
 use crate::way_back::{self, Heard};
 
 /// Time between two looks at whether what is bound was handed over.
@@ -176,6 +179,13 @@ impl Engine {
     /// These interfaces, and what other addresses the machine has. Under the same conditions.
     pub fn host_addresses() -> io::Result<HostAddresses> {
         interfaces::scan()
+    }
+
+    /// Whether a process of this machine runs a virtual router of this VRID there, in the default group or, of two nodes that speak by
+    /// unicast alone, in none. In the network namespace of the calling thread.
+    pub fn is_vrid_in_use(interface: &str, family: Family, vrid: Vrid) -> bool {
+        let groups = [Some(wire::default_group(family)), None];
+        groups.into_iter().any(|group| vrid_claim::is_claimed(interface, family, group, vrid))
     }
 
     /// The interfaces of these names, of whatever kind, and what their links can carry. Under the same conditions; a speed that

@@ -76,6 +76,7 @@ mod sockets;
 mod status;
 mod sys;
 mod tag;
+mod vrid_claim;
 mod way_back;
 
 #[cfg(test)]

@@ -6,11 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::{Checksum, ExpectedAdvert, Packet};
-use windlass_vrrp::{
-    Action, AdvertOutcome, Announce, Config, Priority, ReceivedAdvert, Router, State, Time, TransitionReason,
-};
+use windlass_vrrp::wire::ExpectedAdvert;
+use windlass_vrrp::{Action, Announce, Priority, Router, State, Time, TransitionReason};
 
 use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey};
@@ -24,10 +21,13 @@ use super::fault_reports::FaultReports;
 use super::heard_adverts::HeardAdverts;
 use super::heard_peers::HeardPeers;
 use super::holding_plan::{plan, unproven};
-use super::peer_authentication::{Admission, PeerAuthentication};
+use super::peer_authentication::PeerAuthentication;
 use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::{self, PreparedAdverts};
 use super::recognised::RecognisedPeers;
+use crate::vrid_claim::{ClaimedByAnother, VridClaim};
+
+mod hearing;
 
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
@@ -82,6 +82,8 @@ pub(super) struct Instance {
     in_service: bool,
     /// Those of its addresses that came to it when this node served them in other routers.
     added_in_service: BTreeSet<IpAddr>,
+    /// Its VRID, which is no other process', or is; not known before it is to run.
+    claim: Option<Result<VridClaim, ClaimedByAnother>>,
     /// Its timer.
     timer_id: TimerId,
 }
@@ -114,6 +116,7 @@ impl Instance {
             unlisted: BTreeSet::new(),
             in_service,
             added_in_service: BTreeSet::new(),
+            claim: None,
             timer_id,
             key,
             config,
@@ -148,10 +151,30 @@ impl Instance {
         self.router.poll_timeout()
     }
 
+    /// Sees to it that no other process of this host uses its VRID, unless it has done so.
+    pub(super) fn claim_vrid(&mut self) {
+        if !matches!(self.claim, Some(Ok(_))) {
+            let RouterKey { interface, family, vrid } = &self.key;
+            self.claim = Some(VridClaim::make(interface, *family, self.config.group(), *vrid));
+        }
+    }
+
+    /// Whether another process of this host uses its VRID.
+    pub(super) fn lacks_vrid(&self) -> bool {
+        matches!(self.claim, Some(Err(ClaimedByAnother)))
+    }
+
     /// Why it cannot run, whatever its interface can do.
     pub(super) fn config_error(&self, net_admin: bool) -> Option<String> {
         if let Err(error) = self.config.check() {
             return Some(error.to_string());
+        }
+        if self.lacks_vrid() {
+            return Some(format!(
+                "{}: another process of this host uses this VRID here, so that peers would take either for the other: give one of \
+                 them another VRID, or end the other process; tried again each second",
+                self.key
+            ));
         }
         let binds = match self.config.hold {
             Hold::Respond => false,
@@ -266,7 +289,12 @@ impl Instance {
             let added = config.addresses.difference(&self.config.addresses);
             self.added_in_service.extend(added.filter(|address| served.contains(*address)));
         }
+        let was_group = self.config.group();
         self.config = config;
+        if self.claim.is_some() && was_group != self.config.group() {
+            self.claim = None;
+            self.claim_vrid();
+        }
         // What cannot run as it is now configured stops before it says anything.
         if let Some(config_error) = self.config_error(net_admin) {
             self.step_down(out);
@@ -362,76 +390,6 @@ impl Instance {
         self.handle.end_active();
     }
 
-    /// Does what an advert with its VRID asks for, unless authentication refuses it.
-    pub(super) fn handle_advert(
-        &mut self,
-        packet: &Packet<'_>,
-        out: &mut InstanceContext<'_>,
-    ) -> Result<AdvertOutcome, AuthError> {
-        // Of others than the peers nothing is obeyed: no signature is worth the time.
-        let is_named = self.config.peers.contains(&packet.source);
-        let is_recognised =
-            !is_named && RecognisedPeers::recognises(&self.config, packet.source, packet.addresses());
-        if is_named || is_recognised {
-            let copies = self.config.falls_back();
-            let admitted = self.peer_authentication.admit(packet, copies, &self.key, out.now, out.events);
-            self.counters.unauthenticated += u64::from(admitted.is_err());
-            match admitted? {
-                Admission::Signed => {}
-                Admission::Unsigned => self.counters.unsigned += 1,
-                Admission::Again => {
-                    self.router.hear_again(packet.source, packet.unicast, out.now);
-                    self.report_without_multicast(out);
-                    return Ok(AdvertOutcome::Obeyed);
-                }
-            }
-        }
-        if is_recognised {
-            self.recognise(packet.source, out);
-        } else {
-            self.recognised.heard(packet.source, out.now);
-        }
-        let heard = ReceivedAdvert {
-            source: packet.source,
-            priority: packet.priority,
-            interval: packet.interval,
-            version: packet.version,
-            unicast: packet.unicast,
-        };
-        let was_active = self.is_active();
-        let outcome = self.router.handle_advert(heard, out.now);
-        if outcome == AdvertOutcome::OwnAddress {
-            out.events.extend(self.fault_reports.own_source(&self.key, out.now));
-        }
-        if outcome == AdvertOutcome::Inferior && was_active {
-            let (source, interval) = (packet.source, packet.interval.max(self.config.interval));
-            out.events.extend(self.fault_reports.contended(&self.key, source, interval, out.now));
-        }
-        let before = self.heard.from();
-        if self.count(packet, outcome, was_active, out.now) && self.note_unlisted() {
-            self.tell_unproven(out);
-        }
-        if let Some(peer) = self.heard.from()
-            && before != Some(peer)
-        {
-            self.handle.hear_from(peer);
-            *out.wake_helpers |= before.is_some();
-        }
-        self.carry_out(out);
-        Ok(outcome)
-    }
-
-    /// Counts this router among the peers from now on.
-    fn recognise(&mut self, source: IpAddr, out: &mut InstanceContext<'_>) {
-        self.recognised.note(source, out.now);
-        self.config.peers = self.recognised.with(&self.named, &self.config);
-        let peers = self.config.peers.clone();
-        self.router.reconfigure(Config { peers, ..self.router.config().clone() }, out.now);
-        self.carry_out(out);
-        self.prepare();
-        *out.wake_helpers = true;
-    }
-
     /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.
     pub(super) fn handle_timeout(&mut self, heard_peers: &HeardPeers, out: &mut InstanceContext<'_>) {
         self.router.handle_timeout(out.now);
@@ -486,35 +444,6 @@ impl Instance {
             bound && cleared.contains(*address)
         };
         self.config.addresses.iter().filter(is_claimed).copied().collect()
-    }
-
-    /// Takes note of an advert; whether it says otherwise than the last one who has which VIPs.
-    fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) -> bool {
-        let counters = &mut self.counters;
-        match outcome {
-            AdvertOutcome::Asked => return false,
-            AdvertOutcome::NotAPeer => {
-                counters.foreign_adverts += 1;
-                return false;
-            }
-            AdvertOutcome::OwnAddress => {
-                counters.own_address += 1;
-                return false;
-            }
-            AdvertOutcome::Inferior if was_active => counters.contentions += 1,
-            AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
-            AdvertOutcome::Inferior
-            | AdvertOutcome::Obeyed
-            | AdvertOutcome::Superseded
-            | AdvertOutcome::NotRunning => {}
-        }
-        self.predecessor.heard(packet.interval, now);
-        counters.adverts_received += 1;
-        counters.resignations_received += u64::from(packet.priority.is_none());
-        counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
-        counters.rfc5798_checksums += u64::from(packet.checksum == Checksum::Rfc5798);
-        counters.missing_link_local += u64::from(packet.lacks_link_local());
-        self.heard.hear(packet.source, packet.priority, packet.addresses())
     }
 
     fn carry_out(&mut self, out: &mut InstanceContext<'_>) {

@@ -279,13 +279,14 @@ impl Link {
         }
     }
 
-    /// Whether the kernel refuses something without which routers do not hear: [`Self::listen_again`] later.
-    pub(super) fn is_deaf(&self) -> bool {
+    /// Whether something is refused without which routers do not run, that may be had later: [`Self::try_again`].
+    pub(super) fn is_to_try_again(&self) -> bool {
         self.receive_filters.iter().any(ReceiveFilter::is_refused)
+            || self.routers.values().any(Instance::lacks_vrid)
     }
 
-    /// Asks the kernel again for what it refused.
-    pub(super) fn listen_again(&mut self, context: &mut Context<'_>) {
+    /// Asks again for what was refused.
+    pub(super) fn try_again(&mut self, context: &mut Context<'_>) {
         if let Some(sockets) = self.sockets().cloned() {
             self.watch(&sockets, context);
         }
@@ -349,6 +350,7 @@ impl Link {
     fn update_readiness(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
         for (id, instance) in &mut self.routers {
+            instance.claim_vrid();
             let hearing = self.receive_filters[index(id.0)].hears(id.1, &instance.config().peers);
             let config_error =
                 instance.config_error(context.net_admin).or_else(|| self.overlaps.get(id).cloned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
-use windlass_engine::{RouterConfig, State, TransitionReason};
+use windlass_engine::{Engine, Family, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Host, Lan, Node, interval, require_root, router, source};
 
@@ -88,4 +88,24 @@ fn with_a_key_only_who_signs_with_it_is_recognised() {
     backup.engine.apply(vec![keyed(2, "17")]);
     backup.await_status("follower of who has the key", |status| status.active == Some(source(1)));
     drop(forger);
+}
+
+/// As an agent and the process that holds the control plane's address: to all others both would be one router.
+#[test]
+fn a_vrid_that_another_process_of_the_host_uses_is_left_to_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let first = lan.hosts[0].active(unnamed(0));
+    let other = RouterConfig { addresses: ["192.0.2.99".parse().unwrap()].into(), ..unnamed(0) };
+    let second = lan.hosts[0].engine();
+    second.engine.apply(vec![other.clone()]);
+    let error = second.await_failure();
+    assert!(error.contains("another process of this host uses this VRID"), "{error}");
+    let in_use =
+        |vrid| lan.hosts[0].run(move || Engine::is_vrid_in_use("eth0", Family::V4, Vrid::new(vrid).unwrap()));
+    assert!(in_use(7) && !in_use(8));
+    drop(first);
+    second.await_state(State::Active);
 }
