@@ -103,6 +103,9 @@ pub struct RouterConfig {
     /// Whether connections of its VIPs that began elsewhere are forwarded to the peer that handed a VIP over
     /// ([`Options::connection_forwarding`](crate::Options::connection_forwarding)). Default: yes.
     pub forward_connections: bool,
+    /// Whether so also if the peer was not fit for its work ([`Self::fit_from`]): its kernel has the connections, but what serves them may
+    /// hang. If not, clients of such connections are told at once that they are gone. Default: yes.
+    pub forward_to_unfit: bool,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
@@ -224,6 +227,7 @@ impl RouterConfig {
             astray: BTreeSet::new(),
             replicas: BTreeSet::new(),
             forward_connections: true,
+            forward_to_unfit: true,
             authentication: None,
         }
     }

@@ -54,7 +54,8 @@ impl HeardAdverts {
         self.last.map(|last| last.from)
     }
 
-    fn priority(&self) -> Option<Priority> {
+    /// The priority that it told last.
+    pub(super) fn priority(&self) -> Option<Priority> {
         self.last.and_then(|last| last.priority)
     }
 

@@ -514,7 +514,9 @@ impl Instance {
     /// Who may have the connections of until now, if it became Active for this reason. Who is beyond a router cannot be sent a
     /// packet for a VIP.
     fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
-        let peer = self.heard.from().filter(|_| self.config.transport.is_on_link());
+        let was_fit = self.heard.priority().is_none_or(|priority| priority >= self.config.fit_from);
+        let forwards = self.config.transport.is_on_link() && (was_fit || self.config.forward_to_unfit);
+        let peer = self.heard.from().filter(|_| forwards);
         match (reason, peer) {
             (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer)) => {
                 HandedOverBy::Peer(peer)

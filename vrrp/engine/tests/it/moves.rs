@@ -300,6 +300,38 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
     ask_all(&mut new, 1, "begun after the way back");
 }
 
+/// A server that hangs would keep its clients waiting on connections that lead back to it: their ends are told at once.
+#[test]
+fn connections_to_a_peer_that_was_not_fit_end_if_they_are_not_to_be_forwarded_to_it() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    for forward_to_unfit in [true, false] {
+        let scene = Scene::new(Mode::Nftables);
+        let nodes = scene.nodes(ConnectionForwarding::default());
+        let mut connections = scene.connections();
+        ask_all(&mut connections, 1, "before");
+        let fit_from = Priority::new(100).unwrap();
+        let of = |n: usize, priority| {
+            let priority = Priority::new(priority).unwrap();
+            scene.routers(n, |router| {
+                (router.priority, router.fit_from, router.forward_to_unfit) =
+                    (priority, fit_from, forward_to_unfit);
+            })
+        };
+        nodes[1].engine.apply(of(1, 180));
+        nodes[0].engine.apply(of(0, 99));
+        await_active(&nodes[1], State::Active);
+        scene.await_arrival(1);
+        for connection in &mut connections {
+            let answer = connection.ask().map_err(|error| error.kind());
+            let expected = if forward_to_unfit { Ok(1) } else { Err(ErrorKind::ConnectionReset) };
+            assert_eq!(answer, expected, "forwarded to one that is not fit: {forward_to_unfit}");
+        }
+    }
+}
+
 /// Which hears each announcement only after some time: what it sends meanwhile reaches the node that was Active before.
 #[test]
 fn connections_go_on_though_the_client_hears_of_the_new_active_late() {
