@@ -242,12 +242,10 @@
 //! crash: another node serves the VIPs.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 
 mod connections;
 mod error;
-mod expression;
 mod guarded;
 mod ports;
 mod ruleset;
@@ -260,40 +258,18 @@ pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::Parts;
 use set::Set;
 
-use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Batch, Operation};
+pub use crate::netfilter::table::Checked;
+use crate::netfilter::table::{Failure, Table};
+use crate::netfilter::{element, expression};
 use crate::restriction::Restrictions;
-
-/// What [`Guard::check`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Checked {
-    /// The table is as it was left.
-    Intact,
-    /// The table was not, and was made anew.
-    Restored {
-        /// What was wrong.
-        found: &'static str,
-    },
-}
-
-/// What tells this table from another of the same name, and its rules from others. Handles are never used twice.
-#[derive(PartialEq, Eq, Debug)]
-struct Identity {
-    table: u64,
-    rules: Vec<u64>,
-}
 
 /// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
 /// thread.
 pub struct Guard {
-    table: String,
-    netfilter: NetfilterSocket,
+    table: Table,
     installed: Guarded,
-    /// `None`: not known, so the table is made anew at the next occasion.
-    identity: Option<Identity>,
-    /// The kernel's count of ruleset changes, when the table was last found intact.
-    generation: Option<u32>,
     /// What this kernel can do.
     can: Parts,
 }
@@ -301,14 +277,9 @@ pub struct Guard {
 impl Guard {
     /// Makes the table anew in the network namespace of the calling thread. What it replaces guards up to this moment.
     pub fn install(table: &str, wanted: &Guarded) -> Result<Self, GuardError> {
-        let netfilter =
-            NetfilterSocket::open().map_err(|source| GuardError::new("open a netfilter socket", source))?;
         let mut guard = Self {
-            table: table.to_owned(),
-            netfilter,
+            table: Table::open(table)?,
             installed: Guarded::default(),
-            identity: None,
-            generation: None,
             can: Parts { forwards: true, masks_events: true },
         };
         match guard.make(wanted.clone()) {
@@ -329,7 +300,7 @@ impl Guard {
 
     /// Packets that were marked for a previous Active since the table was made.
     pub fn forwarded(&mut self) -> Result<u64, GuardError> {
-        let named = Attributes::new().text(1, &self.table);
+        let named = Attributes::new().text(1, self.table.name());
         let rules = self.ask(Operation::GetRules, &named)?.unwrap_or_default();
         let of_chain = |rule: &&Vec<u8>| {
             attributes::find(rule, 2).and_then(|name| name.split(|byte| *byte == 0).next())
@@ -340,25 +311,25 @@ impl Guard {
 
     /// The restrictions that are in force, as far as is known.
     pub fn restrictions(&self) -> Arc<Restrictions> {
-        if self.identity.is_some() { Arc::clone(&self.installed.restrictions) } else { Arc::default() }
+        if self.table.is_known() { Arc::clone(&self.installed.restrictions) } else { Arc::default() }
     }
 
     /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
     pub fn update(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
-        if self.identity.is_none() || self.parts(wanted) != self.parts(&self.installed) {
+        if !self.table.is_known() || self.parts(wanted) != self.parts(&self.installed) {
             return self.make(wanted.clone());
         }
-        let batch = ruleset::update(&self.table, &self.installed, wanted);
+        let batch = ruleset::update(self.table.name(), &self.installed, wanted);
         if batch.is_empty() {
             return Ok(());
         }
         match self.commit(&batch) {
             Ok(()) => {
                 self.installed = wanted.clone();
-                self.note_own_change()?;
+                self.table.note_own_change()?;
             }
             Err(error) if error.is_absence() => {
-                tracing::warn!(table = self.table, %error, "the nftables table is not as it was left; making it anew");
+                tracing::warn!(table = self.table.name(), %error, "the nftables table is not as it was left; making it anew");
                 self.make(wanted.clone())?;
             }
             Err(error) => return Err(error),
@@ -369,8 +340,8 @@ impl Guard {
     /// Looks whether the table and its rules are there, and makes them anew if not. Cheap even while others change nftables
     /// tables all the time; to be called each second or so.
     pub fn quick_check(&mut self) -> Result<Checked, GuardError> {
-        let generation = self.generation()?;
-        if generation.is_some() && generation == self.generation && self.identity.is_some() {
+        let generation = self.table.generation()?;
+        if self.table.is_untouched(generation) {
             return Ok(Checked::Intact);
         }
         let Some(found) = self.difference_of_rules()? else { return Ok(Checked::Intact) };
@@ -382,12 +353,12 @@ impl Guard {
     /// changes any nftables table of the node; to be called every five seconds or so.
     pub fn full_check(&mut self) -> Result<Checked, GuardError> {
         // Asked before looking: what changes from here on is seen at the next check.
-        let generation = self.generation()?;
-        if generation.is_some() && generation == self.generation && self.identity.is_some() {
+        let generation = self.table.generation()?;
+        if self.table.is_untouched(generation) {
             return self.stay_awake();
         }
         let Some(found) = self.difference()? else {
-            self.generation = generation;
+            self.table.note_intact(generation);
             return self.stay_awake();
         };
         self.make(self.installed.clone())?;
@@ -396,9 +367,7 @@ impl Guard {
 
     /// Deletes the table, unless it is gone or another process has made it anew.
     pub fn remove(mut self) -> Result<(), GuardError> {
-        let Some(identity) = &self.identity else { return Ok(()) };
-        let batch = ruleset::remove(&self.table, identity.table);
-        self.commit(&batch).or_else(|error| if error.is_absence() { Ok(()) } else { Err(error) })
+        Ok(self.table.remove()?)
     }
 
     /// Says that this process lives, if that matters.
@@ -406,21 +375,13 @@ impl Guard {
         if self.installed.held.is_empty() {
             return Ok(Checked::Intact);
         }
-        match self.commit(&ruleset::awake(&self.table)) {
-            Ok(()) => self.note_own_change()?,
+        match self.commit(&ruleset::awake(self.table.name())) {
+            Ok(()) => self.table.note_own_change()?,
             // Seen at the next check.
-            Err(error) if error.is_absence() => self.generation = None,
+            Err(error) if error.is_absence() => self.table.note_intact(None),
             Err(error) => return Err(error),
         }
         Ok(Checked::Intact)
-    }
-
-    /// If what was just committed was the only change since the table was found intact, it still is.
-    fn note_own_change(&mut self) -> Result<(), GuardError> {
-        if let Some(known) = self.generation {
-            self.generation = self.generation()?.filter(|found| *found == known.wrapping_add(1));
-        }
-        Ok(())
     }
 
     /// What the table has for this.
@@ -429,11 +390,10 @@ impl Guard {
     }
 
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {
-        self.identity = None;
         match self.write(&wanted) {
             Err(GuardError::Unsupported { what, source }) if self.parts(&wanted).masks_events => {
                 tracing::info!(
-                    table = self.table,
+                    table = self.table.name(),
                     what,
                     %source,
                     "this kernel cannot be told which events of connections matter: all are told, which costs it more"
@@ -444,13 +404,13 @@ impl Guard {
             answer => answer?,
         }
         self.installed = wanted;
-        self.identity = self.identify()?;
         Ok(())
     }
 
     fn write(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
-        let batch = ruleset::install(&self.table, wanted, self.parts(wanted));
-        self.commit(&batch).map_err(|error| match error {
+        let parts = self.parts(wanted);
+        let batch = ruleset::install(self.table.name(), wanted, parts);
+        self.table.make(&batch, ruleset::rules(parts)).map_err(|failure| match GuardError::from(failure) {
             // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
             GuardError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
                 GuardError::Unsupported { what, source }
@@ -460,16 +420,7 @@ impl Guard {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
-        self.netfilter.commit(batch).map_err(|refusal| {
-            if refusal.message.is_none() {
-                // Not the kernel's word: whether it was carried out is unknown.
-                self.identity = None;
-            }
-            let what = refusal.message.and_then(|message| batch.what(message));
-            let what =
-                what.map_or_else(|| format!("write the nftables table inet {}", self.table), str::to_owned);
-            GuardError::new(what, refusal.source)
-        })
+        Ok(self.table.commit(batch)?)
     }
 
     /// What is not as it was left.
@@ -487,29 +438,21 @@ impl Guard {
 
     /// What is not as it was left, but for the sets' elements.
     fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
-        let Some(known) = self.identity.take() else { return Ok(Some("its state was unknown")) };
-        let Some(found) = self.identify()? else { return Ok(Some("it was gone or being changed")) };
-        if found.table != known.table {
-            return Ok(Some("another process had made it anew"));
-        }
-        if found != known {
-            return Ok(Some("its rules were changed"));
-        }
-        self.identity = Some(known);
-        Ok(None)
+        Ok(self.table.difference_of_rules(ruleset::rules(self.parts(&self.installed)))?)
     }
 
     fn matches_installed(&mut self, set: Set) -> Result<bool, GuardError> {
-        let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, set))? else {
+        let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), set))?
+        else {
             return Ok(false);
         };
-        let found: BTreeSet<_> = answers.iter().flat_map(|answer| set::read(answer)).collect();
+        let found: BTreeSet<_> = answers.iter().flat_map(|answer| element::read(answer)).collect();
         let installed = set.members(&self.installed);
         if !found.is_subset(&installed) {
             return Ok(false);
         }
         let unlisted: Vec<_> = installed.difference(&found).collect();
-        for question in ruleset::lookups(&self.table, set, &unlisted) {
+        for question in ruleset::lookups(self.table.name(), set, &unlisted) {
             if self.ask(Operation::FindElements, &question)?.is_none() {
                 return Ok(false);
             }
@@ -517,41 +460,13 @@ impl Guard {
         Ok(true)
     }
 
-    /// Reads the identity; `None` if the table is absent, dormant or lacks rules.
-    fn identify(&mut self) -> Result<Option<Identity>, GuardError> {
-        let named = Attributes::new().text(1, &self.table);
-        let Some(tables) = self.ask(Operation::GetTable, &named)? else { return Ok(None) };
-        let Some(table) = tables.first() else { return Ok(None) };
-        let (Some(0), Some(handle)) = (attributes::find_number(table, 2), attributes::find_long(table, 4))
-        else {
-            return Ok(None);
-        };
-        let Some(rules) = self.ask(Operation::GetRules, &named)? else { return Ok(None) };
-        let rules: Vec<_> = rules.iter().filter_map(|rule| attributes::find_long(rule, 3)).collect();
-        Ok((rules.len() == ruleset::rules(self.parts(&self.installed)))
-            .then_some(Identity { table: handle, rules }))
-    }
-
-    fn generation(&mut self) -> Result<Option<u32>, GuardError> {
-        let answers = self.ask(Operation::GetGeneration, &Attributes::new())?;
-        Ok(answers.and_then(|answers| attributes::find_number(answers.first()?, 1)))
-    }
-
-    /// Asks the kernel; `None` if there is no such thing, or if it was being changed each time.
     fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {
-        for _ in 0..5 {
-            match self.netfilter.ask(operation, about) {
-                Ok(answers) => return Ok(Some(answers)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
-                Err(error) => {
-                    return Err(GuardError::new(
-                        format!("read the nftables table inet {}", self.table),
-                        error,
-                    ));
-                }
-            }
-        }
-        Ok(None)
+        Ok(self.table.ask(operation, about)?)
+    }
+}
+
+impl From<Failure> for GuardError {
+    fn from(Failure { what, source }: Failure) -> Self {
+        Self::new(what, source)
     }
 }

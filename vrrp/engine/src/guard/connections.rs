@@ -13,9 +13,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::ruleset;
-use super::set::{self, Kind};
+use super::set::Kind;
 use super::{Guard, GuardError};
 use crate::netfilter::attributes::{self, Attributes};
+use crate::netfilter::element;
 use crate::netfilter::message::Operation;
 
 #[cfg(test)]
@@ -92,8 +93,8 @@ impl Guard {
         let mut limits = None;
         let mut forgotten = 0;
         for strays in Kind::Strays.sets() {
-            let listed = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, strays))?;
-            let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| set::read(answer)).collect();
+            let listed = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), strays))?;
+            let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| element::read(answer)).collect();
             for ends in listed.iter().filter_map(|element| element.ends(strays.family)) {
                 let [_, (vip, _)] = ends;
                 let Some(had_for) = had_for.get(&vip) else { continue };

@@ -2,16 +2,16 @@
 //! VIP without owning it (CVE-2020-8554). Pure.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use windlass_vrrp::Family;
 
-use super::expression::{
+use super::set::{Kind, Set};
+use crate::netfilter::element::{Element, with_port, with_protocol};
+use crate::netfilter::expression::{
     Expression::{self, In, NotIn, Verdict},
     Verdict::Goto,
 };
-use super::set::{Element, Kind, Set, octets};
-use crate::restriction::{Protocol, ProtocolPort, Restrictions};
+use crate::restriction::{Protocol, Restrictions};
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,8 @@ const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 pub(super) fn owned(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
     let new =
         one.ports().keys().filter(|vip| Family::of(**vip) == family && !other.ports().contains_key(vip));
-    new.flat_map(|vip| PROTOCOLS.map(|protocol| Element::of(with_protocol(*vip, protocol)))).collect()
+    new.flat_map(|vip| PROTOCOLS.map(|protocol| Element::of(with_protocol(*vip, protocol.number()))))
+        .collect()
 }
 
 /// The ports of those VIPs: those of `one` that `other` does not have. Of thousands of addresses few change at a time.
@@ -36,17 +37,6 @@ pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) ->
             new.map(|port| Element::of(with_port(*vip, *port)))
         })
         .collect()
-}
-
-/// Each part takes whole words.
-fn with_protocol(vip: IpAddr, protocol: Protocol) -> Vec<u8> {
-    [octets(vip).as_slice(), &[protocol.number(), 0, 0, 0]].concat()
-}
-
-/// An address and a port of it, as sets have them.
-pub(super) fn with_port(vip: IpAddr, ProtocolPort { protocol, port }: ProtocolPort) -> Vec<u8> {
-    let [high, low] = port.to_be_bytes();
-    [with_protocol(vip, protocol).as_slice(), &[high, low, 0, 0]].concat()
 }
 
 impl Set {

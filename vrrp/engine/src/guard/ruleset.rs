@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use windlass_vrrp::Family;
 
 use super::Guarded;
-use super::expression::{
+use super::set::{Kind, Set};
+use crate::netfilter::attributes::Attributes;
+use crate::netfilter::chain::{Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains};
+use crate::netfilter::element::{self, Element};
+use crate::netfilter::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
@@ -17,10 +21,8 @@ use super::expression::{
     Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
-    encode, value,
+    value,
 };
-use super::set::{self, Element, Kind, Set};
-use crate::netfilter::attributes::Attributes;
 use crate::netfilter::message::{Batch, Operation};
 use crate::way_back::QUESTION;
 
@@ -153,7 +155,7 @@ impl Set {
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.
-    fn to_any(self, verdict: super::expression::Verdict) -> Vec<Expression> {
+    fn to_any(self, verdict: crate::netfilter::expression::Verdict) -> Vec<Expression> {
         [self.has_destination(), vec![Verdict(verdict)]].concat()
     }
 
@@ -265,7 +267,7 @@ fn asking_from_its_source() -> Vec<Vec<Expression>> {
     [Family::V4, Family::V6].map(of_family).to_vec()
 }
 
-fn neighbour_discovery(verdict: super::expression::Verdict) -> Vec<Expression> {
+fn neighbour_discovery(verdict: crate::netfilter::expression::Verdict) -> Vec<Expression> {
     let [first, last] = NEIGHBOUR_DISCOVERY;
     vec![
         Meta(Protocol),
@@ -275,14 +277,6 @@ fn neighbour_discovery(verdict: super::expression::Verdict) -> Vec<Expression> {
         Compare(AtMost, last),
         Verdict(verdict),
     ]
-}
-
-/// Where a chain begins to see packets.
-#[derive(Clone, Copy)]
-struct Hook {
-    kind: &'static str,
-    number: u32,
-    priority: i32,
 }
 
 const fn nat(number: u32) -> Hook {
@@ -296,18 +290,6 @@ const fn filter(number: u32, priority: i32) -> Hook {
 
 /// What this node sends, which is routed again where its mark has changed.
 const ROUTED_ANEW: Hook = Hook { kind: "route", number: OUTPUT, priority: AFTER_CONNECTION_TRACKING };
-
-const PREROUTING: u32 = 0;
-const INPUT: u32 = 1;
-const FORWARD: u32 = 2;
-const OUTPUT: u32 = 3;
-const POSTROUTING: u32 = 4;
-
-struct Chain {
-    name: &'static str,
-    hook: Option<Hook>,
-    rules: Vec<Vec<Expression>>,
-}
 
 /// The chain that marks packets for the previous Active, and counts them.
 pub(super) const MOVED: &str = "moved";
@@ -432,35 +414,12 @@ pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
         Operation::NewSet,
         awake.long(11, AWAKE_TIMEOUT_MS),
     );
-    let chains = chains(parts);
-    for chain in &chains {
-        batch.add(
-            format!("create the chain {} in the table inet {table}", chain.name),
-            Operation::NewChain,
-            base_chain(named().text(3, chain.name), chain.hook),
-        );
-    }
-    for chain in &chains {
-        for (number, rule) in chain.rules.iter().enumerate() {
-            batch.add(
-                format!("create rule {} of the chain {} in the table inet {table}", number + 1, chain.name),
-                Operation::NewRule,
-                named().text(2, chain.name).nest(4, &encode(rule)),
-            );
-        }
-    }
+    add_chains(&mut batch, table, &chains(parts));
     change(&mut batch, table, &Guarded::default(), guarded);
     if !guarded.held.is_empty() {
         say_awake(&mut batch, table);
     }
     batch
-}
-
-fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
-    const ACCEPT: u32 = 1;
-    let Some(Hook { kind, number, priority }) = hook else { return named };
-    let hook = Attributes::new().number(1, number).number(2, priority.cast_unsigned());
-    named.nest(4, &hook).number(5, ACCEPT).text(7, kind)
 }
 
 /// Changes the sets from what they are to what is wanted.
@@ -497,20 +456,16 @@ fn change(batch: &mut Batch, table: &str, installed: &Guarded, wanted: &Guarded)
             let elements: Vec<&Element> = elements.iter().collect();
             for piece in elements.chunks(set.elements_in_a_message()) {
                 let what = format!("{what} the set {} of the table inet {table}", set.name());
-                batch.add(what, operation, of_set(table, set).nest(3, &set::encode(piece.iter().copied())));
+                batch.add(
+                    what,
+                    operation,
+                    of_set(table, set).nest(3, &element::encode(piece.iter().copied())),
+                );
             }
         };
         add("delete elements from", Operation::DeleteElements, set.missing(installed, wanted));
         add("add elements to", Operation::NewElements, set.missing(wanted, installed));
     }
-}
-
-/// Deletes the table with this handle: not one that another process made under the same name.
-pub(super) fn remove(table: &str, handle: u64) -> Batch {
-    let mut batch = Batch::default();
-    let what = format!("delete the nftables table inet {table}");
-    batch.add(what, Operation::DeleteTable, Attributes::new().long(4, handle));
-    batch
 }
 
 /// Names a set for a question or change about its elements.
@@ -522,6 +477,6 @@ pub(super) fn of_set(table: &str, set: Set) -> Attributes {
 pub(super) fn lookups(table: &str, set: Set, elements: &[&Element]) -> Vec<Attributes> {
     elements
         .chunks(LOOKUPS)
-        .map(|piece| of_set(table, set).nest(3, &set::encode(piece.iter().copied())))
+        .map(|piece| of_set(table, set).nest(3, &element::encode(piece.iter().copied())))
         .collect()
 }

@@ -7,49 +7,24 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_vrrp::Family;
 
-use super::expression::value;
 use super::{Guarded, UnknownConnections, ports};
-use crate::netfilter::attributes::{self, Attributes};
+use crate::netfilter::attributes::Attributes;
+use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
 use crate::restriction::{ProtocolPort, Restrictions};
 
 #[cfg(test)]
 mod tests;
 
-/// Kinds of data as `nft` numbers them, for it to show the elements by.
-const IPV4_ADDRESS: u32 = 7;
-const IPV6_ADDRESS: u32 = 8;
-const PROTOCOL: u32 = 12;
-const PORT: u32 = 13;
-const MARK: u32 = 19;
-const INTERFACE: u32 = 20;
-/// A number of any length.
-const NUMBER: u32 = 4;
-/// Bits of one kind in a number that stands for several.
-const KIND_BITS: u32 = 6;
-
 /// Flag of a set whose elements are where ranges begin and end.
 const INTERVAL: u32 = 0x4;
-/// Flag of an element before which a range ends.
-const RANGE_END: u32 = 0x1;
-/// Flag of a set that has something for each element.
-const MAP: u32 = 0x8;
-
 /// Flags of a set to which packets add, and whose elements go by themselves.
 const BY_PACKETS: u32 = 0x20;
-const TIMEOUT: u32 = 0x10;
 /// How long a stray is there, in milliseconds: a few looks.
 const STRAY_TIMEOUT_MS: u64 = 5000;
 /// More are not told apart: somebody plays with invalid packets, and each costs a question to the kernel.
 const MOST_STRAYS: u32 = 256;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-
-/// A part of an element: what it is, and its bytes.
-#[derive(Clone, Copy)]
-struct Part {
-    kind: u32,
-    length: u32,
-}
 
 /// What a set says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,16 +49,6 @@ pub(super) enum Kind {
 pub(super) struct Set {
     pub(super) kind: Kind,
     pub(super) family: Family,
-}
-
-/// An element as the kernel has it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Element {
-    key: Vec<u8>,
-    /// Whether a range ends before this key. In sets with ranges all others begin one.
-    ends: bool,
-    /// What a map has for it; empty in sets.
-    data: Vec<u8>,
 }
 
 impl Kind {
@@ -142,29 +107,23 @@ impl Set {
     }
 
     fn parts(self) -> Vec<Part> {
-        let address = match self.family {
-            Family::V4 => Part { kind: IPV4_ADDRESS, length: 4 },
-            Family::V6 => Part { kind: IPV6_ADDRESS, length: 16 },
-        };
-        let [protocol, port] = [Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
+        let address = Part::address(self.family);
         match self.kind {
             Kind::Vips | Kind::Held | Kind::Window | Kind::Left | Kind::Replicated | Kind::Astray => {
                 vec![address]
             }
-            Kind::Moved => vec![address, Part { kind: MARK, length: 4 }],
-            Kind::Owned => vec![address, protocol],
-            Kind::Restricted | Kind::Ports => vec![address, protocol, port],
-            Kind::Sources => vec![Part { kind: NUMBER, length: 2 * address.length + 8 }],
-            Kind::Strays => vec![address, port, address, port],
-            Kind::Movable => vec![address, Part { kind: INTERFACE, length: 4 }],
+            Kind::Moved => vec![address, Part::MARK],
+            Kind::Owned => vec![address, Part::PROTOCOL],
+            Kind::Restricted | Kind::Ports => vec![address, Part::PROTOCOL, Part::PORT],
+            Kind::Sources => vec![Part::number(2 * address.length() + 8)],
+            Kind::Strays => vec![address, Part::PORT, address, Part::PORT],
+            Kind::Movable => vec![address, Part::INTERFACE],
         }
     }
 
     /// What it is made with, beside table, name and number. Each part of an element takes whole words.
     pub(super) fn definition(self, attributes: Attributes) -> Attributes {
-        let parts = self.parts();
-        let kind = parts.iter().fold(0, |kind, part| kind << KIND_BITS | part.kind);
-        let length = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
+        let (kind, length) = element::kind_and_length(&self.parts());
         let attributes = attributes.number(4, kind).number(5, length);
         match self.kind {
             Kind::Vips
@@ -176,7 +135,10 @@ impl Set {
             | Kind::Left
             | Kind::Movable
             | Kind::Replicated => attributes.number(3, 0),
-            Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
+            Kind::Window => {
+                let (kind, length) = element::kind_and_length(&[Part::MARK]);
+                attributes.number(3, MAP).number(6, kind).number(7, length)
+            }
             // As one number, of which only the last bytes differ within a range: the kernel keeps that in a tree. It takes
             // concatenations with ranges, too, but each a hundred times as slowly.
             Kind::Sources | Kind::Astray => attributes.number(3, INTERVAL),
@@ -253,7 +215,7 @@ impl Set {
         ports: impl Iterator<Item = (IpAddr, ProtocolPort, &'a Arc<[IpNet]>)>,
     ) -> BTreeSet<Element> {
         let own = ports.filter(|(address, ..)| self.owns(address));
-        let named = own.map(|(address, port, sources)| (ports::with_port(address, port), sources));
+        let named = own.map(|(address, port, sources)| (with_port(address, port), sources));
         if self.kind == Kind::Sources {
             let edges = |(port, sources): (Vec<u8>, &'a Arc<[IpNet]>)| {
                 stretches(sources).flat_map(move |stretch| Element::edges(&port, stretch))
@@ -315,10 +277,6 @@ impl Set {
 }
 
 impl Element {
-    pub(super) fn of(key: Vec<u8>) -> Self {
-        Self { key, ends: false, data: Vec::new() }
-    }
-
     /// Where packets to this port from these addresses, the first and the last, begin and end; the addresses alone without a port.
     /// The last number of all has no end.
     fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Self> + use<> {
@@ -341,12 +299,6 @@ impl Element {
             Some((address_of(address)?, port))
         };
         Some([end(source)?, end(destination)?])
-    }
-
-    fn encode(&self) -> Attributes {
-        let element = Attributes::new().nest(1, &value(&self.key));
-        let element = if self.data.is_empty() { element } else { element.nest(2, &value(&self.data)) };
-        if self.ends { element.number(3, RANGE_END) } else { element }
     }
 }
 
@@ -374,37 +326,6 @@ fn following(mut number: Vec<u8>) -> Option<Vec<u8>> {
         }
     }
     None
-}
-
-pub(super) fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
-}
-
-fn address_of(octets: &[u8]) -> Option<IpAddr> {
-    let four = <[u8; 4]>::try_from(octets).map(IpAddr::from);
-    four.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
-}
-
-/// Elements as the kernel takes them.
-pub(super) fn encode<'a>(elements: impl IntoIterator<Item = &'a Element>) -> Attributes {
-    elements.into_iter().fold(Attributes::new(), |list, element| list.nest(1, &element.encode()))
-}
-
-/// The elements in an answer about a set.
-pub(super) fn read(answer: &[u8]) -> Vec<Element> {
-    let list = attributes::find(answer, 3).unwrap_or_default();
-    let read = |element: &[u8]| {
-        let bytes = |kind| attributes::find(attributes::find(element, kind)?, 1).map(<[u8]>::to_vec);
-        Some(Element {
-            key: bytes(1)?,
-            ends: attributes::find_number(element, 3).is_some_and(|flags| flags & RANGE_END != 0),
-            data: bytes(2).unwrap_or_default(),
-        })
-    };
-    attributes::read(list).filter_map(|(_, element)| read(element)).collect()
 }
 
 #[cfg(test)]

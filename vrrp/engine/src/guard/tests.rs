@@ -1,3 +1,5 @@
+use std::io;
+
 use super::*;
 
 #[test]
@@ -48,12 +50,12 @@ fn whatever_is_listed_as_elements_is_read_to_an_end() {
     let value = Attributes::new().nest(1, &Attributes::new().bytes(1, &[192, 0, 2, 50]));
     let whole = Attributes::new().nest(3, &Attributes::new().nest(1, &value));
     let whole = whole.as_bytes();
-    assert_eq!(set::read(whole).len(), 1);
+    assert_eq!(element::read(whole).len(), 1);
     for length in 0..=whole.len() {
         for (at, byte) in (0..length).flat_map(|at| [0, 1, 3, 4, 0x7f, 0x80, 0xff].map(|byte| (at, byte))) {
             let mut bytes = whole[..length].to_vec();
             bytes[at] = byte;
-            assert!(set::read(&bytes).len() <= bytes.len() / 4);
+            assert!(element::read(&bytes).len() <= bytes.len() / 4);
         }
     }
 }

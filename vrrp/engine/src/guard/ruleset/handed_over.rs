@@ -2,7 +2,12 @@
 
 use windlass_vrrp::Family;
 
-use super::super::expression::{
+use super::super::set::{Kind, Set};
+use super::{
+    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
+    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
+};
+use crate::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
     Connection::{Direction, Mark, State, Status},
@@ -12,11 +17,6 @@ use super::super::expression::{
     },
     Meta::Protocol,
     Verdict::{Accept, Drop},
-};
-use super::super::set::{Kind, Set};
-use super::{
-    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
-    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
 };
 
 impl Set {

@@ -22,7 +22,7 @@ fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
         .map(|at| {
             let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
             let addresses =
-                set::read(attributes).iter().filter_map(|one| Some(one.address()?.to_string())).collect();
+                element::read(attributes).iter().filter_map(|one| Some(one.address()?.to_string())).collect();
             (batch.what(at).unwrap().to_owned(), addresses)
         })
         .collect()
@@ -113,11 +113,11 @@ fn a_stray_is_its_source_and_its_destination_each_with_its_port() {
         let element = Attributes::new().nest(1, &value(&key));
         let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &element));
         let ends: Vec<_> =
-            set::read(answer.as_bytes()).iter().map(|element| element.ends(strays.family)).collect();
+            element::read(answer.as_bytes()).iter().map(|element| element.ends(strays.family)).collect();
         assert_eq!(ends, [Some([(source, 40_000), (destination, 80)])]);
         let short = Attributes::new().nest(1, &value(&key[..key.len() - 5]));
         let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &short));
-        assert_eq!(set::read(answer.as_bytes())[0].ends(strays.family), None);
+        assert_eq!(element::read(answer.as_bytes())[0].ends(strays.family), None);
     }
 }
 
@@ -160,7 +160,7 @@ fn a_change_of_who_may_send_costs_the_elements_that_differ() {
         let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
         let elements = |at: usize| {
             let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
-            set::read(attributes).len()
+            element::read(attributes).len()
         };
         (1..=batch.last())
             .map(|at| (batch.what(at).unwrap().replace(" of the table inet w", ""), elements(at)))

@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::netfilter::attributes;
 use crate::restriction::Protocol;
 
 /// The last bytes of each, and whether a range ends before it.
@@ -23,7 +24,7 @@ fn sources(vip: IpAddr) -> Set {
 
 /// As the kernel looks a source up: the last edge at or before it begins a range.
 fn lets_in(elements: &BTreeSet<Element>, vip: IpAddr, source: IpAddr) -> bool {
-    let key = [ports::with_port(vip, WEB), octets(source)].concat();
+    let key = [with_port(vip, WEB), octets(source)].concat();
     elements.iter().rfind(|element| element.key <= key).is_some_and(|element| !element.ends)
 }
 

@@ -22,7 +22,7 @@ const FULLY_RANDOM: u32 = 1 << 4;
 
 /// One step of a rule. A step that does not hold ends the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expression {
+pub(crate) enum Expression {
     /// Loads what the kernel knows about the packet.
     Meta(Meta),
     /// Loads bytes of the packet.
@@ -74,7 +74,7 @@ pub(super) enum Expression {
 
 /// What the kernel knows about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meta {
+pub(crate) enum Meta {
     /// Its mark, in the machine's byte order.
     Mark = 3,
     /// Number of the interface that it came by, in the machine's byte order. What the node itself sends has none.
@@ -87,7 +87,7 @@ pub(super) enum Meta {
 
 /// What connection tracking knows about a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Connection {
+pub(crate) enum Connection {
     /// One bit of several: new, invalid, and so on.
     State = 0,
     /// 0 as the first packet went, 1 the other way; one byte.
@@ -101,21 +101,21 @@ pub(super) enum Connection {
 
 /// How long an address is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Length {
+pub(crate) enum Length {
     V4,
     V6,
 }
 
 /// Where an offset counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Base {
+pub(crate) enum Base {
     Network = 1,
     Transport = 2,
 }
 
 /// How to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Comparison {
+pub(crate) enum Comparison {
     Equal = 0,
     NotEqual = 1,
     AtMost = 3,
@@ -124,7 +124,7 @@ pub(super) enum Comparison {
 
 /// How to tell the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     TcpReset,
     /// ICMP or ICMPv6 by the packet's family. The kernel answers no ICMP error and no fragment.
     PortUnreachable,
@@ -132,7 +132,7 @@ pub(super) enum Answer {
 
 /// What becomes of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Drop,
     /// Done with this chain; chains of later priorities still see the packet.
     Accept,
@@ -229,12 +229,12 @@ fn masked(data: Attributes, register: u32, mask: &[u8]) -> Attributes {
 }
 
 /// Bytes as nf_tables takes data.
-pub(super) fn value(bytes: &[u8]) -> Attributes {
+pub(crate) fn value(bytes: &[u8]) -> Attributes {
     Attributes::new().bytes(1, bytes)
 }
 
 /// How many packets the counters of a rule, as the kernel tells it, have counted.
-pub(super) fn counted(rule: &[u8]) -> u64 {
+pub(crate) fn counted(rule: &[u8]) -> u64 {
     let expressions = attributes::read(attributes::find(rule, 4).unwrap_or_default());
     let packets = |expression: &[u8]| {
         let is_counter = attributes::find(expression, 1).is_some_and(|name| name.starts_with(b"counter"));
@@ -244,7 +244,7 @@ pub(super) fn counted(rule: &[u8]) -> u64 {
 }
 
 /// A rule's expressions as the kernel takes them.
-pub(super) fn encode(expressions: &[Expression]) -> Attributes {
+pub(crate) fn encode(expressions: &[Expression]) -> Attributes {
     expressions.iter().fold(Attributes::new(), |list, expression| {
         let named = Attributes::new().text(1, expression.name());
         let data = expression.data(REGISTER);

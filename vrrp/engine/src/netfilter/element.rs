@@ -1,0 +1,129 @@
+//! Elements of sets and maps.
+
+use std::net::IpAddr;
+
+use windlass_vrrp::Family;
+
+use crate::restriction::ProtocolPort;
+
+use super::attributes::{self, Attributes};
+use super::expression::value;
+
+/// Flag of an element before which a range ends.
+pub(crate) const RANGE_END: u32 = 0x1;
+
+/// Flag of a set that has something for each element.
+pub(crate) const MAP: u32 = 0x8;
+/// Flag of a set whose elements go by themselves.
+pub(crate) const TIMEOUT: u32 = 0x10;
+
+/// Bits of one kind in a number that stands for several.
+const KIND_BITS: u32 = 6;
+
+/// A part of an element: what it is, as `nft` numbers kinds of data to show them by, and its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    kind: u32,
+    length: u32,
+}
+
+impl Part {
+    pub(crate) const PROTOCOL: Self = Self { kind: 12, length: 1 };
+    pub(crate) const PORT: Self = Self { kind: 13, length: 2 };
+    pub(crate) const MARK: Self = Self { kind: 19, length: 4 };
+    pub(crate) const INTERFACE: Self = Self { kind: 20, length: 4 };
+
+    pub(crate) const fn address(family: Family) -> Self {
+        match family {
+            Family::V4 => Self { kind: 7, length: 4 },
+            Family::V6 => Self { kind: 8, length: 16 },
+        }
+    }
+
+    /// A number of so many bytes.
+    pub(crate) const fn number(length: u32) -> Self {
+        Self { kind: 4, length }
+    }
+
+    pub(crate) const fn length(self) -> u32 {
+        self.length
+    }
+}
+
+/// Kind and length of what has these parts, each of which takes whole words.
+pub(crate) fn kind_and_length(parts: &[Part]) -> (u32, u32) {
+    let kind = parts.iter().fold(0, |kind, part| kind << KIND_BITS | part.kind);
+    let whole = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
+    // What stands alone is as long as it is.
+    let length = if let [part] = parts { part.length } else { whole };
+    (kind, length)
+}
+
+/// An element as the kernel has it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Element {
+    pub(crate) key: Vec<u8>,
+    /// Whether a range ends before this key. In sets with ranges all others begin one.
+    pub(crate) ends: bool,
+    /// What a map has for it; empty in sets.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Element {
+    pub(crate) fn of(key: Vec<u8>) -> Self {
+        Self { key, ends: false, data: Vec::new() }
+    }
+
+    fn encode(&self) -> Attributes {
+        let element = Attributes::new().nest(1, &value(&self.key));
+        let element = if self.data.is_empty() { element } else { element.nest(2, &value(&self.data)) };
+        if self.ends { element.number(3, RANGE_END) } else { element }
+    }
+}
+
+/// Elements as the kernel takes them.
+pub(crate) fn encode<'a>(elements: impl IntoIterator<Item = &'a Element>) -> Attributes {
+    elements.into_iter().fold(Attributes::new(), |list, element| list.nest(1, &element.encode()))
+}
+
+/// The elements in an answer about a set.
+pub(crate) fn read(answer: &[u8]) -> Vec<Element> {
+    let list = attributes::find(answer, 3).unwrap_or_default();
+    let read = |element: &[u8]| {
+        let bytes = |kind| attributes::find(attributes::find(element, kind)?, 1).map(<[u8]>::to_vec);
+        Some(Element {
+            key: bytes(1)?,
+            ends: attributes::find_number(element, 3).is_some_and(|flags| flags & RANGE_END != 0),
+            data: bytes(2).unwrap_or_default(),
+        })
+    };
+    attributes::read(list).filter_map(|(_, element)| read(element)).collect()
+}
+
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+pub(crate) fn address_of(octets: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
+}
+
+/// Each part takes whole words.
+pub(crate) fn with_protocol(address: IpAddr, protocol: u8) -> Vec<u8> {
+    [octets(address).as_slice(), &[protocol, 0, 0, 0]].concat()
+}
+
+/// An address and a port of it, as sets have them.
+pub(crate) fn with_port(address: IpAddr, ProtocolPort { protocol, port }: ProtocolPort) -> Vec<u8> {
+    [with_protocol(address, protocol.number()).as_slice(), &word(port)].concat()
+}
+
+/// A port, as a part of an element.
+pub(crate) fn word(port: u16) -> [u8; 4] {
+    let [high, low] = port.to_be_bytes();
+    [high, low, 0, 0]
+}
