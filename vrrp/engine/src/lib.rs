@@ -28,7 +28,7 @@
 //! | capability | for |
 //! |---|---|
 //! | CAP_NET_RAW | all: without it [`Engine::start`] fails |
-//! | CAP_NET_ADMIN | [`Hold::Address`], [`Hold::Vmac`], [`Options::guard`]: without it such a router is told as [`Event::Failed`], a guard in the log; all else runs |
+//! | CAP_NET_ADMIN | [`Hold::Address`], [`Hold::Vmac`], [`Options::guard`], [`Balancer`]: without it such a router is told as [`Event::Failed`], a guard in the log; all else runs |
 //! | CAP_SYS_NICE | [`Options::realtime`]: with ordinary scheduling a busy machine is too late for intervals below 100 ms |
 //! | CAP_IPC_LOCK | [`Options::realtime`]: locked memory, which matters on nodes that swap |
 //!
@@ -45,6 +45,7 @@
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
+mod balance;
 mod clock;
 mod config;
 #[doc(hidden)] // public for the tests in network namespaces only
@@ -86,6 +87,7 @@ extern crate self as windlass_engine;
 #[allow(dead_code, reason = "made for the tests in network namespaces")]
 mod lab;
 
+pub use balance::{Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource};
 pub use config::{
     AddressConflictPolicy, ConfigError, Hold, MOST_RECOGNISED, RouterConfig, RouterKey, Transport,
 };
@@ -93,6 +95,7 @@ pub use engine::Engine;
 pub use event::Event;
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
 pub use lateness::Lateness;
+pub use netfilter::table::Checked;
 pub use options::{
     ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError,
 };

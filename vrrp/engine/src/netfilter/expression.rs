@@ -17,6 +17,7 @@ const VERDICT_REGISTER: u32 = 0;
 /// What connection tracking knows of addresses, by their families.
 const ORIGINAL_DESTINATION_V4: u32 = 20;
 const ORIGINAL_DESTINATION_V6: u32 = 22;
+const ORIGINAL_DESTINATION_PORT: u32 = 12;
 /// Flag of a translation: its port is drawn, as kube-proxy has it.
 const FULLY_RANDOM: u32 = 1 << 4;
 
@@ -33,6 +34,10 @@ pub(crate) enum Expression {
     Connection(Connection),
     /// Loads the destination that the first packet of the packet's connection had, of this many bytes.
     OriginalDestination(Length),
+    /// Loads the destination port that the first packet of the packet's connection had.
+    OriginalPort,
+    /// Loads a number below this one, another for each packet by chance, in the machine's byte order.
+    Chance(u32),
     /// Loads these bytes.
     Load(&'static [u8]),
     /// Marks the connection, as long as it is tracked, with what was loaded.
@@ -64,6 +69,10 @@ pub(crate) enum Expression {
     /// Translates the destination to the address of this family (as the kernel numbers it) that was loaded. Where it is the
     /// packet's own, nothing is translated, and later NAT chains leave the connection alone.
     TranslateTo(u8),
+    /// Translates the destination to the address of this family that was loaded, and to the port in this word of the register.
+    TranslateToPort(u8, u32),
+    /// Translates the source to the address that the interface has by which the packet leaves, with a port that nobody can guess.
+    Masquerade,
     /// Translates the source to the address of this family that was loaded, with a port that nobody can guess.
     TranslateSourceTo(u8),
     /// Drops the packet and tells its sender.
@@ -137,6 +146,8 @@ pub(crate) enum Verdict {
     /// Done with this chain; chains of later priorities still see the packet.
     Accept,
     Goto(&'static str),
+    /// As the other, and comes back where that chain does not end it.
+    Jump(&'static str),
 }
 
 impl Expression {
@@ -147,6 +158,7 @@ impl Expression {
             Self::From(_, load) => load.name(),
             Self::Connection(_)
             | Self::OriginalDestination(_)
+            | Self::OriginalPort
             | Self::MarkConnection
             | Self::MaskEvents
             | Self::LabelConnection => "ct",
@@ -156,7 +168,9 @@ impl Expression {
             Self::AddTo(_) => "dynset",
             Self::Counter => "counter",
             Self::Redirect => "redir",
-            Self::TranslateTo(_) | Self::TranslateSourceTo(_) => "nat",
+            Self::TranslateTo(_) | Self::TranslateToPort(..) | Self::TranslateSourceTo(_) => "nat",
+            Self::Masquerade => "masq",
+            Self::Chance(_) => "numgen",
             Self::Reject(_) => "reject",
             Self::Load(_) | Self::Verdict(_) => "immediate",
         }
@@ -179,6 +193,11 @@ impl Expression {
                 // Direction 0 is the first packet's.
                 data.number(1, register).number(2, key).bytes(3, &[0])
             }
+            Self::OriginalPort => {
+                data.number(1, register).number(2, ORIGINAL_DESTINATION_PORT).bytes(3, &[0])
+            }
+            // Type 1 is "by chance".
+            Self::Chance(below) => data.number(1, register).number(2, below).number(3, 1),
             Self::Load(bytes) => data.number(1, register).nest(2, &value(bytes)),
             Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
             Self::MaskEvents => data.number(2, Connection::EventMask as u32).number(4, register),
@@ -196,6 +215,12 @@ impl Expression {
             Self::AddTo(set) => data.text(1, set).number(3, 0).number(4, register),
             // Type 1 is that of the destination.
             Self::TranslateTo(family) => data.number(1, 1).number(2, u32::from(family)).number(3, register),
+            Self::TranslateToPort(family, word) => data
+                .number(1, 1)
+                .number(2, u32::from(family))
+                .number(3, register)
+                .number(5, FIRST_WORD + word),
+            Self::Masquerade => data.number(1, FULLY_RANDOM),
             // Type 0 is that of the source.
             Self::TranslateSourceTo(family) => {
                 data.number(1, 0).number(2, u32::from(family)).number(3, register).number(7, FULLY_RANDOM)
@@ -210,6 +235,9 @@ impl Expression {
                     Verdict::Accept => Attributes::new().number(1, 1),
                     Verdict::Goto(chain) => {
                         Attributes::new().number(1, (-4_i32).cast_unsigned()).text(2, chain)
+                    }
+                    Verdict::Jump(chain) => {
+                        Attributes::new().number(1, (-3_i32).cast_unsigned()).text(2, chain)
                     }
                 };
                 data.number(1, VERDICT_REGISTER).nest(2, &Attributes::new().nest(2, &verdict))

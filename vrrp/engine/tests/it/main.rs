@@ -8,6 +8,7 @@
 mod announce;
 mod arp;
 mod authentication;
+mod balance;
 mod capabilities;
 mod churn;
 mod conflicts;

@@ -133,7 +133,7 @@ pub(super) fn ask_udp(host: &Host, to: impl Into<IpAddr>, port: u16) -> io::Resu
 }
 
 /// Whether one echo request is answered within `seconds`.
-pub(super) fn pings(host: &Host, to: impl Into<IpAddr>, seconds: u32) -> bool {
+pub(crate) fn pings(host: &Host, to: impl Into<IpAddr>, seconds: u32) -> bool {
     let to = to.into();
     let line = format!("-n -c 1 -W {seconds} {to}");
     let output = host.run(move || Command::new("ping").args(line.split(' ')).output()).expect("run `ping`");
@@ -141,7 +141,7 @@ pub(super) fn pings(host: &Host, to: impl Into<IpAddr>, seconds: u32) -> bool {
 }
 
 /// Runs a program in the host's namespace, with this input; its output, or `None` if it failed.
-pub(super) fn try_run(host: &Host, line: &str, input: &str) -> Option<String> {
+pub(crate) fn try_run(host: &Host, line: &str, input: &str) -> Option<String> {
     let (line, input) = (line.to_owned(), input.to_owned());
     let output = host.run(move || {
         let mut words = line.split(' ');

@@ -1,0 +1,221 @@
+//! Sends what comes for ports of VIPs to the servers behind them, on this node and on others, without a VIP on any interface.
+//!
+//! [`Balancer::apply`] says where what comes goes, [`Balancer::check`] and [`Balancer::local`] are called each second. It writes an nftables
+//! table of the process's own (the name is the caller's):
+//!
+//! ```text
+//! table inet windlass-vip-nat {
+//!   set own4 { type ipv4_addr; }           # addresses of this node
+//!   set own6 { type ipv6_addr; }
+//!   set local4 {                           # VIPs to which the node's own packets go the way of others: it is Active for
+//!     type ipv4_addr                       # them, and said so at most three seconds ago
+//!     timeout 3s
+//!   }
+//!   set local6 {
+//!     type ipv6_addr
+//!     timeout 3s
+//!   }
+//!   map sole4 { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }    # ports with one backend
+//!   map sole6 { type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service; }
+//!   map shared4 { type ipv4_addr . inet_proto . inet_service . mark : ipv4_addr . inet_service; }    # ports with several: who gets
+//!   map shared6 { type ipv6_addr . inet_proto . inet_service . mark : ipv6_addr . inet_service; }    # each of sixty lots
+//!   set masqueraded4 { type ipv4_addr . inet_proto . inet_service; }    # ports whose remote backends answer to this node
+//!   set masqueraded6 { type ipv6_addr . inet_proto . inet_service; }
+//!
+//!   chain backends {
+//!     dnat ip to ip daddr . meta l4proto . th dport map @sole4
+//!     dnat ip6 to ip6 daddr . meta l4proto . th dport map @sole6
+//!     dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 60 map @shared4
+//!     dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 60 map @shared6
+//!   }
+//!   chain prerouting {
+//!     type nat hook prerouting priority dstnat; policy accept;
+//!     jump backends
+//!   }
+//!   chain output {
+//!     type nat hook output priority -100; policy accept;
+//!     ip daddr @local4 jump backends
+//!     ip6 daddr @local6 jump backends
+//!   }
+//!   chain postrouting {
+//!     type nat hook postrouting priority srcnat - 5; policy accept;
+//!     ct status dnat ct original ip daddr . meta l4proto . ct original proto-dst @masqueraded4 ip daddr != @own4
+//!       counter masquerade fully-random
+//!     ct status dnat ct original ip6 daddr . meta l4proto . ct original proto-dst @masqueraded6 ip6 daddr != @own6
+//!       counter masquerade fully-random
+//!   }
+//! }
+//! ```
+//!
+//! Kernel connection tracking translates all packets of a connection as it did the first: a change of backends is for new connections
+//! alone, and no rule says anything of others. A change exchanges elements of maps, in one transaction; the rules are always the same.
+//!
+//! A packet to a VIP comes here by way of the engine's guard, if it has one: what is for no port of the VIP is refused before (at -115), what belongs
+//! to a connection of the node that was Active before goes to that node untranslated (at -105), and what nobody took is refused after (at -95, and
+//! in the filter chains).
+//!
+//! `prerouting` does not ask whether the node is Active: what is still on its way after a move is served. What the node itself sends is
+//! another matter. It must reach the VIP wherever that is, so it is translated only while the process says that the node is Active.
+//!
+//! `postrouting` leaves alone what is for this node's own server, which sees the client. A backend on another node would answer to the client
+//! directly, who knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::IpAddr;
+
+mod balancing;
+mod error;
+mod ruleset;
+mod set;
+
+pub use balancing::{Backends, Balancing, ClientSource};
+pub use error::{BalanceError, BalanceObstacle};
+use set::Set;
+
+use crate::netfilter::element::{self, Element};
+use crate::netfilter::message::{Batch, Operation};
+use crate::netfilter::table::{Checked, Table};
+
+/// The table in the kernel. Dropping it leaves the table in place, so that packets still find their way while another process
+/// takes its place; [`Self::close`] removes it. Every call may wait in the kernel.
+pub struct Balancer {
+    table: Table,
+    /// What the user wants; `None`: not known yet, and what an earlier process left stays as it is.
+    wanted: Option<Balancing>,
+    installed: Balancing,
+    local: BTreeSet<IpAddr>,
+}
+
+impl Balancer {
+    /// For a table of this name, of family `inet`, in the network namespace of the calling thread. Nothing is changed there before
+    /// [`Self::apply`].
+    pub fn open(table: &str) -> Result<Self, BalanceError> {
+        Ok(Self {
+            table: Table::open(table)?,
+            wanted: None,
+            installed: Balancing::default(),
+            local: BTreeSet::new(),
+        })
+    }
+
+    /// Sends what comes from now on where this says, in one step. Established connections stay with the backends that they have. After
+    /// an error from the kernel nothing is changed, and [`Self::check`] tries again; after another it is as if it had not been called.
+    pub fn apply(&mut self, balancing: &Balancing) -> Result<(), BalanceError> {
+        balancing.check()?;
+        self.wanted = Some(balancing.clone());
+        self.bring()
+    }
+
+    /// Puts back what somebody has removed or changed. To be called each second.
+    pub fn check(&mut self) -> Result<Checked, BalanceError> {
+        if self.wanted.is_none() {
+            return Ok(Checked::Intact);
+        }
+        // Asked before looking: what changes from here on is seen at the next check.
+        let generation = self.table.generation()?;
+        let found = if self.table.is_untouched(generation) { None } else { self.difference()? };
+        match found {
+            None => {
+                self.table.note_intact(generation);
+                self.bring()?;
+                Ok(Checked::Intact)
+            }
+            Some(found) => {
+                self.make()?;
+                Ok(Checked::Restored { found })
+            }
+        }
+    }
+
+    /// Sends what the node itself sends to these VIPs, and to no others, to backends for the next three seconds: those that it is Active
+    /// for. To be called each second: of a process that was killed or frozen nothing stays that keeps the node from the VIP, which is
+    /// on another node by then.
+    pub fn local(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), BalanceError> {
+        let is_needed = !vips.is_empty() || !self.local.is_empty();
+        self.local.clone_from(vips);
+        if self.wanted.is_none() || !is_needed {
+            return Ok(());
+        }
+        if !self.table.is_known() {
+            return self.make();
+        }
+        self.commit(&ruleset::renew_local(self.table.name(), vips))
+    }
+
+    /// What is in the way of packets to backends on other nodes, though the table is there. In the network namespace of the calling thread.
+    pub fn obstacles(&self) -> Vec<BalanceObstacle> {
+        let remote: Vec<_> = self.wanted.iter().flat_map(Balancing::remote).collect();
+        let forwards = |setting: &str| {
+            fs::read_to_string(format!("/proc/sys/{}", setting.replace('.', "/")))
+                .is_ok_and(|value| value.trim() != "0")
+        };
+        [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")]
+            .into_iter()
+            .filter(|(is_v4, setting)| {
+                remote.iter().any(|(target, _)| target.is_ipv4() == *is_v4) && !forwards(setting)
+            })
+            .map(|(_, setting)| BalanceObstacle::NotForwarding { setting })
+            .collect()
+    }
+
+    /// Deletes the table, unless it is gone or another process has made it anew. What was translated stays so as long as any nftables or
+    /// iptables table of the node translates addresses.
+    pub fn close(mut self) -> Result<(), BalanceError> {
+        Ok(self.table.remove()?)
+    }
+
+    /// Brings the kernel from what was installed to what is wanted.
+    fn bring(&mut self) -> Result<(), BalanceError> {
+        let Some(wanted) = self.wanted.clone() else { return Ok(()) };
+        if !self.table.is_known() {
+            return self.make();
+        }
+        let batch = ruleset::update(self.table.name(), &self.installed, &wanted);
+        if !batch.is_empty() {
+            self.commit(&batch)?;
+        }
+        self.installed = wanted;
+        Ok(())
+    }
+
+    /// Changes elements; where the table is not as it was left, makes it anew.
+    fn commit(&mut self, batch: &Batch) -> Result<(), BalanceError> {
+        match self.table.commit(batch) {
+            Ok(()) => Ok(self.table.note_own_change()?),
+            Err(failure) if failure.is_absence() => self.make(),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Makes the table anew as it is wanted.
+    fn make(&mut self) -> Result<(), BalanceError> {
+        let Some(wanted) = &self.wanted else { return Ok(()) };
+        let batch = ruleset::install(self.table.name(), wanted, &self.local);
+        self.table.make(&batch, ruleset::rules()).map_err(|failure| match failure.into() {
+            // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
+            BalanceError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
+                BalanceError::Unsupported { what, source }
+            }
+            other => other,
+        })?;
+        self.installed.clone_from(wanted);
+        Ok(())
+    }
+
+    /// What is not as it was left.
+    fn difference(&mut self) -> Result<Option<&'static str>, BalanceError> {
+        if let Some(found) = self.table.difference_of_rules(ruleset::rules())? {
+            return Ok(Some(found));
+        }
+        for set in Set::all().filter(|set| set.is_lasting()) {
+            let about = ruleset::of_set(self.table.name(), set);
+            let answers = self.table.ask(Operation::GetElements, &about)?.unwrap_or_default();
+            let found: BTreeSet<Element> = answers.iter().flat_map(|answer| element::read(answer)).collect();
+            if found != set.members(&self.installed) {
+                return Ok(Some("the elements of a set were changed"));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,98 @@
+//! Why what comes for VIPs is not sent to backends.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::netfilter::table::Failure;
+use crate::restriction::ProtocolPort;
+
+#[cfg(test)]
+mod tests;
+
+/// Why what was wanted is not so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BalanceError {
+    /// Nothing could be sent to this backend.
+    #[error("backend {target} of {vip}, {protocol} port {port}: it {reason}", protocol = .of.protocol, port = .of.port)]
+    Backend {
+        /// The VIP.
+        vip: IpAddr,
+        /// Its port.
+        of: ProtocolPort,
+        /// The backend.
+        target: SocketAddr,
+        /// What is wrong with it, and what helps.
+        reason: &'static str,
+    },
+    /// Each backend gets a part of the connections, of which there are only so many.
+    #[error(
+        "{vip}, {protocol} port {port} has {count} backends: name {most} at most", protocol = .of.protocol, port = .of.port,
+        most = super::set::LOTS
+    )]
+    TooManyBackends {
+        /// The VIP.
+        vip: IpAddr,
+        /// Its port.
+        of: ProtocolPort,
+        /// How many were named.
+        count: usize,
+    },
+    /// The kernel has no nf_tables, or not all of it that is needed.
+    #[error(
+        "cannot {what}: {source}: this kernel lacks a part of nf_tables; run Linux 5.9 or later with the modules \
+         nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_numgen, nft_ct"
+    )]
+    Unsupported {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process may not change nf_tables.
+    #[error(
+        "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
+         (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
+    )]
+    Denied {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refused something else.
+    #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
+    Kernel {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl From<Failure> for BalanceError {
+    fn from(Failure { what, source }: Failure) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+                Self::Unsupported { what, source }
+            }
+            _ => Self::Kernel { what, source },
+        }
+    }
+}
+
+/// Why packets do not reach backends though the kernel has all rules: settings of the node that this does not change.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BalanceObstacle {
+    /// The node forwards nothing: only its own backend is reached.
+    #[error(
+        "{setting} is 0, so that this node forwards nothing to backends on other nodes: set it to 1, as kube-proxy and pod networks \
+         need it, too (`sysctl -w {setting}=1`, and in /etc/sysctl.d)"
+    )]
+    NotForwarding {
+        /// The name that `sysctl` has for it.
+        setting: &'static str,
+    },
+}

@@ -1,0 +1,224 @@
+//! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module. Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use windlass_vrrp::Family;
+
+use super::Balancing;
+use super::set::{Kind, LOTS, Set};
+use crate::netfilter::attributes::Attributes;
+use crate::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
+use crate::netfilter::element::{self, Element};
+use crate::netfilter::expression::{
+    Base,
+    Comparison::{Equal, NotEqual},
+    Connection::Status,
+    Expression::{
+        self, Chance, Compare, Connection, Counter, From, In, Map, Mask, Masquerade, Meta, NotIn,
+        OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
+    },
+    Length,
+    Meta::{Family as PacketFamily, Protocol},
+    Verdict::Jump,
+};
+use crate::netfilter::message::{Batch, Operation};
+
+#[cfg(test)]
+mod tests;
+
+/// One bit of the connection status: its destination is translated.
+const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
+const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
+
+/// As kube-proxy. The guard leaves alone before, at -105, what goes to the node that was Active before, and refuses after, at -95,
+/// what nobody took.
+const TRANSLATING: i32 = -100;
+/// Before kube-proxy and pod networks, at 100: only the first translation of a connection counts.
+const MASQUERADING: i32 = 95;
+
+/// The chain that gives packets to backends.
+const BACKENDS: &str = "backends";
+
+/// Elements in one message: an attribute has at most 65,535 bytes, and the longest take 80.
+const ELEMENTS_IN_A_MESSAGE: usize = 500;
+
+impl Set {
+    /// Rule matches: "the packet is of the set's family".
+    fn has_family(self) -> [Expression; 2] {
+        let number = match self.family {
+            Family::V4 => &[2],
+            Family::V6 => &[10],
+        };
+        [Meta(PacketFamily), Compare(Equal, number)]
+    }
+
+    /// The packet's destination.
+    const fn destination(self) -> Expression {
+        match self.family {
+            Family::V4 => Payload { base: Base::Network, offset: 16, length: 4 },
+            Family::V6 => Payload { base: Base::Network, offset: 24, length: 16 },
+        }
+    }
+
+    /// The first word of the register after an address.
+    const fn after_address(self) -> u32 {
+        match self.family {
+            Family::V4 => 1,
+            Family::V6 => 4,
+        }
+    }
+
+    /// The packet's destination, protocol and port.
+    fn service(self) -> [Expression; 3] {
+        let word = self.after_address();
+        [self.destination(), From(word, &Meta(Protocol)), From(word + 1, &PORT)]
+    }
+
+    /// Destination, protocol and port of the first packet of the packet's connection.
+    fn original_service(self) -> [Expression; 3] {
+        let word = self.after_address();
+        let length = match self.family {
+            Family::V4 => Length::V4,
+            Family::V6 => Length::V6,
+        };
+        [OriginalDestination(length), From(word, &Meta(Protocol)), From(word + 1, &OriginalPort)]
+    }
+
+    /// The rule that gives packets to the backend that this map names.
+    fn translated(self) -> Vec<Expression> {
+        let number = match self.family {
+            Family::V4 => 2,
+            Family::V6 => 10,
+        };
+        let chance = const { &Chance(LOTS) };
+        let lot = (self.kind == Kind::Shared).then_some(From(self.after_address() + 2, chance));
+        let mut rule = [self.has_family().as_slice(), &self.service()].concat();
+        rule.extend(lot);
+        rule.extend([Map(self.name()), TranslateToPort(number, self.after_address())]);
+        rule
+    }
+
+    /// The rule that has the node's own packets to these VIPs go the way of others.
+    fn as_others(self) -> Vec<Expression> {
+        let to_backends = [self.destination(), In(self.name()), Verdict(Jump(BACKENDS))];
+        [self.has_family().as_slice(), &to_backends].concat()
+    }
+
+    /// The rule that has other nodes' backends answer to this node.
+    fn masqueraded(self) -> Vec<Expression> {
+        let own = Self { kind: Kind::Own, ..self };
+        [
+            [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])].as_slice(),
+            &self.has_family(),
+            &self.original_service(),
+            &[In(self.name()), self.destination(), NotIn(own.name()), Counter, Masquerade],
+        ]
+        .concat()
+    }
+}
+
+const fn nat(number: u32, priority: i32) -> Hook {
+    Hook { kind: "nat", number, priority }
+}
+
+/// The chains, each after those it goes to.
+fn chains() -> Vec<Chain> {
+    let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
+    let backends = [both(Kind::Sole, Set::translated), both(Kind::Shared, Set::translated)].concat();
+    let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
+    vec![
+        Chain { name: BACKENDS, hook: None, rules: backends },
+        base("prerouting", nat(PREROUTING, TRANSLATING), vec![vec![Verdict(Jump(BACKENDS))]]),
+        base("output", nat(OUTPUT, TRANSLATING), both(Kind::Local, Set::as_others)),
+        base("postrouting", nat(POSTROUTING, MASQUERADING), both(Kind::Masqueraded, Set::masqueraded)),
+    ]
+}
+
+/// How many rules the table has.
+pub(super) fn rules() -> usize {
+    chains().iter().map(|chain| chain.rules.len()).sum()
+}
+
+/// Makes the table anew, whatever there is under its name.
+pub(super) fn install(table: &str, balancing: &Balancing, local: &BTreeSet<IpAddr>) -> Batch {
+    let mut batch = Batch::default();
+    let named = || Attributes::new().text(1, table);
+    let create = format!("create the nftables table inet {table}");
+    // Deleting what is not there is an error, so it is made sure to be there.
+    batch.add(&create, Operation::NewTable, named());
+    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
+    batch.add(&create, Operation::NewTable, named().number(2, 0));
+    for (set, id) in Set::all().zip(1..) {
+        batch.add(
+            format!("create the set {} in the table inet {table}", set.name()),
+            Operation::NewSet,
+            set.definition(&named().text(2, set.name()).number(10, id)),
+        );
+    }
+    add_chains(&mut batch, table, &chains());
+    change(&mut batch, table, &Balancing::default(), balancing);
+    add_local(&mut batch, table, local);
+    batch
+}
+
+/// Changes the sets and maps from what they are to what is wanted.
+pub(super) fn update(table: &str, installed: &Balancing, wanted: &Balancing) -> Batch {
+    let mut batch = Batch::default();
+    change(&mut batch, table, installed, wanted);
+    batch
+}
+
+/// Says that the node's own packets to these VIPs go to backends, for the next three seconds, and to no other.
+pub(super) fn renew_local(table: &str, vips: &BTreeSet<IpAddr>) -> Batch {
+    let mut batch = Batch::default();
+    // An element that is there keeps its end, so all go first.
+    for set in Kind::Local.sets() {
+        batch.add(renewing(table, set), Operation::DeleteElements, of_set(table, set));
+    }
+    add_local(&mut batch, table, vips);
+    batch
+}
+
+fn add_local(batch: &mut Batch, table: &str, vips: &BTreeSet<IpAddr>) {
+    for set in Kind::Local.sets() {
+        add(batch, &renewing(table, set), table, set, Operation::NewElements, &set.addresses(vips));
+    }
+}
+
+fn renewing(table: &str, set: Set) -> String {
+    format!("renew the set {} of the table inet {table}", set.name())
+}
+
+fn change(batch: &mut Batch, table: &str, installed: &Balancing, wanted: &Balancing) {
+    for set in Set::all() {
+        let (old, new) = (set.members(installed), set.members(wanted));
+        let gone: BTreeSet<Element> = old.difference(&new).cloned().collect();
+        let come: BTreeSet<Element> = new.difference(&old).cloned().collect();
+        let name = set.name();
+        let what = format!("delete elements from the set {name} of the table inet {table}");
+        add(batch, &what, table, set, Operation::DeleteElements, &gone);
+        let what = format!("add elements to the set {name} of the table inet {table}");
+        add(batch, &what, table, set, Operation::NewElements, &come);
+    }
+}
+
+/// Does this with the elements, if there are any.
+fn add(
+    batch: &mut Batch,
+    what: &str,
+    table: &str,
+    set: Set,
+    operation: Operation,
+    elements: &BTreeSet<Element>,
+) {
+    let elements: Vec<&Element> = elements.iter().collect();
+    for piece in elements.chunks(ELEMENTS_IN_A_MESSAGE) {
+        batch.add(what, operation, of_set(table, set).nest(3, &element::encode(piece.iter().copied())));
+    }
+}
+
+/// Names a set for a question or change about its elements.
+pub(super) fn of_set(table: &str, set: Set) -> Attributes {
+    Attributes::new().text(1, table).text(2, set.name())
+}

@@ -1,0 +1,83 @@
+use super::*;
+use crate::balance::{Backends, ClientSource};
+use crate::netfilter::message::{Content, replies};
+use crate::restriction::{Protocol, ProtocolPort};
+
+fn balancing(services: &[(&str, &[&str])]) -> Balancing {
+    let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };
+    let services = services.iter().map(|(vip, targets)| {
+        let targets = targets.iter().map(|target| target.parse().unwrap()).collect();
+        ((vip.parse().unwrap(), port), Backends { targets, source: ClientSource::Masquerade })
+    });
+    Balancing { services: services.collect(), own: ["192.0.2.11".parse().unwrap()].into() }
+}
+
+/// What a batch changes: the step's name and how many elements it has.
+fn changes(batch: &Batch) -> Vec<(String, usize)> {
+    let bytes = batch.encode(0);
+    let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
+    let count = |at: usize| {
+        let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
+        element::read(attributes).len()
+    };
+    (1..=batch.last())
+        .map(|at| (batch.what(at).unwrap().replace(" of the table inet w", ""), count(at)))
+        .collect()
+}
+
+#[test]
+fn only_what_differs_is_told() {
+    let step = |what: &str, set: &str, count| (format!("{what} the set {set}"), count);
+    let [delete, add] = ["delete elements from", "add elements to"];
+    let none = balancing(&[("192.0.2.5", &[])]);
+    let one = balancing(&[("192.0.2.5", &["192.0.2.11:6443"])]);
+    let two = balancing(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.12:6443"])]);
+    let exchanged = balancing(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.13:6443"])]);
+    let six = balancing(&[("192.0.2.5", &["192.0.2.11:6443"]), ("2001:db8::5", &["[2001:db8::11]:6443"])]);
+    let table = [
+        (&Balancing::default(), &none, vec![step(add, "own4", 1)]),
+        (&none, &one, vec![step(add, "sole4", 1), step(add, "masqueraded4", 1)]),
+        (&one, &one, vec![]),
+        (&one, &two, vec![step(delete, "sole4", 1), step(add, "shared4", 60)]),
+        (&two, &exchanged, vec![step(delete, "shared4", 30), step(add, "shared4", 30)]),
+        (&two, &none, vec![step(delete, "shared4", 60), step(delete, "masqueraded4", 1)]),
+        (&one, &six, vec![step(add, "sole6", 1), step(add, "masqueraded6", 1)]),
+    ];
+    for (old, new, expected) in table {
+        assert_eq!(changes(&update("w", old, new)), expected, "{old:?} to {new:?}");
+    }
+    let renewed = renew_local("w", &["192.0.2.5".parse().unwrap()].into());
+    let step = |set: &str, count| (format!("renew the set {set}"), count);
+    assert_eq!(changes(&renewed), [step("local4", 0), step("local6", 0), step("local4", 1)]);
+}
+
+/// An attribute longer than 65,535 bytes would be refused.
+#[test]
+fn many_services_are_told_in_pieces_that_an_attribute_can_hold() {
+    let names: Vec<String> = (1..=50).map(|n| format!("2001:db8::{n:x}")).collect();
+    let targets = ["[2001:db8:1::1]:6443", "[2001:db8:1::2]:6443"];
+    let services: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &targets[..])).collect();
+    let told = changes(&update("w", &Balancing::default(), &balancing(&services)));
+    let pieces: Vec<usize> =
+        told.iter().filter(|(what, _)| what.contains("shared6")).map(|(_, count)| *count).collect();
+    assert_eq!(pieces, [500; 6]);
+    let longest = Kind::Shared.sets()[1].members(&balancing(&services));
+    let piece: Vec<&Element> = longest.iter().take(ELEMENTS_IN_A_MESSAGE).collect();
+    assert!(element::encode(piece).as_bytes().len() < usize::from(u16::MAX));
+}
+
+#[test]
+fn rules_refer_only_to_sets_and_chains_that_exist() {
+    let chains = chains();
+    let names: Vec<_> = chains.iter().map(|chain| chain.name).collect();
+    for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
+        match expression {
+            In(name) | NotIn(name) | Map(name) => {
+                assert!(Set::all().any(|set| set.name() == *name), "{name}");
+            }
+            Verdict(Jump(name)) => assert!(names.contains(name), "{name}"),
+            _ => {}
+        }
+    }
+    assert_eq!(rules(), 9);
+}

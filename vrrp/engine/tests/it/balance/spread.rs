@@ -1,0 +1,112 @@
+//! Which backend serves what a client sends.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::net::TcpStream;
+
+use windlass_engine::ClientSource;
+
+use crate::guard::scene::{connect, pings, run};
+use crate::lab::{one_at_a_time, require_root};
+
+use super::scene::{API, CLIENT, Scene, VIPS, ask_all, balancing, number_of};
+
+const CLIENT_NUMBER: u8 = 4;
+
+#[test]
+fn what_comes_for_the_vip_reaches_the_nodes_own_server_and_no_other_port_of_it() {
+    if !require_root() {
+        return;
+    }
+    assert_eq!(number_of(CLIENT), CLIENT_NUMBER);
+    let scene = Scene::new();
+    let _node = scene.active(0);
+    let kept = scene.balance(0, &[0]);
+    for vip in VIPS {
+        assert_eq!(scene.connect(vip).ask(), [1, CLIENT_NUMBER], "{vip}: it sees the client");
+        let refused = connect(scene.client(), vip, 22).expect_err("a port that is not named");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{vip}");
+        assert!(pings(scene.client(), vip, 20), "{vip}");
+    }
+    let shown = run(scene.node(0), "ip address", "");
+    assert!(VIPS.iter().all(|vip| !shown.contains(&format!("{vip}/"))), "nothing is bound: {shown}");
+    // Of no backend the guard says so.
+    kept.balancer().apply(&balancing(0, &[], ClientSource::Masquerade)).unwrap();
+    for vip in VIPS {
+        let refused = connect(scene.client(), vip, API.port).expect_err("no backend");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{vip}");
+    }
+}
+
+#[test]
+fn backends_share_new_connections_and_keep_those_that_they_have() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let _node = scene.active(0);
+    let kept = scene.balance(0, &[1, 2]);
+    let mut connections = scene.connections(40);
+    for of_family in connections.chunks_mut(40) {
+        let seen: Vec<[u8; 2]> = of_family.iter_mut().map(super::scene::Connection::ask).collect();
+        assert_eq!(seen.iter().collect::<BTreeSet<_>>(), [&[2, 1], &[3, 1]].into(), "both, who see the node");
+    }
+    let before: Vec<[u8; 2]> = connections.iter_mut().map(super::scene::Connection::ask).collect();
+    kept.balancer().apply(&balancing(0, &[1], ClientSource::Masquerade)).unwrap();
+    let mut new = scene.connections(20);
+    assert_eq!(ask_all(&mut new), [[2, 1]].into(), "new ones are not the removed backend's");
+    let after: Vec<[u8; 2]> = connections.iter_mut().map(super::scene::Connection::ask).collect();
+    assert_eq!(before, after, "connections of both go on where they were");
+    kept.balancer().apply(&balancing(0, &[], ClientSource::Masquerade)).unwrap();
+    let at_last: Vec<[u8; 2]> = connections.iter_mut().map(super::scene::Connection::ask).collect();
+    assert_eq!(before, at_last);
+}
+
+#[test]
+fn the_nodes_own_server_sees_the_client_beside_others_that_do_not() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let _node = scene.active(0);
+    let _kept = scene.balance(0, &[0, 1, 2]);
+    let mut connections = scene.connections(60);
+    for of_family in connections.chunks_mut(60) {
+        assert_eq!(ask_all(of_family), [[1, CLIENT_NUMBER], [2, 1], [3, 1]].into());
+    }
+    // A client that is a backend itself may get itself.
+    for vip in VIPS {
+        let mut seen = BTreeSet::new();
+        for _ in 0..60 {
+            seen.insert(super::scene::Connection::open(scene.node(1), vip).unwrap().ask());
+        }
+        assert_eq!(seen, [[1, 2], [2, 1], [3, 1]].into(), "{vip}");
+    }
+}
+
+/// Nobody finds a moment in which a port has no backend.
+#[test]
+fn backends_are_exchanged_in_one_step() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new();
+    let _node = scene.active(0);
+    let kept = scene.balance(0, &[0]);
+    let hammer = scene.client().run(|| {
+        std::thread::spawn(|| {
+            let tries = (0..400).map(|n| TcpStream::connect((VIPS[n % 2], API.port)).err());
+            tries.flatten().map(|error| error.to_string()).collect::<Vec<_>>()
+        })
+    });
+    let mut changes = [&[1][..], &[0, 1], &[2], &[0, 1, 2], &[0]].into_iter().cycle();
+    let mut count = 0;
+    while !hammer.is_finished() {
+        let to = changes.next().unwrap();
+        kept.balancer().apply(&balancing(0, to, ClientSource::Masquerade)).unwrap();
+        count += 1;
+    }
+    assert_eq!(hammer.join().unwrap(), Vec::<String>::new(), "in {count} changes");
+    println!("{count} changes");
+}
