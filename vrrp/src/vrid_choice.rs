@@ -182,6 +182,10 @@ impl VridChoice {
         let peers: Vec<_> = self.peers(now).filter(|(vrid, _)| *vrid != own && !taken(*vrid)).collect();
         let first = peers.iter().copied().min_by_key(|(vrid, _)| self.order.place(*vrid));
         let follow = match role {
+            // Where another process of the node has the VRID, this one is not run.
+            Role::Initialize if first.is_none() && may_move && self.is_strangers(own, SETTLED, now) => {
+                return self.free(taken);
+            }
             Role::Initialize | Role::Backup { active: None } => first.map(|(vrid, _)| vrid),
             // Another one is Active here: those two have to agree first.
             Role::Backup { active: Some(active) } => {

@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_engine::{ConnectionForwarding, ConnectionReplication, MarkMask};
 
 use crate::agent::GuardMode;
-use crate::{agent, controller, convert, http, probe, uninstall};
+use crate::{agent, controller, convert, http, probe, uninstall, vip};
 
 #[cfg(test)]
 mod tests;
 
 /// Where an agent answers its probes.
 const SOCKET: &str = "/run/windlass/agent.sock";
+
+/// Where `windlass vip` does.
+const VIP_SOCKET: &str = "/run/windlass/vip.sock";
 
 /// LoadBalancer Services for bare-metal Kubernetes.
 #[derive(Debug, Parser)]
@@ -36,12 +40,25 @@ enum Role {
     Agent(Box<AgentArgs>),
     /// Asks the agent that runs here for a page, as its probes do, and prints it: fails unless all is well
     Probe(ProbeArgs),
+    /// Holds virtual IPs of this host's own programs, such as the API server's, electing by VRRP; needs no cluster
+    Vip(Box<VipArgs>),
     /// Prints the pools of another load balancer as pools of Windlass
     #[command(subcommand)]
     Convert(Source),
     /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
     /// Services, and its own objects but for pools and Announcements
     Uninstall(UninstallArgs),
+}
+
+#[derive(Debug, Args)]
+struct VipArgs {
+    #[command(flatten)]
+    log: LogArgs,
+    /// Unix socket on which health and metrics are served to `windlass probe`
+    #[arg(long, default_value = VIP_SOCKET, value_name = "FILE")]
+    socket: PathBuf,
+    #[command(flatten)]
+    settings: vip::SettingsFlags,
 }
 
 #[derive(Debug, Args)]
@@ -231,6 +248,7 @@ pub(crate) fn run() -> ExitCode {
     let ended = match cli.role {
         Role::Controller(args) => return run_controller(*args),
         Role::Agent(args) => run_agent(*args),
+        Role::Vip(args) => run_vip(*args),
         Role::Probe(ProbeArgs { page, socket }) => {
             probe::ask(&socket, &page).map(|answer| println!("{}", answer.trim_end())).map_err(Into::into)
         }
@@ -270,6 +288,15 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
     let level = args.log.log_level.as_deref().unwrap_or_else(|| logging::filter(0));
     logging::init(args.log.log_format, level)?;
     app::until_signal(|token| agent(args, token))
+}
+
+fn run_vip(args: VipArgs) -> Result<(), BoxError> {
+    let VipArgs { log, socket, settings } = args;
+    let level = log.log_level.as_deref().unwrap_or_else(|| logging::filter(0));
+    logging::init(log.log_format, level)?;
+    let registry = Registry::new();
+    http::register_build(&registry, "vip")?;
+    app::until_signal(|token| vip::run(settings, socket, registry, token))
 }
 
 async fn run_uninstall(args: UninstallArgs, token: CancellationToken) -> anyhow::Result<()> {

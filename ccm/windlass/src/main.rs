@@ -14,6 +14,7 @@ mod probe;
 mod samples;
 mod strict;
 mod uninstall;
+mod vip;
 mod wildcard;
 
 use std::process::ExitCode;

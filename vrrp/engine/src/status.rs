@@ -24,6 +24,8 @@ pub struct RouterStatus {
     /// The peers between which and this node multicast does not pass, and unicast takes its place: of an Active those that do not
     /// hear it, of a Backup the Active.
     pub without_multicast: BTreeSet<IpAddr>,
+    /// Whether another process of this host uses its VRID, so that it does not run.
+    pub lacks_vrid: bool,
     /// What it counted since it was first applied.
     pub counters: RouterCounters,
     /// Why it cannot run, if it cannot.

@@ -36,8 +36,26 @@ impl FolderContent {
         Self { unreadable: Some(why), ..Self::default() }
     }
 
+    /// Reads this folder. One that is not there is one without entries.
+    pub(crate) fn read(folder: &Path) -> Self {
+        folder::read(folder)
+    }
+
+    /// The keys in it.
+    pub(crate) fn keys(&self) -> &BTreeMap<KeyId, Key> {
+        &self.keys
+    }
+
+    /// What is not in order with this folder: one sentence each, for people.
+    pub(crate) fn faults(&self, folder: &Path) -> BTreeSet<String> {
+        let folder = folder.display().to_string();
+        let unreadable = self.unreadable.iter().map(|why| format!("{folder} cannot be read: {why}"));
+        let entry = |(name, why)| format!("entry {name} of {folder} is no key: {why}");
+        unreadable.chain(self.faults.iter().map(entry)).collect()
+    }
+
     /// Takes in an entry: its name, and its content or why it cannot be read.
-    fn add(&mut self, name: &str, content: Result<&[u8], String>) {
+    pub(crate) fn add(&mut self, name: &str, content: Result<&[u8], String>) {
         // What the kubelet keeps its versions in.
         if name.starts_with('.') {
             return;

@@ -425,6 +425,7 @@ impl Instance {
             addresses: self.config.addresses.clone(),
             claimed: self.claimed(),
             without_multicast: self.without_multicast.clone(),
+            lacks_vrid: self.lacks_vrid(),
             counters,
             error: self.error.clone(),
         }

@@ -57,7 +57,7 @@ impl KeyFolder {
     }
 }
 
-fn read(folder: &Path) -> FolderContent {
+pub(super) fn read(folder: &Path) -> FolderContent {
     match entries(folder) {
         Ok(content) => content,
         Err(error) if error.kind() == ErrorKind::NotFound => FolderContent::default(),

@@ -1,0 +1,151 @@
+//! Asking for health by `grpc.health.v1.Health/Check`
+//! (<https://github.com/grpc/grpc/blob/master/doc/health-checking.md>), by HTTP/2 without TLS.
+
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use super::{Answer, words};
+use crate::vip::settings::Target;
+
+#[cfg(test)]
+mod tests;
+
+/// As much of an answer is read, in bytes. An answer has seven.
+const MOST: usize = 64 << 10;
+
+/// `google.rpc.Code`: nobody knows what was asked for.
+const NOT_FOUND: &str = "5";
+/// Nobody answers such questions.
+const UNIMPLEMENTED: &str = "12";
+
+/// Whether the server says that it, or its service, serves.
+pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> Answer {
+    let no_answer = |error: hyper::Error| match std::error::Error::source(&error) {
+        Some(source) => format!("no answer by gRPC: {error}: {source}"),
+        None => format!("no answer by gRPC: {error}"),
+    };
+    let handshake = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(no_answer)?;
+    let request = Request::post(format!("http://{target}/grpc.health.v1.Health/Check"))
+        .header(header::CONTENT_TYPE, "application/grpc")
+        .header(header::TE, "trailers")
+        .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
+        .body(Full::new(Bytes::from(request(service))))
+        .map_err(|error| format!("{service:?} cannot be asked for: {error}"))?;
+    let judged = async {
+        let answer = sender.send_request(request).await.map_err(no_answer)?;
+        let (head, body) = answer.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(format!("it answers {} and speaks no gRPC", head.status));
+        }
+        // An answer without a message has its trailers for a head.
+        if head.headers.contains_key(GRPC_STATUS) {
+            return judge(&head.headers, &[], service);
+        }
+        let body = Limited::new(body, MOST).collect().await;
+        let body = body.map_err(|error| format!("no answer by gRPC: {error}"))?;
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        judge(&trailers, &body.to_bytes(), service)
+    };
+    tokio::pin!(judged);
+    tokio::select! {
+        judged = &mut judged => judged,
+        ended = connection => {
+            ended.map_err(no_answer)?;
+            judged.await
+        }
+    }
+}
+
+const GRPC_STATUS: &str = "grpc-status";
+
+/// What trailers and a message say.
+fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
+    let text = |name| trailers.get(name).map(|value| words::first_line(value.as_bytes()).unwrap_or_default());
+    match text(GRPC_STATUS).as_deref() {
+        None => return Err("its answer has no grpc-status: does it speak gRPC?".to_owned()),
+        Some("0") => {}
+        Some(NOT_FOUND) => return Err(format!("it does not know service {service:?}")),
+        Some(UNIMPLEMENTED) => return Err("it does not have grpc.health.v1.Health".to_owned()),
+        Some(code) => {
+            let said = text("grpc-message").map(|said| format!(" ({said})")).unwrap_or_default();
+            return Err(format!("it answers grpc-status {code}{said}"));
+        }
+    }
+    match serving_status(message) {
+        Some(1) => Ok(()),
+        Some(0) => Err("it answers UNKNOWN".to_owned()),
+        Some(2) => Err("it answers NOT_SERVING".to_owned()),
+        Some(3) => Err(format!("it does not know service {service:?}")),
+        Some(other) => Err(format!("it answers with the status {other}, which nobody knows")),
+        None => Err("its answer is no HealthCheckResponse".to_owned()),
+    }
+}
+
+/// A `HealthCheckRequest`, whose field 1 is the service, as a message of gRPC: not compressed, and with its length ahead.
+fn request(service: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    if !service.is_empty() {
+        message.push(0x0a);
+        put_varint(service.len(), &mut message);
+        message.extend_from_slice(service.as_bytes());
+    }
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0][..], &length.to_be_bytes(), &message].concat()
+}
+
+fn put_varint(mut value: usize, to: &mut Vec<u8>) {
+    loop {
+        let low = u8::try_from(value & 0x7f).unwrap_or(0);
+        value >>= 7;
+        if value == 0 {
+            to.push(low);
+            return;
+        }
+        to.push(low | 0x80);
+    }
+}
+
+/// Field 1 of a `HealthCheckResponse`; 0 where it is left out. `None`: it is none.
+fn serving_status(message: &[u8]) -> Option<u64> {
+    let (head, fields) = message.split_first_chunk::<5>()?;
+    let [compressed, length @ ..] = *head;
+    if compressed != 0 || usize::try_from(u32::from_be_bytes(length)).ok()? != fields.len() {
+        return None;
+    }
+    let (mut rest, mut status) = (fields, 0);
+    while !rest.is_empty() {
+        let key = take_varint(&mut rest)?;
+        // The wire type is in the lowest three bits (https://protobuf.dev/programming-guides/encoding/#structure).
+        match (key >> 3, key & 7) {
+            (1, 0) => status = take_varint(&mut rest)?,
+            (_, 0) => drop(take_varint(&mut rest)?),
+            (_, 1) => rest = rest.get(8..)?,
+            (_, 2) => {
+                let length = usize::try_from(take_varint(&mut rest)?).ok()?;
+                rest = rest.get(length..)?;
+            }
+            (_, 5) => rest = rest.get(4..)?,
+            _ => return None,
+        }
+    }
+    Some(status)
+}
+
+fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first()?;
+        *from = rest;
+        let bits = u64::from(byte & 0x7f);
+        value |= bits.checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

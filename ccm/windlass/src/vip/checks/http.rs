@@ -1,0 +1,88 @@
+//! Asking for a page by HTTP/1.1. Its status counts; redirects are not followed.
+
+use http::{Request, Response, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Answer, words};
+use crate::vip::settings::{HttpQuestion, Target};
+
+/// As much of a head is read, and of a body that may say why all is not well, in bytes.
+const MOST: usize = 64 << 10;
+
+/// Whether the page is answered with a status that is well. The body is not waited for then.
+pub(super) async fn ask<S>(stream: S, target: &Target, question: &HttpQuestion) -> Answer
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = http1::Builder::new().max_buf_size(MOST).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| no_answer(&error))?;
+    let host = question.host.clone().unwrap_or_else(|| target.to_string());
+    let request = Request::get(&question.path)
+        .header(header::HOST, host)
+        .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
+        .header(header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| format!("{} cannot be asked for: {error}", question.path))?;
+    let judged = async {
+        let answer = sender.send_request(request).await.map_err(|error| no_answer(&error))?;
+        judge(answer, question).await
+    };
+    // The connection has to be driven for the answer to come.
+    tokio::pin!(judged);
+    tokio::select! {
+        judged = &mut judged => judged,
+        ended = connection => {
+            ended.map_err(|error| no_answer(&error))?;
+            judged.await
+        }
+    }
+}
+
+async fn judge(answer: Response<Incoming>, question: &HttpQuestion) -> Answer {
+    let status = answer.status();
+    if question.expect.contains(&status.as_u16()) {
+        return Ok(());
+    }
+    let body = Limited::new(answer.into_body(), MOST).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Err(match reason(&body) {
+        Some(reason) => format!("it answers {status}: {reason}"),
+        None => format!("it answers {status}"),
+    })
+}
+
+/// What a body says of why all is not well: Kubernetes' components list their own checks, and mark with `[-]` those that fail.
+fn reason(body: &[u8]) -> Option<String> {
+    let failed = body.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"[-]"));
+    words::first_line(failed.unwrap_or(body))
+}
+
+fn no_answer(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("no answer: {error}: {source}"),
+        None => format!("no answer: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_the_check_that_fails_or_else_the_first_line() {
+        for (body, expected) in [
+            (
+                &b"[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"[..],
+                Some("[-]etcd failed: reason withheld"),
+            ),
+            (b"\nnot yet\nlater", Some("not yet")),
+            (b"", None),
+        ] {
+            assert_eq!(reason(body).as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Checks of this node and of backends: asking, and judging what was found over time.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `rise_and_fall` | how many results in a row count; pure |
+//! | `cadence` | when the next attempt begins, and whether the process stood still; pure |
+//! | `runner` | a check made again and again |
+//! | `probe` | one attempt at a server, within its time |
+//! | `http`, `grpc`, `tls` | asking a server by these |
+//! | `command` | running a program |
+//! | `words` | what others say, as part of a reason |
+//!
+//! A server that stops answering is found failing `fall` intervals after the first attempt that it leaves unanswered at the latest: each
+//! interval has one attempt, which takes no longer than it.
+
+mod cadence;
+mod command;
+mod grpc;
+mod http;
+mod probe;
+mod rise_and_fall;
+mod runner;
+mod tls;
+mod words;
+
+pub(crate) use self::rise_and_fall::{CheckState, Verdict};
+pub(crate) use self::runner::{run, run_backend};
+
+#[cfg(test)]
+mod tests;
+
+/// What one attempt found: all is well, or why not, for people.
+type Answer = Result<(), String>;

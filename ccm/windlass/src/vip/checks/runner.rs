@@ -1,0 +1,90 @@
+//! A check made again and again.
+
+use std::net::SocketAddr;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::cadence::Cadence;
+use super::probe::{Probe, Within};
+use super::rise_and_fall::{CheckState, RiseAndFall};
+use super::{Answer, command};
+use crate::vip::settings::{BalanceSettings, CheckKind, CheckSettings, Rhythm, Target};
+
+/// Makes a check of this node until `token` is cancelled. `changes` always has the last state; whoever waits on it is woken when the
+/// verdict or the error is another one.
+pub(crate) async fn run(check: CheckSettings, changes: watch::Sender<CheckState>, token: CancellationToken) {
+    let CheckSettings { kind, rhythm, weight: _ } = check;
+    let attempt = match kind {
+        CheckKind::Server { target, question } => Attempt::Ask(target, Probe::new(question)),
+        CheckKind::Command(words) => Attempt::Run(words),
+    };
+    repeat(rhythm, attempt, changes, token).await;
+}
+
+/// Does the same with the check of this backend.
+pub(crate) async fn run_backend(
+    backend: SocketAddr,
+    balance: &BalanceSettings,
+    changes: watch::Sender<CheckState>,
+    token: CancellationToken,
+) {
+    let attempt = Attempt::Ask(backend.into(), Probe::new(balance.question.clone()));
+    repeat(balance.rhythm, attempt, changes, token).await;
+}
+
+/// What is done once in each interval.
+enum Attempt {
+    /// A server is asked.
+    Ask(Target, Probe),
+    /// A program is run.
+    Run(Vec<String>),
+}
+
+impl Attempt {
+    async fn make(&mut self, within: Within) -> Answer {
+        match self {
+            Self::Ask(target, probe) => probe.ask(target, within).await,
+            Self::Run(words) => command::run(words, within).await,
+        }
+    }
+}
+
+async fn repeat(
+    rhythm: Rhythm,
+    mut attempt: Attempt,
+    changes: watch::Sender<CheckState>,
+    token: CancellationToken,
+) {
+    let Rhythm { interval, timeout, rise, fall } = rhythm;
+    let start = Instant::now();
+    let mut cadence = Cadence::new(start, interval);
+    let mut judge = RiseAndFall::new(rise, fall, start.into_std());
+    loop {
+        if token.run_until_cancelled(sleep_until(cadence.next())).await.is_none() {
+            return;
+        }
+        let within = Within::from_now(timeout);
+        if cadence.stalled(cadence.next(), within.start()) {
+            judge.note_stall();
+        }
+        let Some(answer) = token.run_until_cancelled(attempt.make(within)).await else { return };
+        let now = Instant::now();
+        let stalled = cadence.stalled(within.end(), now);
+        if stalled {
+            judge.note_stall();
+        }
+        // An attempt that failed while the process stood still did not have its time. A success is one all the same.
+        if answer.is_ok() || !stalled {
+            judge.note(answer, now.into_std());
+        }
+        changes.send_if_modified(|state| {
+            let new = judge.state();
+            let is_news = state.verdict != new.verdict || state.error != new.error;
+            state.clone_from(new);
+            is_news
+        });
+        cadence.advance(now);
+    }
+}

@@ -1,0 +1,235 @@
+//! The virtual IPs of this process, and what the engine and the kernel were told of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use windlass_engine::{
+    Balancing, Engine, Event, Family, Restrictions, RouterConfig, RouterStatus, State, Vrid,
+};
+use windlass_vrrp::Time;
+
+use super::checked::Checked;
+use super::metrics::{Display, Shown};
+use super::place;
+use super::settings::{Settings, VipSettings};
+use super::signing_keys::KeysFolder;
+use super::translation::Translation;
+use super::virtual_ip::{Node, VirtualIp};
+use crate::agent::engine_events;
+
+/// The virtual IPs and what they need.
+pub(super) struct Holder {
+    engine: Arc<Engine>,
+    settings: Settings,
+    vips: BTreeMap<IpAddr, (VirtualIp, Checked)>,
+    keys: Option<KeysFolder>,
+    translation: Translation,
+    own: BTreeSet<IpAddr>,
+    news: Arc<Notify>,
+    began: Instant,
+    display: Display,
+    /// What the engine was told.
+    routers: Vec<RouterConfig>,
+    listening: Vec<String>,
+    restricted: BTreeMap<IpAddr, BTreeSet<u16>>,
+    /// What keeps each from being announced, as the log has.
+    obstacles: BTreeMap<IpAddr, String>,
+}
+
+impl Holder {
+    pub(super) fn new(engine: Arc<Engine>, settings: Settings, display: Display) -> Self {
+        let mut holder = Self {
+            engine,
+            settings: Settings { keys_dir: None, vips: Vec::new() },
+            vips: BTreeMap::new(),
+            keys: None,
+            translation: Translation::default(),
+            own: BTreeSet::new(),
+            news: Arc::default(),
+            began: Instant::now(),
+            display,
+            routers: Vec::new(),
+            listening: Vec::new(),
+            restricted: BTreeMap::new(),
+            obstacles: BTreeMap::new(),
+        };
+        holder.change(settings);
+        holder
+    }
+
+    /// Notified when a check has found something: [`Self::bring`].
+    pub(super) fn news(&self) -> &Arc<Notify> {
+        &self.news
+    }
+
+    /// Takes these settings in place of the last ones.
+    pub(super) fn change(&mut self, settings: Settings) {
+        if settings == self.settings {
+            return;
+        }
+        if settings.keys_dir != self.settings.keys_dir {
+            self.keys = settings.keys_dir.clone().map(KeysFolder::open);
+        }
+        let mut before = std::mem::take(&mut self.vips);
+        for wanted in &settings.vips {
+            let known = before.remove(&wanted.address);
+            self.vips.insert(wanted.address, self.changed(known, wanted));
+        }
+        self.settings = settings;
+        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
+        tracing::info!(?addresses, "virtual IPs of this host");
+        self.look();
+    }
+
+    fn changed(&self, known: Option<(VirtualIp, Checked)>, wanted: &VipSettings) -> (VirtualIp, Checked) {
+        match known {
+            Some((vip, checked)) if vip.settings == *wanted => (vip, checked),
+            Some((mut vip, checked)) => {
+                let is_checked_alike =
+                    vip.settings.checks == wanted.checks && vip.settings.balance == wanted.balance;
+                vip.change(wanted.clone());
+                // What is known goes on counting: a priority that changes is not to move the address.
+                let checked = if is_checked_alike { checked } else { Checked::start(wanted, &self.news) };
+                (vip, checked)
+            }
+            None => (VirtualIp::new(wanted.clone()), Checked::start(wanted, &self.news)),
+        }
+    }
+
+    /// Looks for what nobody tells, and brings it.
+    pub(super) fn look(&mut self) {
+        if let Some(keys) = &mut self.keys {
+            keys.refresh();
+        }
+        let now = self.now();
+        match Engine::host_addresses() {
+            Ok(machine) => {
+                for (vip, _) in self.vips.values_mut() {
+                    vip.find_place(&machine, now);
+                }
+                self.own = place::own_addresses(&machine);
+            }
+            Err(error) => tracing::error!(%error, "the host's addresses cannot be listed; trying again"),
+        }
+        let places = self.vips.values().filter_map(|(vip, _)| vip.place().ok());
+        let interfaces: BTreeSet<String> = places.map(|place| place.interface.clone()).collect();
+        let interfaces: Vec<String> = interfaces.into_iter().collect();
+        if interfaces != self.listening {
+            self.engine.listen(&interfaces);
+            self.listening = interfaces;
+        }
+        self.translation.check();
+        self.bring();
+    }
+
+    /// Takes in what the engine tells.
+    pub(super) fn hear(&mut self, event: &Event) {
+        engine_events::log(event);
+        if let Event::ForeignRouter { interface, vrid, source, addresses, .. } = event {
+            let now = self.now();
+            for (vip, _) in self.vips.values_mut() {
+                vip.hear(interface, *vrid, *source, addresses, now);
+            }
+        }
+    }
+
+    /// Tells the engine and the kernel what has changed.
+    pub(super) fn bring(&mut self) {
+        let statuses = self.engine.snapshot();
+        let node = Node {
+            keys: self.keys.as_ref().map(KeysFolder::keys),
+            vrid_in_use: &|interface, address, vrid| {
+                Engine::is_vrid_in_use(interface, Family::of(address), vrid)
+            },
+            now: self.now(),
+        };
+        for (address, (vip, _)) in &mut self.vips {
+            vip.choose_vrid(status_of(&statuses, *address), node);
+        }
+        let vips = self.vips.values();
+        let routers: Vec<RouterConfig> =
+            vips.filter_map(|(vip, checked)| vip.router(checked.failing().into_iter(), node)).collect();
+        self.restrict();
+        self.translate(&statuses);
+        if routers != self.routers {
+            self.engine.apply(routers.clone());
+            self.routers = routers;
+        }
+        self.show(&statuses);
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(1) + self.began.elapsed()
+    }
+
+    /// Closes all ports but those that are served.
+    fn restrict(&mut self) {
+        let ports = self.vips.iter().map(|(address, (vip, _))| (*address, vip.settings.ports.clone()));
+        let restricted: BTreeMap<IpAddr, BTreeSet<u16>> = ports.collect();
+        if restricted != self.restricted {
+            let mut restrictions = Restrictions::default();
+            self.vips.values().for_each(|(vip, _)| vip.restrict(&mut restrictions));
+            self.engine.restrict(Arc::new(restrictions));
+            self.restricted = restricted;
+        }
+    }
+
+    /// Has the kernel send what comes for the virtual IPs where it is served.
+    fn translate(&mut self, statuses: &[RouterStatus]) {
+        let mut balancing = Balancing { own: self.own.clone(), ..Balancing::default() };
+        for (vip, checked) in self.vips.values() {
+            vip.balance(&checked.well(), &mut balancing);
+        }
+        let is_local = |(address, (vip, _)): &(&IpAddr, &(VirtualIp, Checked))| {
+            vip.is_translated() && is_claimed(statuses, **address)
+        };
+        let local = self.vips.iter().filter(is_local).map(|(address, _)| *address).collect();
+        self.translation.bring(&balancing, &local);
+    }
+
+    /// Shows metrics and readiness, and logs what has changed.
+    fn show(&mut self, statuses: &[RouterStatus]) {
+        let keys = self.keys.as_ref().map(KeysFolder::keys);
+        let mut obstacles = BTreeMap::new();
+        let mut all = Vec::new();
+        for (address, (vip, checked)) in &mut self.vips {
+            checked.log(*address);
+            let status = status_of(statuses, *address);
+            let obstacle = vip.obstacle(keys).or_else(|| status.and_then(|status| status.error.clone()));
+            if let Some(obstacle) = &obstacle {
+                if self.obstacles.get(address) != Some(obstacle) {
+                    tracing::warn!(%address, "the virtual IP cannot be announced here: {obstacle}");
+                }
+                obstacles.insert(*address, obstacle.clone());
+            }
+            let router = self.routers.iter().find(|router| router.addresses.contains(address));
+            all.push(Shown {
+                address: address.to_string(),
+                interface: vip.place().map(|place| place.interface.clone()).unwrap_or_default(),
+                vrid: vip.vrid().map_or(0, Vrid::get),
+                active: is_claimed(statuses, *address),
+                priority: router.map_or(0, |router| router.priority.get()),
+                became_active: status.map_or(0, |status| status.counters.became_active),
+                checks: checked.checks(),
+                backends: checked.backends(),
+                obstacle,
+            });
+        }
+        self.obstacles = obstacles;
+        self.display.set(all);
+    }
+}
+
+/// How the virtual router stands that has this address.
+fn status_of(statuses: &[RouterStatus], address: IpAddr) -> Option<&RouterStatus> {
+    statuses.iter().find(|status| status.addresses.contains(&address))
+}
+
+/// Whether this node answers for the address.
+fn is_claimed(statuses: &[RouterStatus], address: IpAddr) -> bool {
+    let claims = |status: &&RouterStatus| status.state == State::Active && status.claimed.contains(&address);
+    statuses.iter().any(|status| claims(&status))
+}

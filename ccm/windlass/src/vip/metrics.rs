@@ -1,0 +1,127 @@
+//! What `windlass vip` counts and shows.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+
+/// One virtual IP as it is shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    pub(super) address: String,
+    pub(super) interface: String,
+    /// 0 if there is none yet.
+    pub(super) vrid: u8,
+    /// Whether this node answers for it.
+    pub(super) active: bool,
+    /// 0 if it is in no election.
+    pub(super) priority: u8,
+    pub(super) became_active: u64,
+    /// Each check and backend by its name, and whether it is well.
+    pub(super) checks: Vec<(String, bool)>,
+    pub(super) backends: Vec<(String, bool)>,
+    /// Why it cannot be announced here.
+    pub(super) obstacle: Option<String>,
+}
+
+/// What is shown now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Display(Arc<Mutex<Vec<Shown>>>);
+
+impl Display {
+    pub(super) fn set(&self, shown: Vec<Shown>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+
+    pub(super) fn get(&self) -> Vec<Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the process is not ready, if it is not: a virtual IP that it could not announce.
+    pub(super) fn readiness(&self) -> Result<(), String> {
+        let obstacles: Vec<String> = self
+            .get()
+            .into_iter()
+            .filter_map(|vip| vip.obstacle.map(|why| format!("{}: {why}", vip.address)))
+            .collect();
+        if obstacles.is_empty() { Ok(()) } else { Err(obstacles.join("; ")) }
+    }
+
+    /// Shows it in the registry.
+    pub(super) fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        let gauge = |name: &str, help: &str, labels: &[&str]| IntGaugeVec::new(Opts::new(name, help), labels);
+        let vip = &["address", "interface"];
+        registry.register(Box::new(Metrics {
+            display: self.clone(),
+            active: gauge("windlass_vip_active", "Whether this node answers for the virtual IP", vip)?,
+            vrid: gauge("windlass_vip_vrid", "VRID of the virtual IP; 0: none yet", vip)?,
+            priority: gauge(
+                "windlass_vip_priority",
+                "Priority of this node for the virtual IP; from 101 on it is fit, 0: in no election",
+                vip,
+            )?,
+            transitions: IntCounterVec::new(
+                Opts::new(
+                    "windlass_vip_became_active_total",
+                    "Times that this node took the virtual IP over",
+                ),
+                vip,
+            )?,
+            check: gauge(
+                "windlass_vip_check_passing",
+                "Whether the check of this node passes",
+                &["address", "check"],
+            )?,
+            backend: gauge(
+                "windlass_vip_backend_up",
+                "Whether the backend is well, where connections are balanced",
+                &["address", "backend"],
+            )?,
+        }))
+    }
+}
+
+struct Metrics {
+    display: Display,
+    active: IntGaugeVec,
+    vrid: IntGaugeVec,
+    priority: IntGaugeVec,
+    transitions: IntCounterVec,
+    check: IntGaugeVec,
+    backend: IntGaugeVec,
+}
+
+impl Metrics {
+    fn all(&self) -> [&dyn Collector; 6] {
+        [&self.active, &self.vrid, &self.priority, &self.transitions, &self.check, &self.backend]
+    }
+}
+
+impl Collector for Metrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.all().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Virtual IPs that are gone are shown no more.
+        for gauge in [&self.active, &self.vrid, &self.priority, &self.check, &self.backend] {
+            gauge.reset();
+        }
+        self.transitions.reset();
+        for vip in self.display.get() {
+            let labels = [vip.address.as_str(), vip.interface.as_str()];
+            self.active.with_label_values(&labels).set(vip.active.into());
+            self.vrid.with_label_values(&labels).set(vip.vrid.into());
+            self.priority.with_label_values(&labels).set(vip.priority.into());
+            self.transitions.with_label_values(&labels).inc_by(vip.became_active);
+            for (check, is_well) in &vip.checks {
+                self.check.with_label_values(&[vip.address.as_str(), check]).set((*is_well).into());
+            }
+            for (backend, is_well) in &vip.backends {
+                self.backend.with_label_values(&[vip.address.as_str(), backend]).set((*is_well).into());
+            }
+        }
+        self.all().into_iter().flat_map(Collector::collect).collect()
+    }
+}

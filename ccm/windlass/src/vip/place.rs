@@ -1,0 +1,123 @@
+//! On which interface a virtual IP is announced, and from which addresses. Pure.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+use windlass_engine::{HostAddresses, InterfaceInfo};
+
+use super::settings::VipSettings;
+
+/// Where a virtual IP is announced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) interface: String,
+    /// The source of adverts: an IPv6 link-local address where they go to the group of all VRRP routers.
+    pub(super) source: IpAddr,
+    /// The address at which this node's programs are reached.
+    pub(super) own: IpAddr,
+}
+
+/// Finds it, or says what is missing.
+pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, String> {
+    let address = vip.address;
+    let interface = match &vip.interface {
+        Some(name) => machine.interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| {
+            format!(
+                "interface {name} is not there, is down or has no {} address: bring it up, or name another",
+                family(address)
+            )
+        })?,
+        None => machine.interfaces.iter().find(|interface| has_network_of(interface, address)).ok_or_else(|| {
+            format!(
+                "no interface of this host has a network with {address}: it has {}. Name an interface on whose LAN the address is to \
+                 be, or another address. Where the hosts are in several networks, no address moves between them without BGP, which \
+                 Windlass does not speak",
+                networks(machine, address)
+            )
+        })?,
+    };
+    let own = own_address(interface, address).ok_or_else(|| {
+        format!(
+            "interface {} has no {} address at which this host's programs could be reached: give it one of the network of {address}",
+            interface.name,
+            family(address)
+        )
+    })?;
+    let source = match own {
+        IpAddr::V4(_) => own,
+        IpAddr::V6(_) if !vip.multicast => own,
+        IpAddr::V6(_) => link_local(interface).map(IpAddr::V6).ok_or_else(|| {
+            format!(
+                "interface {} has no link-local address that can be used, from which adverts for IPv6 are sent: let the kernel make \
+                 one (net.ipv6.conf.{}.addr_gen_mode=0)",
+                interface.name, interface.name
+            )
+        })?,
+    };
+    Ok(Place { interface: interface.name.clone(), source, own })
+}
+
+/// The node's addresses of the family: connections that go to one of them need not leave the node.
+pub(super) fn own_addresses(machine: &HostAddresses) -> BTreeSet<IpAddr> {
+    machine.addresses.iter().map(|(_, address)| *address).collect()
+}
+
+fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    }
+}
+
+/// The networks of the family of `address` that an interface has, an address each.
+fn networks_of(interface: &InterfaceInfo, address: IpAddr) -> impl Iterator<Item = IpNet> {
+    let v4 = interface.ipv4.iter().map(|(own, length)| (IpAddr::V4(*own), *length));
+    let lasting = interface.ipv6.iter().take(interface.ipv6_lasting);
+    let v6 = lasting.map(|(own, length)| (IpAddr::V6(*own), *length));
+    let nets = v4.chain(v6).filter_map(|(own, length)| IpNet::new(own, length).ok());
+    nets.filter(move |net| net.addr().is_ipv4() == address.is_ipv4())
+}
+
+fn has_network_of(interface: &InterfaceInfo, address: IpAddr) -> bool {
+    networks_of(interface, address).any(|net| is_within(&net, address))
+}
+
+/// An address that others bind to be reached by is of no network (/32, /128).
+fn is_within(net: &IpNet, address: IpAddr) -> bool {
+    net.prefix_len() < net.max_prefix_len() && net.contains(&address)
+}
+
+/// Of the network of `address`, or another one of the interface that others than its neighbours reach.
+fn own_address(interface: &InterfaceInfo, address: IpAddr) -> Option<IpAddr> {
+    let candidates = || {
+        let others = networks_of(interface, address).filter(move |net| net.addr() != address);
+        others.filter(|net| !is_link_local(net.addr()))
+    };
+    let of_network = candidates().find(|net| is_within(net, address));
+    of_network.or_else(|| candidates().next()).map(|net| net.addr())
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+fn link_local(interface: &InterfaceInfo) -> Option<Ipv6Addr> {
+    let addresses = interface.ipv6.iter().map(|(address, _)| *address);
+    addresses.filter(Ipv6Addr::is_unicast_link_local).min()
+}
+
+/// The networks of this host, for people.
+fn networks(machine: &HostAddresses, address: IpAddr) -> String {
+    let of = |interface: &InterfaceInfo| {
+        let nets: Vec<_> = networks_of(interface, address)
+            .map(|net| format!("{} on {}", net.trunc(), interface.name))
+            .collect();
+        nets
+    };
+    let all: Vec<String> = machine.interfaces.iter().flat_map(of).collect();
+    if all.is_empty() { format!("no {} network", family(address)) } else { all.join(", ") }
+}

@@ -1,0 +1,141 @@
+//! The process: what is found, heard and checked goes to the virtual IPs, and what they say to the engine and the kernel.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use prometheus::Registry;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::serving::{HealthChecks, Scope, SocketServer};
+use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, MarkMask, Options};
+
+use super::flags::SettingsFlags;
+use super::holder::Holder;
+use super::metrics::Display;
+use super::settings::Settings;
+
+/// Name of the guard's table. An agent on the same host has another.
+const GUARD: &str = "windlass-vip";
+/// Mark of the addresses that are put on interfaces.
+const TAG: u8 = 0x58;
+/// Bits of packet and connection marks: none of an agent's.
+const MARKS: u32 = 0x0f;
+/// How often is looked for what nobody tells: the machine's addresses, the files, and what others did to the tables.
+const LOOK: Duration = Duration::from_secs(1);
+/// Each stranger is heard of as often: a VRID that is free may be wanted soon.
+const FOREIGN_ROUTER_PERIOD: Duration = Duration::from_secs(1);
+/// Events of the engine that wait to be read.
+const EVENT_QUEUE: usize = 4096;
+
+/// Holds the virtual IPs that the flags, or the file that they name, say, until `token` is cancelled. `socket` is where probes ask.
+pub(crate) async fn run(
+    flags: SettingsFlags,
+    socket: PathBuf,
+    registry: Registry,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let settings = flags.settings()?;
+    let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
+    let lost = Arc::new(AtomicBool::new(false));
+    let engine = Arc::new(
+        Engine::start(engine_options(events, Arc::clone(&lost))).context("cannot start the VRRP engine")?,
+    );
+    let display = Display::default();
+    display.register(&registry)?;
+    serve(&socket, registry, &display, &token);
+
+    let mut holder = Holder::new(Arc::clone(&engine), settings, display);
+    let news = Arc::clone(holder.news());
+    let mut settings = SettingsFile { flags, told: None };
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "holding virtual IPs");
+    let outcome = loop {
+        tokio::select! {
+            () = token.cancelled() => break Ok(()),
+            Some(event) = incoming.recv() => {
+                if let Some(thread) = engine.stopped_by() {
+                    break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
+                }
+                holder.hear(&event);
+                if incoming.is_empty() {
+                    holder.bring();
+                }
+            }
+            () = news.notified() => holder.bring(),
+            _ = look.tick() => {
+                if lost.swap(false, Ordering::Relaxed) {
+                    tracing::warn!("events of the VRRP engine were lost");
+                }
+                if let Some(new) = settings.changed() {
+                    holder.change(new);
+                }
+                holder.look();
+            }
+        }
+    };
+    drop(holder);
+    if let Some(engine) = Arc::into_inner(engine) {
+        // Resigns. The tables stay: they serve what still comes here until all have heard of the new Active, and connections go on.
+        let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
+    }
+    outcome
+}
+
+fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options {
+    let mut options = Options::new(move |event| {
+        if events.try_send(event).is_err() {
+            lost.store(true, Ordering::Relaxed);
+        }
+    });
+    options.guard = true;
+    GUARD.clone_into(&mut options.table);
+    options.tag = AddressTag::new(TAG).unwrap_or_default();
+    options.foreign_router_period = FOREIGN_ROUTER_PERIOD;
+    options.connection_forwarding = MarkMask::new(MARKS)
+        .ok()
+        .map(|marks| ConnectionForwarding { marks, ..ConnectionForwarding::default() });
+    options
+}
+
+/// Answers probes and shows metrics. Holding the addresses does not need it.
+fn serve(socket: &Path, registry: Registry, display: &Display, token: &CancellationToken) {
+    let (display, token) = (display.clone(), token.clone());
+    let health = HealthChecks::new();
+    health.add("virtual-ips", Scope::READY, move || display.readiness());
+    match SocketServer::bind(socket) {
+        Ok(server) => drop(tokio::spawn(server.serve(registry, health, token))),
+        Err(error) => tracing::error!(%error, "probes are not answered; virtual IPs are held all the same"),
+    }
+}
+
+/// The settings of a file, which may change.
+struct SettingsFile {
+    flags: SettingsFlags,
+    /// What is wrong with it, as the log has.
+    told: Option<String>,
+}
+
+impl SettingsFile {
+    /// What it says now, if that is in order. A file that is not changes nothing.
+    fn changed(&mut self) -> Option<Settings> {
+        match self.flags.settings() {
+            Ok(settings) => {
+                self.told = None;
+                Some(settings)
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.told.as_ref() != Some(&error) {
+                    tracing::error!("{error}; going on with what was read before");
+                    self.told = Some(error);
+                }
+                None
+            }
+        }
+    }
+}

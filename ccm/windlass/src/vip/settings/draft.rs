@@ -1,0 +1,91 @@
+//! The fields as they are written, of whatever value. Those of flags are made of the same drafts, and say the same.
+
+use serde::Deserialize;
+
+use super::given::{Given, Text};
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct Draft {
+    pub(in crate::vip) keys_dir: Option<Text>,
+    pub(in crate::vip) vips: Option<Given<Vec<Given<VipDraft>>>>,
+}
+
+/// An item of `vips`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct VipDraft {
+    pub(in crate::vip) address: Option<Text>,
+    pub(in crate::vip) interface: Option<Text>,
+    pub(in crate::vip) ports: Option<Given<Vec<Text>>>,
+    pub(in crate::vip) vrid: Option<Text>,
+    pub(in crate::vip) priority: Option<Text>,
+    pub(in crate::vip) preempt: Option<Text>,
+    pub(in crate::vip) advert_interval_ms: Option<Text>,
+    pub(in crate::vip) peers: Option<Given<Vec<Text>>>,
+    pub(in crate::vip) multicast: Option<Text>,
+    pub(in crate::vip) bind: Option<Text>,
+    pub(in crate::vip) checks: Option<Vec<Given<CheckDraft>>>,
+    pub(in crate::vip) balance: Option<Given<BalanceDraft>>,
+}
+
+/// An item of `checks`, and `balance.check`, which has no `command` and no `weight`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct CheckDraft {
+    pub(in crate::vip) http: Option<Given<HttpDraft>>,
+    pub(in crate::vip) https: Option<Given<HttpDraft>>,
+    pub(in crate::vip) tcp: Option<Given<TcpDraft>>,
+    pub(in crate::vip) grpc: Option<Given<GrpcDraft>>,
+    pub(in crate::vip) command: Option<Given<CommandDraft>>,
+    pub(in crate::vip) interval_ms: Option<Text>,
+    pub(in crate::vip) timeout_ms: Option<Text>,
+    pub(in crate::vip) rise: Option<Text>,
+    pub(in crate::vip) fall: Option<Text>,
+    pub(in crate::vip) weight: Option<Text>,
+}
+
+/// `http` and `https`: a check of this node has `url`, one of backends `path`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct HttpDraft {
+    pub(in crate::vip) url: Option<Text>,
+    pub(in crate::vip) path: Option<Text>,
+    pub(in crate::vip) expect: Option<Given<Vec<Text>>>,
+    pub(in crate::vip) host: Option<Text>,
+    pub(in crate::vip) server_name: Option<Text>,
+    pub(in crate::vip) ca_file: Option<Text>,
+    pub(in crate::vip) certificate_sha256: Option<Text>,
+}
+
+/// `tcp`: a check of backends has no address.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct TcpDraft {
+    pub(in crate::vip) address: Option<Text>,
+}
+
+/// `grpc`: a check of backends has no address.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct GrpcDraft {
+    pub(in crate::vip) address: Option<Text>,
+    pub(in crate::vip) service: Option<Text>,
+}
+
+/// `command`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct CommandDraft {
+    pub(in crate::vip) command: Option<Given<Vec<Text>>>,
+}
+
+/// `balance`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct BalanceDraft {
+    pub(in crate::vip) backends: Option<Given<Vec<Text>>>,
+    pub(in crate::vip) source: Option<Text>,
+    pub(in crate::vip) check: Option<Given<CheckDraft>>,
+}

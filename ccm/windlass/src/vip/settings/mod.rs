@@ -1,0 +1,230 @@
+//! What `windlass vip` is to do: a YAML file, or flags, read into one validated [`Settings`]. Pure but for [`read`].
+//!
+//! | file | concept |
+//! |---|---|
+//! | `given` | a value with the place where it was given, and what is wrong with it there |
+//! | `draft` | the fields as they are written, of whatever value |
+//! | `file` | YAML text into a draft |
+//! | `values` | the values that several fields have: numbers, addresses, paths |
+//! | `target` | hosts, ports and URLs that checks ask |
+//! | `vips`, `checks`, `balance` | a draft into settings, or the first mistake in it |
+
+mod balance;
+mod checks;
+mod draft;
+mod file;
+mod given;
+mod target;
+mod values;
+mod vips;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use windlass_ccm::files::WatchedFile;
+use windlass_vrrp::{Interval, Vrid};
+
+pub(super) use self::draft::{
+    BalanceDraft, CheckDraft, CommandDraft, Draft, GrpcDraft, HttpDraft, TcpDraft, VipDraft,
+};
+pub(crate) use self::given::SettingsError;
+pub(super) use self::given::{Given, Text};
+pub(crate) use self::target::{Host, Target};
+
+#[cfg(test)]
+mod tests;
+
+/// What the process is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The folder of the keys that sign adverts, an absolute path; `None`: adverts are not signed.
+    pub(crate) keys_dir: Option<PathBuf>,
+    /// At least one, each of another address.
+    pub(crate) vips: Vec<VipSettings>,
+}
+
+/// One virtual IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VipSettings {
+    /// A unicast address that is neither loopback nor an IPv4-mapped one.
+    pub(crate) address: IpAddr,
+    /// `None`: the interface whose network has the address.
+    pub(crate) interface: Option<String>,
+    /// The TCP ports that are served at the address, at least one; exactly one where connections are balanced.
+    pub(crate) ports: BTreeSet<u16>,
+    /// `None`: chosen.
+    pub(crate) vrid: Option<Vrid>,
+    /// 101 to 200; `None`: the default, 200.
+    pub(crate) priority: Option<u8>,
+    /// Whether a node of higher priority takes the address from one that is fit.
+    pub(crate) preempt: bool,
+    /// Time between two adverts.
+    pub(crate) advert_interval: Interval,
+    /// The nodes that adverts are sent to by unicast, of the address' family. This node's own address may be among them, so that
+    /// all nodes can have one file.
+    pub(crate) peers: BTreeSet<IpAddr>,
+    /// Whether adverts are sent by multicast; always where there are no peers.
+    pub(crate) multicast: bool,
+    /// Whether the address is put on the interface.
+    pub(crate) bind: bool,
+    /// What has to be well on this node for it to be fit.
+    pub(crate) checks: Vec<CheckSettings>,
+    /// Where connections go; `None`: to this node itself.
+    pub(crate) balance: Option<BalanceSettings>,
+}
+
+/// One check of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckSettings {
+    pub(crate) kind: CheckKind,
+    pub(crate) rhythm: Rhythm,
+    /// What the priority loses while it fails, 1 to 200.
+    pub(crate) weight: u8,
+}
+
+/// How often a check is made, and how many results count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rhythm {
+    /// From the start of one attempt to that of the next.
+    pub(crate) interval: Duration,
+    /// How long an attempt may take; never longer than the interval, so that each interval has one result.
+    pub(crate) timeout: Duration,
+    /// So many successes in a row end a failure; at least 1.
+    pub(crate) rise: u32,
+    /// So many failures in a row are one; at least 1.
+    pub(crate) fall: u32,
+}
+
+/// What is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CheckKind {
+    /// A server is asked something.
+    Server {
+        /// Where it is.
+        target: Target,
+        /// What it is asked.
+        question: Question,
+    },
+    /// A program is run and has to end with exit code 0: its absolute path, and its arguments.
+    Command(Vec<String>),
+}
+
+/// What a server is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// For a page, by HTTP/1.1 or HTTPS.
+    Http(HttpQuestion),
+    /// To take a connection.
+    Tcp,
+    /// For its health, by `grpc.health.v1.Health/Check` without TLS.
+    Grpc {
+        /// The service that is asked for; empty: the server as a whole.
+        service: String,
+    },
+}
+
+/// For which page a server is asked, and which answer is well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HttpQuestion {
+    /// Path and query, beginning with `/`.
+    pub(crate) path: String,
+    /// The status codes that are well, at least one.
+    pub(crate) expect: BTreeSet<u16>,
+    /// The header `Host`; `None`: host and port that are asked.
+    pub(crate) host: Option<String>,
+    /// `None`: plain HTTP.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// How a server has to show who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tls {
+    /// The name that is asked for and that the certificate has to be of; `None`: the host that is asked.
+    pub(crate) server_name: Option<ServerName<'static>>,
+    pub(crate) trust: Trust,
+}
+
+/// Which certificates are believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Any, as the probes of a kubelet do. The connection goes to an address of this host as a rule.
+    Any,
+    /// Those that this file's certificates (PEM) have signed, for the server's name. Read again when it changes.
+    Authority(PathBuf),
+    /// The one with this SHA-256 of its DER, as `openssl x509 -fingerprint -sha256` prints it.
+    Certificate([u8; 32]),
+}
+
+/// Where connections to a virtual IP go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BalanceSettings {
+    /// At least one, of the virtual IP's family and none of them a virtual IP.
+    pub(crate) backends: BTreeSet<SocketAddr>,
+    pub(crate) source: SourceAddress,
+    /// What each of them is asked.
+    pub(crate) question: Question,
+    pub(crate) rhythm: Rhythm,
+}
+
+/// From which address backends see a connection come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SourceAddress {
+    /// That of the node that has the virtual IP.
+    #[default]
+    Masquerade,
+    /// The client's own.
+    Keep,
+}
+
+/// Reads the settings in a file.
+///
+/// # Errors
+/// That it cannot be read, or the first mistake in it.
+pub(crate) fn read(path: &Path) -> Result<Settings, SettingsError> {
+    let file = WatchedFile::open(path);
+    let content = file.content().map_err(|error| SettingsError::unreadable(&error))?;
+    parse(content, &path.display().to_string())
+}
+
+/// The settings in a YAML text of the file `name`.
+///
+/// # Errors
+/// The first mistake, with file, line, column, field, value, reason and remedy.
+pub(crate) fn parse(text: &[u8], name: &str) -> Result<Settings, SettingsError> {
+    vips::settings(&file::draft(text, name)?, given::Source::File(name))
+}
+
+/// The settings that flags say.
+///
+/// # Errors
+/// The first mistake, with flag, value, reason and remedy.
+pub(super) fn of_flags(draft: Draft) -> Result<Settings, SettingsError> {
+    vips::settings(&draft, given::Source::Flags)
+}
+
+impl fmt::Display for CheckKind {
+    /// As `--check` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server { target, question } => question.url(target).fmt(f),
+            Self::Command(command) => write!(f, "exec:{}", command.join(" ")),
+        }
+    }
+}
+
+impl Question {
+    /// What it is asked for, as a URL.
+    pub(crate) fn url(&self, target: &impl fmt::Display) -> String {
+        match self {
+            Self::Http(HttpQuestion { path, tls: None, .. }) => format!("http://{target}{path}"),
+            Self::Http(HttpQuestion { path, tls: Some(_), .. }) => format!("https://{target}{path}"),
+            Self::Tcp => format!("tcp://{target}"),
+            Self::Grpc { service } if service.is_empty() => format!("grpc://{target}"),
+            Self::Grpc { service } => format!("grpc://{target}/{service}"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The keys that sign adverts for virtual IPs: a folder with a file for each, named by its id. Pure but for [`KeysFolder`], which reads it.
+//!
+//! The key with the lowest id that is in the folder signs; adverts are accepted that any key signed which this process has known. So a
+//! key is replaced without an outage by two steps, each on all nodes before the next: the new key, with a higher id, is put beside the
+//! old one; the old one is taken out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use windlass_vrrp::Interval;
+use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
+
+use crate::agent::keys::FolderContent;
+
+/// The keys that this process knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SigningKeys {
+    known: BTreeMap<KeyId, Key>,
+    signs: Option<KeyId>,
+}
+
+impl SigningKeys {
+    /// The keys from now on, where the folder has this content. Nothing is forgotten: a folder that is empty or cannot be read takes
+    /// away nothing that works.
+    fn renewed(&self, content: &FolderContent) -> Self {
+        let mut known = self.known.clone();
+        known.extend(content.keys().iter().map(|(id, key)| (*id, key.clone())));
+        Self { known, signs: content.keys().keys().next().copied().or(self.signs) }
+    }
+
+    /// How a virtual router with this interval tells its peers' adverts from forged ones; `None` while there is no key.
+    pub(super) fn authentication(&self, interval: Interval) -> Option<Authentication> {
+        let signs = self.signs?;
+        let keyring = Keyring::new(signs, self.known.get(&signs)?.clone());
+        let mut others = self.known.iter().filter(|(id, _)| **id != signs);
+        let keyring = others.try_fold(keyring, |ring, (id, key)| ring.with(*id, key.clone())).ok()?;
+        let anti_replay = AntiReplay::Window(Window::for_interval(interval));
+        Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay })
+    }
+}
+
+/// The folder, and the keys that were read there.
+#[derive(Debug)]
+pub(super) struct KeysFolder {
+    path: PathBuf,
+    keys: SigningKeys,
+    /// The warnings that hold, each of which the log has once.
+    told: BTreeSet<String>,
+}
+
+impl KeysFolder {
+    /// Reads the folder for the first time.
+    pub(super) fn open(path: PathBuf) -> Self {
+        let mut folder = Self { path, keys: SigningKeys::default(), told: BTreeSet::new() };
+        folder.refresh();
+        folder
+    }
+
+    pub(super) fn keys(&self) -> &SigningKeys {
+        &self.keys
+    }
+
+    /// Reads it again; whether other keys are known, or another one signs.
+    pub(super) fn refresh(&mut self) -> bool {
+        let content = FolderContent::read(&self.path);
+        let keys = self.keys.renewed(&content);
+        let mut warnings = content.faults(&self.path);
+        if keys.signs.is_none() {
+            warnings.insert(format!(
+                "{} has no key: no virtual IP is held before it has; write one to a file named by its id, as 'openssl rand -hex 32 > \
+                 {}/1'",
+                self.path.display(),
+                self.path.display()
+            ));
+        }
+        for warning in warnings.difference(&self.told) {
+            tracing::warn!("{warning}");
+        }
+        self.told = warnings;
+        let is_new = keys != self.keys;
+        if is_new {
+            let known: Vec<u8> = keys.known.keys().map(|id| id.get()).collect();
+            let signs = keys.signs.map(KeyId::get);
+            tracing::info!(?known, ?signs, folder = %self.path.display(), "keys that sign adverts");
+            self.keys = keys;
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(keys: &[(&str, char)]) -> FolderContent {
+        let mut content = FolderContent::default();
+        for (id, digit) in keys {
+            content.add(id, Ok(digit.to_string().repeat(64).as_bytes()));
+        }
+        content
+    }
+
+    fn signs(keys: &SigningKeys) -> Option<u8> {
+        keys.signs.map(KeyId::get)
+    }
+
+    fn known(keys: &SigningKeys) -> Vec<u8> {
+        keys.known.keys().map(|id| id.get()).collect()
+    }
+
+    #[test]
+    fn the_lowest_key_of_the_folder_signs_and_none_is_forgotten() {
+        let none = SigningKeys::default();
+        assert_eq!(none.authentication(Interval::SECOND), None);
+        let old = none.renewed(&content(&[("1", 'a')]));
+        assert_eq!((signs(&old), known(&old)), (Some(1), vec![1]));
+        let both = old.renewed(&content(&[("1", 'a'), ("2", 'b')]));
+        assert_eq!((signs(&both), known(&both)), (Some(1), vec![1, 2]));
+        let new = both.renewed(&content(&[("2", 'b')]));
+        assert_eq!((signs(&new), known(&new)), (Some(2), vec![1, 2]));
+        assert!(new.authentication(Interval::SECOND).is_some());
+        let emptied = new.renewed(&content(&[]));
+        assert_eq!(emptied, new);
+    }
+}

@@ -1,0 +1,229 @@
+//! A virtual IP, and what the engine is told of it. Pure: what is heard, found and checked comes in.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use windlass_engine::{
+    Backends, Balancing, ClientSource, Hold, HostAddresses, Priority, Protocol, ProtocolPort, Restrictions,
+    RouterConfig, RouterStatus, State, Transport, Vrid,
+};
+use windlass_vrrp::Time;
+use windlass_vrrp::vrid_choice::{Decision, Listing, Role, VridChoice};
+
+use super::election::{FIT_FROM, priority};
+use super::place::{self, Place};
+use super::settings::{SourceAddress, VipSettings};
+use super::signing_keys::SigningKeys;
+
+#[cfg(test)]
+mod tests;
+
+/// How long the LAN is asked whether somebody else has the address, before it is announced for the first time (RFC 5227 §2.1.1).
+const PROBE: Duration = Duration::from_millis(60);
+/// A node that is fit keeps the address, whoever comes.
+const NEVER: Duration = Duration::from_secs(u64::MAX / 4_000_000_000);
+
+/// A virtual IP on this node.
+#[derive(Debug)]
+pub(super) struct VirtualIp {
+    pub(super) settings: VipSettings,
+    place: Result<Place, String>,
+    vrid: VridSource,
+}
+
+#[derive(Debug)]
+enum VridSource {
+    /// The administrator gave it.
+    Given(Vrid),
+    /// It is chosen. No choice before there is a place to listen at.
+    Chosen(Option<(VridChoice, Decision)>),
+}
+
+/// What a node knows that all its virtual IPs need.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    /// `None`: adverts are not signed.
+    pub(super) keys: Option<&'a SigningKeys>,
+    /// Whether a process of this machine has this VRID on this interface.
+    pub(super) vrid_in_use: &'a dyn Fn(&str, IpAddr, Vrid) -> bool,
+    pub(super) now: Time,
+}
+
+impl VirtualIp {
+    pub(super) fn new(settings: VipSettings) -> Self {
+        let vrid = settings.vrid.map_or(VridSource::Chosen(None), VridSource::Given);
+        Self { settings, place: Err("not looked for yet".to_owned()), vrid }
+    }
+
+    /// Takes other settings, of the same address. What was chosen stays.
+    pub(super) fn change(&mut self, settings: VipSettings) {
+        match (settings.vrid, &self.vrid) {
+            (Some(vrid), _) => self.vrid = VridSource::Given(vrid),
+            (None, VridSource::Given(_)) => self.vrid = VridSource::Chosen(None),
+            (None, VridSource::Chosen(_)) => {}
+        }
+        self.settings = settings;
+    }
+
+    /// Looks where it is to be announced; whether that has changed.
+    pub(super) fn find_place(&mut self, machine: &HostAddresses, now: Time) -> bool {
+        let place = place::find(&self.settings, machine);
+        if place == self.place {
+            return false;
+        }
+        // A machine that has lost its address for a moment gets it back: the VRID is the same.
+        if let (Ok(Place { interface, source, .. }), VridSource::Chosen(choice)) = (&place, &mut self.vrid) {
+            let was =
+                self.place.as_ref().is_ok_and(|was| was.interface == *interface && was.source == *source);
+            if choice.is_none() || !was {
+                *choice = Some((VridChoice::new(self.settings.address, *source, now), Decision::Listen));
+            }
+        }
+        self.place = place;
+        true
+    }
+
+    /// Where it is announced.
+    pub(super) fn place(&self) -> Result<&Place, &str> {
+        self.place.as_ref().map_err(String::as_str)
+    }
+
+    /// Its VRID, once there is one.
+    pub(super) fn vrid(&self) -> Option<Vrid> {
+        match &self.vrid {
+            VridSource::Given(vrid) => Some(*vrid),
+            VridSource::Chosen(choice) => choice.as_ref().and_then(|(choice, _)| choice.vrid()),
+        }
+    }
+
+    /// A router was heard on an interface that is not obeyed here.
+    pub(super) fn hear(&mut self, interface: &str, vrid: u8, source: IpAddr, listed: &[IpAddr], now: Time) {
+        let is_here = self.place.as_ref().is_ok_and(|place| place.interface == interface);
+        let is_of_family = source.is_ipv4() == self.settings.address.is_ipv4();
+        let (VridSource::Chosen(Some((choice, _))), Ok(vrid), true, true) =
+            (&mut self.vrid, Vrid::new(vrid), is_here, is_of_family)
+        else {
+            return;
+        };
+        let listing = if listed.contains(&self.settings.address) {
+            Listing::Ours
+        } else if listed.is_empty() {
+            Listing::Nothing
+        } else {
+            Listing::Others
+        };
+        choice.hear(vrid, source, listing, now);
+    }
+
+    /// Chooses a VRID where that is to be done; whether it is another one.
+    pub(super) fn choose_vrid(&mut self, status: Option<&RouterStatus>, node: Node<'_>) -> bool {
+        let (VridSource::Chosen(Some((choice, decision))), Ok(place)) = (&mut self.vrid, &self.place) else {
+            return false;
+        };
+        let role = match status.map(|status| (status.state, status.active)) {
+            Some((State::Active, _)) => Role::Active,
+            Some((State::Backup, active)) => Role::Backup { active },
+            Some((State::Initialize, _)) | None => Role::Initialize,
+        };
+        let before = choice.vrid();
+        if let (Some(vrid), true) = (before, status.is_some_and(|status| status.lacks_vrid)) {
+            choice.hear(vrid, place.source, Listing::Others, node.now);
+        }
+        let taken = |vrid| (node.vrid_in_use)(&place.interface, self.settings.address, vrid);
+        *decision = choice.decide(role, taken, node.now);
+        if before != choice.vrid() {
+            let vrid = choice.vrid().map(Vrid::get);
+            tracing::info!(address = %self.settings.address, interface = place.interface, ?vrid, "chose a VRID");
+        }
+        before != choice.vrid()
+    }
+
+    /// What keeps it from being announced that this node or its administrator can mend.
+    pub(super) fn obstacle(&self, keys: Option<&SigningKeys>) -> Option<String> {
+        let no_keys = keys.is_some_and(|keys| keys.authentication(self.settings.advert_interval).is_none());
+        match (&self.place, &self.vrid) {
+            (Err(why), _) => Some(why.clone()),
+            (Ok(_), VridSource::Chosen(Some((_, Decision::NoneFree)))) => Some(
+                "all 255 VRIDs are used by other routers of this LAN: take one from them, or give one"
+                    .to_owned(),
+            ),
+            (Ok(_), _) if no_keys => Some("there is no key that signs its adverts yet".to_owned()),
+            (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => None,
+        }
+    }
+
+    /// Its virtual router, where the checks with these weights fail; `None` while something is missing.
+    pub(super) fn router(&self, failing: impl Iterator<Item = u8>, node: Node<'_>) -> Option<RouterConfig> {
+        let settings = &self.settings;
+        let (place, vrid) = (self.place.as_ref().ok()?, self.vrid()?);
+        let authentication = match node.keys {
+            None => None,
+            Some(keys) => Some(keys.authentication(settings.advert_interval)?),
+        };
+        let is_own = |peer: &&IpAddr| **peer == place.own || **peer == place.source;
+        let peers: BTreeSet<IpAddr> = settings.peers.iter().filter(|peer| !is_own(peer)).copied().collect();
+        // Without a peer there is nobody to speak to by unicast.
+        let multicast = settings.multicast || peers.is_empty();
+        let config = RouterConfig {
+            priority: priority(settings.priority, failing, place.source),
+            interval: settings.advert_interval,
+            preempt: true,
+            preempt_delay: if settings.preempt { Duration::ZERO } else { NEVER },
+            fit_from: Priority::new(FIT_FROM).ok()?,
+            recognise_peers: multicast,
+            transport: if multicast {
+                Transport::default()
+            } else {
+                Transport::Unicast { ttl: u8::MAX, accept_ttl: u8::MAX..=u8::MAX }
+            },
+            unicast_fallback: multicast,
+            peers,
+            addresses: [settings.address].into(),
+            hold: if settings.bind { Hold::Address } else { Hold::Respond },
+            accept: settings.bind,
+            probe: Some(PROBE),
+            // What serves there may hang, which is why it is not fit.
+            forward_to_unfit: false,
+            authentication,
+            ..RouterConfig::new(place.interface.clone(), vrid, place.source)
+        };
+        Some(config)
+    }
+
+    /// Lets nobody reach other ports of it.
+    pub(super) fn restrict(&self, restrictions: &mut Restrictions) {
+        restrictions.only_ports(self.settings.address, self.ports());
+    }
+
+    /// Has what comes for its ports go to this node's programs, or to the backends that are well.
+    pub(super) fn balance(&self, well: &BTreeSet<SocketAddr>, balancing: &mut Balancing) {
+        let Ok(place) = &self.place else { return };
+        let backends = |port: ProtocolPort| match &self.settings.balance {
+            // None is well: then one that is believed not to be is better than none.
+            Some(balance) => Some(Backends {
+                targets: if well.is_empty() { balance.backends.clone() } else { well.clone() },
+                source: match balance.source {
+                    SourceAddress::Masquerade => ClientSource::Masquerade,
+                    SourceAddress::Keep => ClientSource::Masquerade,
+                },
+            }),
+            None if self.settings.bind => None,
+            None => Some(Backends {
+                targets: [SocketAddr::new(place.own, port.port)].into(),
+                source: ClientSource::Masquerade,
+            }),
+        };
+        let services = self.ports().filter_map(|port| Some(((self.settings.address, port), backends(port)?)));
+        balancing.services.extend(services);
+    }
+
+    /// Whether what this node itself sends to it is taken by [`Self::balance`].
+    pub(super) fn is_translated(&self) -> bool {
+        !self.settings.bind || self.settings.balance.is_some()
+    }
+
+    fn ports(&self) -> impl Iterator<Item = ProtocolPort> {
+        self.settings.ports.iter().map(|port| ProtocolPort { protocol: Protocol::Tcp, port: *port })
+    }
+}
