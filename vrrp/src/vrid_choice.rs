@@ -118,6 +118,10 @@ impl VridChoice {
     pub fn vrid(&self) -> Option<Vrid> {
         self.vrid
     }
+    /// The node sends from another address from now on.
+    pub fn set_source(&mut self, source: IpAddr) {
+        self.source = source;
+    }
 
     /// A router was heard that is not obeyed: under another VRID, or no peer.
     pub fn hear(&mut self, vrid: Vrid, source: IpAddr, listing: Listing, now: Time) {

@@ -47,7 +47,7 @@ impl Checked {
         let backends = balance.map(|(backend, balance)| {
             let (sender, receiver) = state();
             let token = token.clone();
-            tokio::spawn(async move { checks::run_backend(backend, &balance, sender, token).await });
+            tokio::spawn(checks::run_backend(backend, balance.question, balance.rhythm, sender, token));
             follow(receiver.clone());
             (backend, receiver)
         });

@@ -51,6 +51,9 @@ pub(crate) struct VipFlags {
     /// So many failures in a row are one [default: 3]
     #[arg(long, value_name = "TIMES")]
     pub(super) fall: Option<String>,
+    /// Status codes of http and https checks that are well, as 200,401 [default: 200]
+    #[arg(long, value_name = "CODES")]
+    pub(super) check_expect: Option<String>,
     /// Certificates (PEM) of the authority that has to have signed those of https checks [default: any certificate is believed]
     #[arg(long, value_name = "FILE")]
     pub(super) check_ca: Option<String>,
@@ -113,21 +116,23 @@ impl SettingsFlags {
 
 impl VipFlags {
     fn settings(&self) -> Result<Settings, SettingsError> {
-        settings::of_flags(self.draft()?)
+        settings::of_flags(&self.draft()?)
     }
 
     fn draft(&self) -> Result<Draft, SettingsError> {
         let checks = self.checks.iter().map(|url| self.check(url).map(Given::by_flag));
         let checks = checks.collect::<Result<Vec<_>, _>>()?;
-        let of_https =
-            [("--check-ca", &self.check_ca), ("--check-certificate-sha256", &self.check_certificate_sha256)];
         let asks_https = checks.iter().any(|check| check.value.https.is_some());
-        if let Some((flag, _)) = of_https.iter().find(|(_, value)| value.is_some() && !asks_https) {
-            return Err(SettingsError::by_flag(
-                flag,
-                "no check is of https://",
-                "leave it out, or give such a --check",
-            ));
+        let asks_http = asks_https || checks.iter().any(|check| check.value.http.is_some());
+        for (flag, value, is_used, kinds) in [
+            ("--check-expect", &self.check_expect, asks_http, "http:// or https://"),
+            ("--check-ca", &self.check_ca, asks_https, "https://"),
+            ("--check-certificate-sha256", &self.check_certificate_sha256, asks_https, "https://"),
+        ] {
+            if value.is_some() && !is_used {
+                let problem = format!("no check is of {kinds}");
+                return Err(SettingsError::by_flag(flag, &problem, "leave it out, or give such a --check"));
+            }
         }
         if self.source.is_some() && self.backends.is_empty() {
             let problem = "nothing is balanced, as there is no --backend";
@@ -188,11 +193,16 @@ impl VipFlags {
             fall: text(self.fall.as_ref()),
             ..CheckDraft::default()
         };
+        let expect = self.check_expect.as_ref().map(|codes| {
+            let codes = codes.split(',').map(|code| Given::by_flag(code.trim().to_owned()));
+            Given::by_flag(codes.collect::<Vec<Text>>())
+        });
         if url.starts_with("http://") {
-            check.http = Some(Given::by_flag(HttpDraft { url: given(url), ..HttpDraft::default() }));
+            check.http = Some(Given::by_flag(HttpDraft { url: given(url), expect, ..HttpDraft::default() }));
         } else if url.starts_with("https://") {
             let https = HttpDraft {
                 url: given(url),
+                expect,
                 ca_file: text(self.check_ca.as_ref()),
                 certificate_sha256: text(self.check_certificate_sha256.as_ref()),
                 ..HttpDraft::default()
@@ -257,6 +267,7 @@ impl VipFlags {
             check_timeout_ms,
             rise,
             fall,
+            check_expect,
             check_ca,
             check_certificate_sha256,
             peers,
@@ -285,6 +296,7 @@ impl VipFlags {
             one("check-timeout-ms", check_timeout_ms),
             one("rise", rise),
             one("fall", fall),
+            one("check-expect", check_expect),
             one("check-ca", check_ca),
             one("check-certificate-sha256", check_certificate_sha256),
             many("peer", peers),

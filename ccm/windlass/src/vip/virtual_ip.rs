@@ -22,7 +22,7 @@ mod tests;
 /// How long the LAN is asked whether somebody else has the address, before it is announced for the first time (RFC 5227 §2.1.1).
 const PROBE: Duration = Duration::from_millis(60);
 /// A node that is fit keeps the address, whoever comes.
-const NEVER: Duration = Duration::from_secs(u64::MAX / 4_000_000_000);
+const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// A virtual IP on this node.
 #[derive(Debug)]
@@ -37,7 +37,15 @@ enum VridSource {
     /// The administrator gave it.
     Given(Vrid),
     /// It is chosen. No choice before there is a place to listen at.
-    Chosen(Option<(VridChoice, Decision)>),
+    Chosen(Option<Choice>),
+}
+
+/// The choice of a VRID on the LAN of an interface.
+#[derive(Debug)]
+struct Choice {
+    interface: String,
+    vrids: VridChoice,
+    decision: Decision,
 }
 
 /// What a node knows that all its virtual IPs need.
@@ -74,10 +82,16 @@ impl VirtualIp {
         }
         // A machine that has lost its address for a moment gets it back: the VRID is the same.
         if let (Ok(Place { interface, source, .. }), VridSource::Chosen(choice)) = (&place, &mut self.vrid) {
-            let was =
-                self.place.as_ref().is_ok_and(|was| was.interface == *interface && was.source == *source);
-            if choice.is_none() || !was {
-                *choice = Some((VridChoice::new(self.settings.address, *source, now), Decision::Listen));
+            match choice {
+                Some(known) if known.interface == *interface => known.vrids.set_source(*source),
+                Some(_) | None => {
+                    let new = VridChoice::new(self.settings.address, *source, now);
+                    *choice = Some(Choice {
+                        interface: interface.clone(),
+                        vrids: new,
+                        decision: Decision::Listen,
+                    });
+                }
             }
         }
         self.place = place;
@@ -93,7 +107,7 @@ impl VirtualIp {
     pub(super) fn vrid(&self) -> Option<Vrid> {
         match &self.vrid {
             VridSource::Given(vrid) => Some(*vrid),
-            VridSource::Chosen(choice) => choice.as_ref().and_then(|(choice, _)| choice.vrid()),
+            VridSource::Chosen(choice) => choice.as_ref().and_then(|known| known.vrids.vrid()),
         }
     }
 
@@ -101,7 +115,7 @@ impl VirtualIp {
     pub(super) fn hear(&mut self, interface: &str, vrid: u8, source: IpAddr, listed: &[IpAddr], now: Time) {
         let is_here = self.place.as_ref().is_ok_and(|place| place.interface == interface);
         let is_of_family = source.is_ipv4() == self.settings.address.is_ipv4();
-        let (VridSource::Chosen(Some((choice, _))), Ok(vrid), true, true) =
+        let (VridSource::Chosen(Some(Choice { vrids, .. })), Ok(vrid), true, true) =
             (&mut self.vrid, Vrid::new(vrid), is_here, is_of_family)
         else {
             return;
@@ -113,12 +127,14 @@ impl VirtualIp {
         } else {
             Listing::Others
         };
-        choice.hear(vrid, source, listing, now);
+        vrids.hear(vrid, source, listing, now);
     }
 
     /// Chooses a VRID where that is to be done; whether it is another one.
     pub(super) fn choose_vrid(&mut self, status: Option<&RouterStatus>, node: Node<'_>) -> bool {
-        let (VridSource::Chosen(Some((choice, decision))), Ok(place)) = (&mut self.vrid, &self.place) else {
+        let (VridSource::Chosen(Some(Choice { vrids, decision, .. })), Ok(place)) =
+            (&mut self.vrid, &self.place)
+        else {
             return false;
         };
         let role = match status.map(|status| (status.state, status.active)) {
@@ -126,17 +142,17 @@ impl VirtualIp {
             Some((State::Backup, active)) => Role::Backup { active },
             Some((State::Initialize, _)) | None => Role::Initialize,
         };
-        let before = choice.vrid();
+        let before = vrids.vrid();
         if let (Some(vrid), true) = (before, status.is_some_and(|status| status.lacks_vrid)) {
-            choice.hear(vrid, place.source, Listing::Others, node.now);
+            vrids.hear(vrid, place.source, Listing::Others, node.now);
         }
         let taken = |vrid| (node.vrid_in_use)(&place.interface, self.settings.address, vrid);
-        *decision = choice.decide(role, taken, node.now);
-        if before != choice.vrid() {
-            let vrid = choice.vrid().map(Vrid::get);
+        *decision = vrids.decide(role, taken, node.now);
+        if before != vrids.vrid() {
+            let vrid = vrids.vrid().map(Vrid::get);
             tracing::info!(address = %self.settings.address, interface = place.interface, ?vrid, "chose a VRID");
         }
-        before != choice.vrid()
+        before != vrids.vrid()
     }
 
     /// What keeps it from being announced that this node or its administrator can mend.
@@ -144,7 +160,7 @@ impl VirtualIp {
         let no_keys = keys.is_some_and(|keys| keys.authentication(self.settings.advert_interval).is_none());
         match (&self.place, &self.vrid) {
             (Err(why), _) => Some(why.clone()),
-            (Ok(_), VridSource::Chosen(Some((_, Decision::NoneFree)))) => Some(
+            (Ok(_), VridSource::Chosen(Some(Choice { decision: Decision::NoneFree, .. }))) => Some(
                 "all 255 VRIDs are used by other routers of this LAN: take one from them, or give one"
                     .to_owned(),
             ),

@@ -1,17 +1,23 @@
 //! Asking for a page by HTTP/1.1. Its status counts; redirects are not followed.
 
+use std::time::Duration;
+
 use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
 use super::{Answer, words};
 use crate::vip::settings::{HttpQuestion, Target};
 
 /// As much of a head is read, and of a body that may say why all is not well, in bytes.
 const MOST: usize = 64 << 10;
+
+/// How long the reason is waited for.
+const REASON: Duration = Duration::from_millis(50);
 
 /// Whether the page is answered with a status that is well. The body is not waited for then.
 pub(super) async fn ask<S>(stream: S, target: &Target, question: &HttpQuestion) -> Answer
@@ -47,8 +53,9 @@ async fn judge(answer: Response<Incoming>, question: &HttpQuestion) -> Answer {
     if question.expect.contains(&status.as_u16()) {
         return Ok(());
     }
-    let body = Limited::new(answer.into_body(), MOST).collect().await;
-    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    // All is not well whatever it says, and it may never say it.
+    let body = timeout(REASON, Limited::new(answer.into_body(), MOST).collect()).await;
+    let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Err(match reason(&body) {
         Some(reason) => format!("it answers {status}: {reason}"),
         None => format!("it answers {status}"),

@@ -10,50 +10,61 @@ use super::cadence::Cadence;
 use super::probe::{Probe, Within};
 use super::rise_and_fall::{CheckState, RiseAndFall};
 use super::{Answer, command};
-use crate::vip::settings::{BalanceSettings, CheckKind, CheckSettings, Rhythm, Target};
+use crate::vip::settings::{CheckKind, CheckSettings, Question, Rhythm, Target};
 
 /// Makes a check of this node until `token` is cancelled. `changes` always has the last state; whoever waits on it is woken when the
 /// verdict or the error is another one.
 pub(crate) async fn run(check: CheckSettings, changes: watch::Sender<CheckState>, token: CancellationToken) {
     let CheckSettings { kind, rhythm, weight: _ } = check;
-    let attempt = match kind {
-        CheckKind::Server { target, question } => Attempt::Ask(target, Probe::new(question)),
-        CheckKind::Command(words) => Attempt::Run(words),
-    };
-    repeat(rhythm, attempt, changes, token).await;
+    match kind {
+        CheckKind::Server { target, question } => {
+            repeat(rhythm, ServerCheck { target, probe: Probe::new(question) }, changes, token).await;
+        }
+        CheckKind::Command(words) => repeat(rhythm, CommandCheck(words), changes, token).await,
+    }
 }
 
 /// Does the same with the check of this backend.
 pub(crate) async fn run_backend(
     backend: SocketAddr,
-    balance: &BalanceSettings,
+    question: Question,
+    rhythm: Rhythm,
     changes: watch::Sender<CheckState>,
     token: CancellationToken,
 ) {
-    let attempt = Attempt::Ask(backend.into(), Probe::new(balance.question.clone()));
-    repeat(balance.rhythm, attempt, changes, token).await;
+    let check = ServerCheck { target: backend.into(), probe: Probe::new(question) };
+    repeat(rhythm, check, changes, token).await;
 }
 
-/// What is done once in each interval.
-enum Attempt {
-    /// A server is asked.
-    Ask(Target, Probe),
-    /// A program is run.
-    Run(Vec<String>),
+/// What is attempted again and again.
+pub(super) trait Check {
+    /// Attempts it, for no longer than `within`.
+    fn attempt(&mut self, within: Within) -> impl Future<Output = Answer> + Send;
 }
 
-impl Attempt {
-    async fn make(&mut self, within: Within) -> Answer {
-        match self {
-            Self::Ask(target, probe) => probe.ask(target, within).await,
-            Self::Run(words) => command::run(words, within).await,
-        }
+struct ServerCheck {
+    target: Target,
+    probe: Probe,
+}
+
+impl Check for ServerCheck {
+    async fn attempt(&mut self, within: Within) -> Answer {
+        self.probe.ask(&self.target, within).await
     }
 }
 
-async fn repeat(
+struct CommandCheck(Vec<String>);
+
+impl Check for CommandCheck {
+    async fn attempt(&mut self, within: Within) -> Answer {
+        command::run(&self.0, within).await
+    }
+}
+
+/// Attempts the check in its rhythm, and judges what is found.
+pub(super) async fn repeat(
     rhythm: Rhythm,
-    mut attempt: Attempt,
+    mut check: impl Check,
     changes: watch::Sender<CheckState>,
     token: CancellationToken,
 ) {
@@ -69,7 +80,7 @@ async fn repeat(
         if cadence.stalled(cadence.next(), within.start()) {
             judge.note_stall();
         }
-        let Some(answer) = token.run_until_cancelled(attempt.make(within)).await else { return };
+        let Some(answer) = token.run_until_cancelled(check.attempt(within)).await else { return };
         let now = Instant::now();
         let stalled = cadence.stalled(within.end(), now);
         if stalled {

@@ -56,25 +56,36 @@ impl TlsClient {
         Self { server_name, source }
     }
 
+    /// Reads the file again.
+    pub(super) fn look(&mut self) {
+        match &mut self.source {
+            Source::Fixed(_) => {}
+            Source::File { file, looked_at, config } => {
+                *looked_at = Instant::now();
+                if file.refresh() {
+                    let new = authority(file);
+                    if new.is_ok() || config.is_err() {
+                        *config = new;
+                    }
+                }
+            }
+        }
+    }
+
     /// What this server is met with.
     ///
     /// # Errors
     /// What is wrong with the file of certificates.
     pub(super) fn connector(&mut self, target: &Target) -> Result<Connector, String> {
-        let config = match &mut self.source {
-            Source::Fixed(config) => config.clone()?,
-            Source::File { file, looked_at, config } => {
-                if looked_at.elapsed() >= LOOK {
-                    *looked_at = Instant::now();
-                    if file.refresh() {
-                        let new = authority(file);
-                        if new.is_ok() || config.is_err() {
-                            *config = new;
-                        }
-                    }
-                }
-                config.clone()?
-            }
+        let is_due = match &self.source {
+            Source::Fixed(_) => false,
+            Source::File { looked_at, .. } => looked_at.elapsed() >= LOOK,
+        };
+        if is_due {
+            self.look();
+        }
+        let config = match &self.source {
+            Source::Fixed(config) | Source::File { config, .. } => config.clone()?,
         };
         let server_name = self.server_name.clone().map_or_else(|| name(target), Ok)?;
         Ok(Connector { connector: TlsConnector::from(config), server_name })
@@ -97,9 +108,10 @@ impl Connector {
                 Some(Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
                 )) => "; give a serverName that it is for",
-                Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                    "; the authority in caFile did not sign it"
-                }
+                // Authorities often have one name: those of kubeadm all do.
+                Some(Error::InvalidCertificate(
+                    CertificateError::UnknownIssuer | CertificateError::BadSignature,
+                )) => "; the authority in caFile did not sign it",
                 Some(_) | None => "",
             };
             format!("no TLS: {error}{hint}")
@@ -177,7 +189,7 @@ impl ServerCertVerifier for KnownCertificate {
         let found: [u8; 32] = Sha256::digest(certificate).into();
         match self.sha256 {
             Some(expected) if expected != found => {
-                let digits: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+                let digits = found.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
                 Err(Error::General(format!(
                     "its certificate is another one than certificateSha256 says, of SHA-256 {digits}"
                 )))

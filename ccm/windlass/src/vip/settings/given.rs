@@ -86,6 +86,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("vips.checks", "--check"),
     ("vips.checks.http.url", "--check"),
     ("vips.checks.https.url", "--check"),
+    ("vips.checks.http.expect", "--check-expect"),
+    ("vips.checks.https.expect", "--check-expect"),
     ("vips.checks.https.caFile", "--check-ca"),
     ("vips.checks.https.certificateSha256", "--check-certificate-sha256"),
     ("vips.checks.tcp.address", "--check"),

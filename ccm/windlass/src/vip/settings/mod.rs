@@ -202,8 +202,8 @@ pub(crate) fn parse(text: &[u8], name: &str) -> Result<Settings, SettingsError> 
 ///
 /// # Errors
 /// The first mistake, with flag, value, reason and remedy.
-pub(super) fn of_flags(draft: Draft) -> Result<Settings, SettingsError> {
-    vips::settings(&draft, given::Source::Flags)
+pub(super) fn of_flags(draft: &Draft) -> Result<Settings, SettingsError> {
+    vips::settings(draft, given::Source::Flags)
 }
 
 impl fmt::Display for CheckKind {

@@ -68,7 +68,7 @@ vips:
         tls,
     };
     let https = |trust| Some(Tls { server_name: None, trust });
-    let target = |host: &str, port| Target { host: target::Host::Address(host.parse().unwrap()), port };
+    let target = |host: &str, port| Target { host: Host::Address(host.parse().unwrap()), port };
     let server = |target, question| CheckSettings {
         kind: CheckKind::Server { target, question },
         rhythm,
@@ -106,7 +106,7 @@ vips:
                 ..server(target("127.0.0.1", 6443), Question::Http(first))
             },
             server(target("::1", 443), Question::Http(http("/", https(Trust::Certificate(hash))))),
-            server(Target { host: target::Host::Localhost, port: 8080 }, Question::Http(http("/", None))),
+            server(Target { host: Host::Localhost, port: 8080 }, Question::Http(http("/", None))),
             server(target("127.0.0.1", 2379), Question::Tcp),
             server(target("127.0.0.1", 2381), Question::Grpc { service: "etcdserverpb.KV".to_owned() }),
             CheckSettings {

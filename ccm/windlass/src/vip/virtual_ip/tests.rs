@@ -1,1 +1,189 @@
+use windlass_engine::InterfaceInfo;
+
+use super::super::settings::{self, Settings};
 use super::*;
+
+const START: Time = Time::from_nanos(1);
+const LISTENED: Duration = Duration::from_secs(4);
+
+fn settings(more: &str) -> VipSettings {
+    let text = format!("vips:\n- address: 192.0.2.100\n  ports: [6443]\n{more}");
+    let Settings { mut vips, .. } = settings::parse(text.as_bytes(), "vip.yaml").unwrap();
+    vips.remove(0)
+}
+
+/// A host with two addresses of the network, and one of another.
+fn machine() -> HostAddresses {
+    let mut eth0 = InterfaceInfo::default();
+    "eth0".clone_into(&mut eth0.name);
+    eth0.ipv4 = vec![([192, 0, 2, 11].into(), 24), ([192, 0, 2, 12].into(), 24)];
+    let mut eth1 = InterfaceInfo::default();
+    "eth1".clone_into(&mut eth1.name);
+    eth1.ipv4 = vec![([198, 51, 100, 11].into(), 24)];
+    eth1.ipv6 = vec![("2001:db8::11".parse().unwrap(), 64), ("fe80::11".parse().unwrap(), 64)];
+    eth1.ipv6_lasting = 2;
+    let mut machine = HostAddresses::default();
+    machine.interfaces = vec![eth0, eth1];
+    machine
+}
+
+fn host(last: u8) -> IpAddr {
+    [192, 0, 2, last].into()
+}
+
+fn nothing_in_use(_: &str, _: IpAddr, _: Vrid) -> bool {
+    false
+}
+
+fn node(now: Time) -> Node<'static> {
+    Node { keys: None, vrid_in_use: &nothing_in_use, now }
+}
+
+/// One that has chosen its VRID.
+fn running(more: &str) -> VirtualIp {
+    let mut vip = VirtualIp::new(settings(more));
+    assert!(vip.find_place(&machine(), START));
+    vip.choose_vrid(None, node(START + LISTENED));
+    vip
+}
+
+fn router(vip: &VirtualIp, failing: &[u8]) -> RouterConfig {
+    vip.router(failing.iter().copied(), node(START)).unwrap()
+}
+
+#[test]
+fn a_virtual_ip_runs_on_the_interface_of_its_network_once_it_has_listened() {
+    let mut vip = VirtualIp::new(settings(""));
+    assert!(vip.router([].into_iter(), node(START)).is_none());
+    vip.find_place(&machine(), START);
+    assert!(!vip.find_place(&machine(), START), "found already");
+    assert!(!vip.choose_vrid(None, node(START)));
+    assert!(vip.router([].into_iter(), node(START)).is_none());
+    assert!(vip.choose_vrid(None, node(START + LISTENED)));
+    let router = router(&vip, &[]);
+    assert_eq!((router.interface.as_str(), router.source), ("eth0", host(11)));
+    assert_eq!(router.addresses, [host(100)].into());
+    assert_eq!((router.hold, router.accept, router.recognise_peers), (Hold::Respond, false, true));
+    router.check().unwrap();
+}
+
+#[test]
+fn a_check_that_fails_makes_a_node_unfit_and_a_light_one_does_not() {
+    let vip = running("");
+    let fit = Priority::new(FIT_FROM).unwrap();
+    assert!(router(&vip, &[]).priority >= fit && router(&vip, &[20]).priority >= fit);
+    assert!(router(&vip, &[100]).priority < fit);
+    assert_eq!(router(&vip, &[]).fit_from, fit);
+}
+
+#[test]
+fn a_fit_node_is_left_in_place_unless_others_are_to_preempt() {
+    assert!(router(&running(""), &[]).preempt_delay > Duration::from_hours(24 * 365));
+    assert_eq!(router(&running("  preempt: true"), &[]).preempt_delay, Duration::ZERO);
+}
+
+#[test]
+fn named_peers_are_spoken_to_by_unicast_without_this_node_itself() {
+    let file = "  peers: [192.0.2.11, 192.0.2.21, 192.0.2.31]";
+    let unicast = router(&running(file), &[]);
+    assert_eq!(unicast.peers, [host(21), host(31)].into());
+    assert!(matches!(unicast.transport, Transport::Unicast { .. }) && !unicast.recognise_peers);
+    unicast.check().unwrap();
+    let both = router(&running(&format!("{file}\n  multicast: true")), &[]);
+    assert!(
+        matches!(both.transport, Transport::Multicast { .. })
+            && both.recognise_peers
+            && both.unicast_fallback
+    );
+    let alone = router(&running("  peers: [192.0.2.11]"), &[]);
+    assert!(matches!(alone.transport, Transport::Multicast { .. }), "nobody to speak to by unicast");
+    alone.check().unwrap();
+}
+
+#[test]
+fn a_vrid_is_the_one_given_or_that_of_whoever_advertises_the_address() {
+    let mut given = VirtualIp::new(settings("  vrid: 7"));
+    given.find_place(&machine(), START);
+    assert_eq!(router(&given, &[]).vrid.get(), 7, "without listening");
+    let mut joining = VirtualIp::new(settings(""));
+    joining.find_place(&machine(), START);
+    joining.hear("eth1", 9, host(21), &[host(100)], START);
+    joining.hear("eth0", 10, host(21), &[host(99)], START);
+    assert!(!joining.choose_vrid(None, node(START)), "another LAN, another address");
+    joining.hear("eth0", 11, host(21), &[host(100)], START);
+    assert!(joining.choose_vrid(None, node(START)));
+    assert_eq!(joining.vrid().map(Vrid::get), Some(11));
+}
+
+#[test]
+fn a_vrid_that_another_process_of_the_host_has_is_not_chosen() {
+    let first = running("").vrid().unwrap();
+    let mut vip = VirtualIp::new(settings(""));
+    vip.find_place(&machine(), START);
+    let in_use = move |_: &str, _, vrid| vrid == first;
+    vip.choose_vrid(None, Node { vrid_in_use: &in_use, ..node(START + LISTENED) });
+    assert!(vip.vrid().is_some_and(|vrid| vrid != first));
+}
+
+#[test]
+fn a_host_that_loses_its_address_for_a_moment_keeps_the_vrid() {
+    let mut vip = running("");
+    let before = vip.vrid();
+    assert!(vip.find_place(&HostAddresses::default(), START));
+    assert!(vip.router([].into_iter(), node(START)).is_none());
+    assert!(vip.obstacle(None).unwrap().contains("no interface of this host has a network with 192.0.2.100"));
+    assert!(vip.find_place(&machine(), START));
+    assert_eq!(vip.vrid(), before);
+    assert_eq!(vip.obstacle(None), None);
+}
+
+#[test]
+fn without_a_key_where_keys_are_wanted_nothing_is_announced() {
+    let vip = running("");
+    let keys = SigningKeys::default();
+    let keyed = Node { keys: Some(&keys), ..node(START) };
+    assert!(vip.router([].into_iter(), keyed).is_none());
+    assert_eq!(vip.obstacle(Some(&keys)).unwrap(), "there is no key that signs its adverts yet");
+}
+
+fn targets(vip: &VirtualIp, well: &[u8]) -> Vec<Vec<SocketAddr>> {
+    let mut balancing = Balancing::default();
+    let well = well.iter().map(|last| SocketAddr::new(host(*last), 6443)).collect();
+    vip.balance(&well, &mut balancing);
+    balancing.services.into_values().map(|backends| backends.targets.into_iter().collect()).collect()
+}
+
+#[test]
+fn connections_go_to_this_node_or_to_all_that_are_well() {
+    let at = |last| SocketAddr::new(host(last), 6443);
+    assert_eq!(targets(&running(""), &[]), [[at(11)]]);
+    assert_eq!(targets(&running("  bind: true"), &[]), Vec::<Vec<SocketAddr>>::new());
+    let balanced =
+        running("  balance: {backends: ['192.0.2.11:6443', '192.0.2.21:6443', '192.0.2.31:6443']}");
+    assert_eq!(targets(&balanced, &[11, 31]), [[at(11), at(31)]]);
+    assert_eq!(targets(&balanced, &[]), [[at(11), at(21), at(31)]], "none is known to be well");
+    assert!(running("").is_translated() && !running("  bind: true").is_translated());
+}
+
+#[test]
+fn what_stands_in_the_way_names_the_interface_and_the_remedy() {
+    let obstacle = |more: &str| {
+        let mut vip = VirtualIp::new(settings(more));
+        vip.find_place(&machine(), START);
+        vip.obstacle(None)
+    };
+    assert_eq!(
+        obstacle("  interface: eth9").unwrap(),
+        "interface eth9 is not there, is down or has no IPv4 address: bring it up, or name another"
+    );
+    assert_eq!(obstacle("  interface: eth1"), None, "of another network, but named");
+    let text = b"vips: [{address: '2001:db8:1::100', ports: [6443]}]";
+    let mut vip = VirtualIp::new(settings::parse(text, "vip.yaml").unwrap().vips.remove(0));
+    vip.find_place(&machine(), START);
+    assert_eq!(
+        vip.obstacle(None).unwrap(),
+        "no interface of this host has a network with 2001:db8:1::100: it has 2001:db8::/64 on eth1, fe80::/64 on eth1. Name an \
+         interface on whose LAN the address is to be, or another address. Where the hosts are in several networks, no address moves \
+         between them without BGP, which Windlass does not speak"
+    );
+}

@@ -464,7 +464,7 @@ fn balancing() {
         &[
             (
                 "ports: [1, 2]",
-                "2:71: vips[0].ports: connections to ports 1, 2 would go to the same port of a backend: balance one port",
+                "2:70: vips[0].ports: connections to ports 1, 2 would go to the same port of a backend: balance one port",
             ),
             (
                 "ports: [1], bind: true",
