@@ -125,3 +125,69 @@ impl Collector for Metrics {
         self.all().into_iter().flat_map(Collector::collect).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    fn shown() -> Shown {
+        Shown {
+            address: "192.0.2.100".to_owned(),
+            interface: "eth0".to_owned(),
+            vrid: 7,
+            active: true,
+            priority: 203,
+            became_active: 2,
+            checks: vec![("tcp://127.0.0.1:6443".to_owned(), false)],
+            backends: vec![("192.0.2.11:6443".to_owned(), true)],
+            obstacle: Some("interface eth0 is down".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_in_the_registry_and_no_longer_when_it_is_gone() {
+        let (registry, display) = (Registry::new(), Display::default());
+        display.register(&registry).unwrap();
+        display.set(vec![shown()]);
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for line in [
+            "windlass_vip_active{address=\"192.0.2.100\",interface=\"eth0\"} 1",
+            "windlass_vip_became_active_total{address=\"192.0.2.100\",interface=\"eth0\"} 2",
+            "windlass_vip_priority{address=\"192.0.2.100\",interface=\"eth0\"} 203",
+            "windlass_vip_vrid{address=\"192.0.2.100\",interface=\"eth0\"} 7",
+            "windlass_vip_check_passing{address=\"192.0.2.100\",check=\"tcp://127.0.0.1:6443\"} 0",
+            "windlass_vip_backend_up{address=\"192.0.2.100\",backend=\"192.0.2.11:6443\"} 1",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+        }
+        display.set(Vec::new());
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        assert!(!text.contains("192.0.2.100"), "{text}");
+    }
+
+    #[test]
+    fn the_page_has_every_metric() {
+        let page = include_str!("../../../../docs/metrics.md");
+        let (registry, display) = (Registry::new(), Display::default());
+        display.register(&registry).unwrap();
+        display.set(vec![shown()]);
+        for family in registry.gather() {
+            assert!(
+                page.contains(&format!("`{}`", family.name())),
+                "{} is not in docs/metrics.md",
+                family.name()
+            );
+        }
+    }
+
+    #[test]
+    fn the_process_is_ready_unless_an_address_cannot_be_announced() {
+        let display = Display::default();
+        display.set(vec![Shown { obstacle: None, ..shown() }]);
+        assert_eq!(display.readiness(), Ok(()));
+        display.set(vec![shown(), Shown { obstacle: None, ..shown() }]);
+        assert_eq!(display.readiness(), Err("192.0.2.100: interface eth0 is down".to_owned()));
+    }
+}

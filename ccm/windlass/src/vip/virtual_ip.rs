@@ -86,11 +86,8 @@ impl VirtualIp {
                 Some(known) if known.interface == *interface => known.vrids.set_source(*source),
                 Some(_) | None => {
                     let new = VridChoice::new(self.settings.address, *source, now);
-                    *choice = Some(Choice {
-                        interface: interface.clone(),
-                        vrids: new,
-                        decision: Decision::Listen,
-                    });
+                    *choice =
+                        Some(Choice { interface: interface.clone(), vrids: new, decision: Decision::Listen });
                 }
             }
         }
