@@ -21,9 +21,6 @@ mod tests;
 /// Where an agent answers its probes.
 const SOCKET: &str = "/run/windlass/agent.sock";
 
-/// Where `windlass vip` does.
-const VIP_SOCKET: &str = "/run/windlass/vip.sock";
-
 /// LoadBalancer Services for bare-metal Kubernetes.
 #[derive(Debug, Parser)]
 #[command(name = "windlass", version, propagate_version = true, disable_help_subcommand = true)]
@@ -51,11 +48,14 @@ enum Role {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 struct VipArgs {
+    #[command(subcommand)]
+    command: Option<VipCommand>,
     #[command(flatten)]
     log: LogArgs,
     /// Unix socket on which health and metrics are served to `windlass probe`
-    #[arg(long, default_value = VIP_SOCKET, value_name = "FILE")]
+    #[arg(long, default_value = vip::SOCKET, value_name = "FILE")]
     socket: PathBuf,
     #[command(flatten)]
     settings: vip::SettingsFlags,
@@ -78,6 +78,12 @@ struct UninstallArgs {
 enum Source {
     /// Reads MetalLB's objects on standard input, prints VirtualIPPools, and says on standard error what is different
     Metallb,
+}
+
+#[derive(Debug, Subcommand)]
+enum VipCommand {
+    /// Prints how a node runs them: a static pod or a unit of systemd, with comments that say what to do with it
+    Manifest(Box<vip::ManifestArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -291,7 +297,14 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
 }
 
 fn run_vip(args: VipArgs) -> Result<(), BoxError> {
-    let VipArgs { log, socket, settings } = args;
+    let VipArgs { command, log, socket, settings } = args;
+    match command {
+        Some(VipCommand::Manifest(args)) => {
+            print!("{}", vip::manifest(&args)?);
+            return Ok(());
+        }
+        None => {}
+    }
     let level = log.log_level.as_deref().unwrap_or_else(|| logging::filter(0));
     logging::init(log.log_format, level)?;
     let registry = Registry::new();

@@ -1,5 +1,5 @@
-//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert` and
-//! `windlass uninstall`.
+//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`,
+//! `windlass vip` and `windlass uninstall`.
 
 mod agent;
 mod bridges;

@@ -57,6 +57,9 @@ pub(crate) struct VipFlags {
     /// Certificates (PEM) of the authority that has to have signed those of https checks [default: any certificate is believed]
     #[arg(long, value_name = "FILE")]
     pub(super) check_ca: Option<String>,
+    /// Name that the certificates of https checks have to be for [default: the host that is asked]
+    #[arg(long, value_name = "NAME")]
+    pub(super) check_server_name: Option<String>,
     /// SHA-256 of the certificate that https checks have to find
     #[arg(long, value_name = "HEX")]
     pub(super) check_certificate_sha256: Option<String>,
@@ -127,6 +130,7 @@ impl VipFlags {
         for (flag, value, is_used, kinds) in [
             ("--check-expect", &self.check_expect, asks_http, "http:// or https://"),
             ("--check-ca", &self.check_ca, asks_https, "https://"),
+            ("--check-server-name", &self.check_server_name, asks_https, "https://"),
             ("--check-certificate-sha256", &self.check_certificate_sha256, asks_https, "https://"),
         ] {
             if value.is_some() && !is_used {
@@ -204,6 +208,7 @@ impl VipFlags {
                 url: given(url),
                 expect,
                 ca_file: text(self.check_ca.as_ref()),
+                server_name: text(self.check_server_name.as_ref()),
                 certificate_sha256: text(self.check_certificate_sha256.as_ref()),
                 ..HttpDraft::default()
             };
@@ -269,6 +274,7 @@ impl VipFlags {
             fall,
             check_expect,
             check_ca,
+            check_server_name,
             check_certificate_sha256,
             peers,
             multicast,
@@ -298,6 +304,7 @@ impl VipFlags {
             one("fall", fall),
             one("check-expect", check_expect),
             one("check-ca", check_ca),
+            one("check-server-name", check_server_name),
             one("check-certificate-sha256", check_certificate_sha256),
             many("peer", peers),
             set("multicast", multicast),

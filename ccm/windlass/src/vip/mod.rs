@@ -6,13 +6,16 @@
 //! | `checks`, `checked` | whether this node and its backends are well |
 //! | `place`, `election`, `signing_keys`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
 //! | `holder`, `translation` | what the engine and the kernel are told of all of them |
+//! | `metrics` | what is shown of them |
 //! | `run` | the process |
+//! | `manifest` | static pods and units of systemd that run it |
 
 mod checked;
 mod checks;
 mod election;
 mod flags;
 mod holder;
+mod manifest;
 mod metrics;
 mod place;
 mod run;
@@ -22,4 +25,8 @@ mod translation;
 mod virtual_ip;
 
 pub(crate) use self::flags::SettingsFlags;
+pub(crate) use self::manifest::{ManifestArgs, manifest};
 pub(crate) use self::run::run;
+
+/// Where `windlass vip` answers its probes.
+pub(crate) const SOCKET: &str = "/run/windlass/vip.sock";

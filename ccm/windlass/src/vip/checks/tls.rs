@@ -107,7 +107,7 @@ impl Connector {
             let hint = match inner {
                 Some(Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                )) => "; give a serverName that it is for",
+                )) => "; give a serverName (--check-server-name) that it is for",
                 // Authorities often have one name: those of kubeadm all do.
                 Some(Error::InvalidCertificate(
                     CertificateError::UnknownIssuer | CertificateError::BadSignature,

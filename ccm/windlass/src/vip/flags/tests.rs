@@ -23,7 +23,7 @@ fn flags_say_what_a_file_says() {
     let line = "--address=192.0.2.5|--address=2001:db8::5|--interface=eth0|--port=443|--vrid=7|--priority=150|--preempt|\
                 --advert-interval-ms=50|--peer=192.0.2.12|--peer=2001:db8::12|--multicast|--keys-dir=/keys|\
                 --check=https://127.0.0.1:6443/readyz|--check=http://127.0.0.1:80/|--check=tcp://127.0.0.1:1|\
-                --check=grpc://127.0.0.1:2/a.B|--check=grpc://127.0.0.1:2|--check=exec:/bin/test -e /x|--check-ca=/ca.crt|--check-expect=200,401|\
+                --check=grpc://127.0.0.1:2/a.B|--check=grpc://127.0.0.1:2|--check=exec:/bin/test -e /x|--check-ca=/ca.crt|--check-server-name=kubernetes|--check-expect=200,401|\
                 --check-interval-ms=400|--check-timeout-ms=300|--rise=4|--fall=5|--backend=192.0.2.11:1|\
                 --backend=[2001:db8::11]:1|--source=keep";
     let vip = |address: &str, peer: &str, backend: &str| {
@@ -39,7 +39,7 @@ fn flags_say_what_a_file_says() {
   peers: ['{peer}']
   multicast: true
   checks:
-  - {{https: {{url: 'https://127.0.0.1:6443/readyz', caFile: /ca.crt, expect: [200, 401]}}, {rhythm}}}
+  - {{https: {{url: 'https://127.0.0.1:6443/readyz', caFile: /ca.crt, serverName: kubernetes, expect: [200, 401]}}, {rhythm}}}
   - {{http: {{url: 'http://127.0.0.1:80/', expect: [200, 401]}}, {rhythm}}}
   - {{tcp: {{address: '127.0.0.1:1'}}, {rhythm}}}
   - {{grpc: {{address: '127.0.0.1:2', service: a.B}}, {rhythm}}}
@@ -169,6 +169,10 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1:1|--check-expect=200",
             "--check-expect: no check is of http:// or https://: leave it out, or give such a --check",
+        ),
+        (
+            "--address=192.0.2.5|--check=https://127.0.0.1/|--check-server-name=a b",
+            "--check-server-name: \"a b\" is no name that a certificate can have: give a DNS name or an IP address",
         ),
         (
             "--address=192.0.2.5|--check=http://127.0.0.1/|--check-expect=200,all",

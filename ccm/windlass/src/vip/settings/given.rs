@@ -89,6 +89,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("vips.checks.http.expect", "--check-expect"),
     ("vips.checks.https.expect", "--check-expect"),
     ("vips.checks.https.caFile", "--check-ca"),
+    ("vips.checks.https.serverName", "--check-server-name"),
     ("vips.checks.https.certificateSha256", "--check-certificate-sha256"),
     ("vips.checks.tcp.address", "--check"),
     ("vips.checks.grpc.address", "--check"),

@@ -81,7 +81,8 @@ async fn a_certificate_of_the_authority_and_for_the_name_is_believed() {
     assert!(refused.ends_with("; the authority in caFile did not sign it"), "{refused}");
     let refused = ask(for_name(own.clone(), "example"), address, AMPLE).await.unwrap_err();
     assert!(
-        refused.contains("not valid for name") && refused.ends_with("; give a serverName that it is for"),
+        refused.contains("not valid for name")
+            && refused.ends_with("; give a serverName (--check-server-name) that it is for"),
         "{refused}"
     );
     let (expired, _) = tls_pages(&ca, &["127.0.0.1"], true, OK).await;
