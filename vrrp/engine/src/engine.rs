@@ -71,6 +71,7 @@ impl Engine {
             on_event,
             realtime,
             guard,
+            guard_timeout,
             table,
             connection_forwarding,
             connection_replication,
@@ -93,7 +94,7 @@ impl Engine {
         })?);
         let (shared, inbox, events) =
             (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
-        let settings = hold::Settings { guard, table, connection_forwarding, net_admin, tag };
+        let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", &stop_on_panic, move || {
             if realtime {
                 realtime::hold_thread();

@@ -243,6 +243,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod connections;
 mod error;
@@ -265,6 +266,9 @@ use crate::netfilter::table::{Failure, Table};
 use crate::netfilter::{element, expression};
 use crate::restriction::Restrictions;
 
+/// How long the node's own packets are guarded after the process last said that it lives.
+pub(crate) const AWAKE: Duration = Duration::from_secs(15);
+
 /// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
 /// thread.
 pub struct Guard {
@@ -277,10 +281,16 @@ pub struct Guard {
 impl Guard {
     /// Makes the table anew in the network namespace of the calling thread. What it replaces guards up to this moment.
     pub fn install(table: &str, wanted: &Guarded) -> Result<Self, GuardError> {
+        Self::install_for(table, wanted, AWAKE)
+    }
+
+    /// The same; the node's own packets are guarded for so long after this process last said that it lives.
+    pub fn install_for(table: &str, wanted: &Guarded, awake: Duration) -> Result<Self, GuardError> {
+        let awake_ms = u64::try_from(awake.as_millis()).unwrap_or(u64::MAX);
         let mut guard = Self {
             table: Table::open(table)?,
             installed: Guarded::default(),
-            can: Parts { forwards: true, masks_events: true },
+            can: Parts { forwards: true, masks_events: true, awake_ms },
         };
         match guard.make(wanted.clone()) {
             Err(GuardError::Unsupported { what, source }) => {

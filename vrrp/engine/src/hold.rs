@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) guard: bool,
     /// Name of its table.
     pub(crate) table: String,
+    /// See [`Options::guard_timeout`](crate::Options::guard_timeout).
+    pub(crate) guard_timeout: Duration,
     /// Whether connections of VIPs that were handed over are forwarded.
     pub(crate) connection_forwarding: Option<ConnectionForwarding>,
     /// Whether the process has CAP_NET_ADMIN.

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::event::Event;
+use crate::guard::AWAKE;
 use crate::tag::AddressTag;
 
 /// How to run the engine. [`Options::new`] gives the defaults.
@@ -21,6 +22,9 @@ pub struct Options {
     pub guard: bool,
     /// Name of that table, of family `inet`. Default: `windlass`.
     pub table: String,
+    /// How long the guard refuses what the node itself sends to VIPs that it is Active for, once the process was killed or frozen: another
+    /// node serves them by then. At least 3 s; less than the default costs a change of nftables each second. Default: 15 s.
+    pub guard_timeout: Duration,
     /// Forward established connections to the node that handed a VIP over. Needs [`Self::guard`]. Default: no.
     pub connection_forwarding: Option<ConnectionForwarding>,
     /// Tell the peers which connections VIPs have, and put theirs into this node's kernel
@@ -159,6 +163,7 @@ impl Options {
             realtime: true,
             guard: false,
             table: "windlass".to_owned(),
+            guard_timeout: AWAKE,
             connection_forwarding: None,
             connection_replication: None,
             tag: AddressTag::default(),

@@ -92,8 +92,6 @@ const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 const AWAKE: &str = "awake";
 /// Its number in the batch that makes it, beside those of [`Set::all`].
 const AWAKE_ID: u32 = 100;
-/// How long it counts after it was set, in milliseconds.
-const AWAKE_TIMEOUT_MS: u64 = 15_000;
 
 /// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
 const LOOKUPS: usize = 50;
@@ -301,6 +299,8 @@ pub(super) struct Parts {
     pub(super) forwards: bool,
     /// What has the kernel tell only the events that matter of connections that are replicated.
     pub(super) masks_events: bool,
+    /// How long it counts that the process said that it lives, in milliseconds.
+    pub(super) awake_ms: u64,
 }
 
 /// The chains, each after those it goes to.
@@ -412,7 +412,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
     batch.add(
         format!("create the set {AWAKE} in the table inet {table}"),
         Operation::NewSet,
-        awake.long(11, AWAKE_TIMEOUT_MS),
+        awake.long(11, parts.awake_ms),
     );
     add_chains(&mut batch, table, &chains(parts));
     change(&mut batch, table, &Guarded::default(), guarded);

@@ -37,7 +37,11 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
 
 #[test]
 fn each_message_of_a_batch_has_a_name_for_errors() {
-    let batch = ruleset::install("w", &Guarded::default(), Parts { forwards: true, masks_events: false });
+    let batch = ruleset::install(
+        "w",
+        &Guarded::default(),
+        Parts { forwards: true, masks_events: false, awake_ms: 15_000 },
+    );
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));
     assert_eq!(batch.what(2), Some("delete the old nftables table inet w"));

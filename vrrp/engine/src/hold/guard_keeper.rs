@@ -9,7 +9,7 @@ use windlass_vrrp::Time;
 
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
-use crate::guard::{Checked, Guard, GuardError, Guarded, Moved};
+use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::Plan;
 use crate::restriction::{GuardStatus, Restrictions};
 
@@ -19,12 +19,16 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Looks of which one is thorough.
 const FULL_CHECK_EVERY: u32 = 5;
+/// With a thorough look each second, one of them may be late.
+const SHORTEST_AWAKE: Duration = Duration::from_secs(3);
 /// Time until the next try after the guard was refused.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The guard and when it is to be looked at.
 pub(super) struct GuardKeeper {
     table: String,
+    /// How long the node's own packets are guarded after this process died.
+    awake: Duration,
     guard: Option<Guard>,
     installed: Guarded,
     /// What was last acted on: as long as it is the same, nothing is looked at that may have thousands of addresses.
@@ -45,9 +49,10 @@ pub(super) struct GuardKeeper {
 
 impl GuardKeeper {
     /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
-    pub(super) fn new(table: String, now: Time) -> Self {
+    pub(super) fn new(table: String, awake: Duration, now: Time) -> Self {
         Self {
             table,
+            awake: awake.max(SHORTEST_AWAKE),
             guard: None,
             installed: Guarded::default(),
             last_inputs: None,
@@ -196,17 +201,19 @@ impl GuardKeeper {
             guard
         } else {
             self.due = now + CHECK_INTERVAL;
-            match Guard::install(&self.table, wanted) {
+            match Guard::install_for(&self.table, wanted, self.awake) {
                 Err(GuardError::Kernel { .. }) if !wanted.restrictions.is_empty() => {
                     let unrestricted = Guarded { restrictions: Arc::default(), ..wanted.clone() };
-                    Guard::install(&self.table, &unrestricted)?
+                    Guard::install_for(&self.table, &unrestricted, self.awake)?
                 }
                 installed => installed?,
             }
         };
         let guard = self.guard.insert(guard);
         if self.due <= now {
-            self.quick_checks = (self.quick_checks + 1) % FULL_CHECK_EVERY;
+            // Only a thorough look says that the process lives.
+            let every = if self.awake < AWAKE { 1 } else { FULL_CHECK_EVERY };
+            self.quick_checks = (self.quick_checks + 1) % every;
             let checked = if self.quick_checks == 0 { guard.full_check()? } else { guard.quick_check()? };
             match checked {
                 Checked::Intact => self.pause = CHECK_INTERVAL,

@@ -71,7 +71,9 @@ impl<'a> Holder<'a> {
         let addresses = Addresses::new(settings.tag.get());
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
-        let guard_keeper = settings.guard.then(|| GuardKeeper::new(settings.table.clone(), clock::now()));
+        let guard_keeper = settings
+            .guard
+            .then(|| GuardKeeper::new(settings.table.clone(), settings.guard_timeout, clock::now()));
         let forwarding = settings.connection_forwarding.filter(|_| settings.guard && settings.net_admin);
         let moves = forwarding.map(|forwarding| Moves::new(forwarding, settings.tag.get()));
         Self {

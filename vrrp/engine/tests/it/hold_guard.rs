@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::time::Duration;
 
 use windlass_engine::guard::{Guard, Guarded};
 use windlass_engine::{Hold, RouterConfig, State};
@@ -50,6 +51,40 @@ fn the_guard_follows_the_routers_is_restored_and_goes_at_the_end() {
     await_set(host, "vips4", false);
     node.engine.shutdown();
     assert_eq!(set(host, "vips4"), None);
+}
+
+/// Its own packets are let go when it has not said so for that long.
+#[test]
+fn an_engine_that_lives_says_so_often_enough() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let host = &lan.hosts[0];
+    let node = host.engine_with(|options| {
+        options.guard = true;
+        options.guard_timeout = Duration::from_secs(3);
+    });
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    await_set(host, "held4", true);
+    // Milliseconds that are left of the three seconds.
+    let left = || {
+        let shown = set(host, "awake").expect("the set");
+        assert!(shown.contains("timeout 3s"), "{shown}");
+        let expires = shown.split_once("expires ").expect("that it lives").1;
+        let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
+        let (seconds, rest) = expires.split_once('s').unwrap();
+        number(seconds).unwrap_or(0) * 1000
+            + rest.split_once("ms").map_or(0, |(ms, _)| number(ms).unwrap_or(0))
+    };
+    let (mut last, mut renewed): (u32, u32) = (left(), 0);
+    await_some("renewals", || {
+        let now = left();
+        renewed += u32::from(now > last);
+        last = now;
+        (renewed == 5).then_some(())
+    });
 }
 
 /// A killed engine's table is replaced by what the new one is to guard, not by nothing.

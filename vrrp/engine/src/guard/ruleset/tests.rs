@@ -76,7 +76,7 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
     assert_eq!(told, all);
 }
 
-const ALL: Parts = Parts { forwards: true, masks_events: true };
+const ALL: Parts = Parts { forwards: true, masks_events: true, awake_ms: 15_000 };
 
 #[test]
 fn rules_refer_only_to_sets_and_chains_that_exist() {
@@ -123,7 +123,7 @@ fn a_stray_is_its_source_and_its_destination_each_with_its_port() {
 
 #[test]
 fn without_what_a_kernel_lacks_the_table_has_all_the_rest() {
-    let rules = |forwards, masks_events| rules(Parts { forwards, masks_events });
+    let rules = |forwards, masks_events| rules(Parts { forwards, masks_events, ..ALL });
     assert_eq!(rules(true, true), rules(true, false) + 6);
     assert_eq!(rules(false, true), rules(false, false) + 6);
     assert!(rules(true, false) > rules(false, false));

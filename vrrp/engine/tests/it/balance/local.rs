@@ -1,8 +1,14 @@
 //! What the node itself sends to a VIP.
 
-use crate::lab::{await_some, require_root};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use super::scene::{Connection, Scene, VIPS};
+use windlass_engine::{Balancer, ClientSource, Engine, Options, State};
+
+use crate::lab::{VIP, await_some, require_root, router};
+
+use super::scene::{Connection, Scene, TABLE, VIPS, as_vip, balancing};
 
 #[test]
 fn the_nodes_own_connections_go_to_backends_only_while_it_is_active_and_the_process_lives() {
@@ -52,4 +58,63 @@ fn the_nodes_own_connections_are_spread_and_have_its_own_address() {
         seen.dedup();
         assert_eq!(seen, [[1, 1], [2, 1], [3, 1]], "{vip}");
     }
+}
+
+const KILLED: &str = "WINDLASS_TEST_KILLED";
+
+/// Not a test of its own: the process that the test below kills.
+#[test]
+#[ignore = "the body of another test's process"]
+fn serve_until_killed() {
+    if std::env::var_os(KILLED).is_none() {
+        return;
+    }
+    // Goes with the test, however that ends.
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    let mut options = Options::new(|_| ());
+    as_vip(&mut options);
+    let engine = Engine::start(options).unwrap();
+    engine.apply(vec![router(0, 2)]);
+    let mut balancer = Balancer::open(TABLE).unwrap();
+    balancer.apply(&balancing(0, &[0], ClientSource::Masquerade)).unwrap();
+    loop {
+        balancer.check().unwrap();
+        let is_active = engine.snapshot().iter().any(|router| router.state == State::Active);
+        balancer.local(&is_active.then_some(VIP.into()).into_iter().collect()).unwrap();
+        std::thread::park_timeout(Duration::from_millis(500));
+    }
+}
+
+/// Neither the table nor the guard keeps the node from who took over.
+#[test]
+fn a_node_whose_process_was_killed_reaches_the_vip_on_the_next_one() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let served_by = || Connection::open(scene.node(0), VIP.into()).ok()?.try_ask().ok();
+    let mut process = scene.node(0).run(|| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "balance::local::serve_until_killed", "--ignored"])
+            .env(KILLED, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("start another process of this test")
+    });
+    await_some("a connection of the node's own", || (served_by() == Some([1, 1])).then_some(()));
+    let next = scene.node(1).engine_with(as_vip);
+    next.engine.apply(vec![router(1, 2)]);
+    let _kept = scene.balance(1, &[1]);
+    next.await_status("the other node's adverts", |router| router.counters.adverts_received > 1);
+    assert_eq!(served_by(), Some([1, 1]));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let start = Instant::now();
+    next.await_state(State::Active);
+    await_some("a connection of the next Active's", || (served_by() == Some([2, 1])).then_some(()));
+    println!("after {:?}", start.elapsed());
 }

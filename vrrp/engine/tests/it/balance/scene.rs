@@ -100,6 +100,7 @@ pub(super) fn as_vip(options: &mut Options) {
     options.guard = true;
     "windlass-vip".clone_into(&mut options.table);
     options.tag = AddressTag::new(0x58).unwrap();
+    options.guard_timeout = Duration::from_secs(3);
     options.connection_forwarding =
         Some(ConnectionForwarding { marks: MarkMask::new(0xf).unwrap(), ..ConnectionForwarding::default() });
 }
