@@ -21,6 +21,16 @@
 //!   map shared6 { type ipv6_addr . inet_proto . inet_service . mark : ipv6_addr . inet_service; }    # each of sixty lots
 //!   set masqueraded4 { type ipv4_addr . inet_proto . inet_service; }    # ports whose remote backends answer to this node
 //!   set masqueraded6 { type ipv6_addr . inet_proto . inet_service; }
+//!   set kept4 { type ipv4_addr . inet_proto . inet_service; }    # ports whose remote backends see the client
+//!   set kept6 { type ipv6_addr . inet_proto . inet_service; }
+//!   set nodes4 { type ipv4_addr; }         # addresses of all nodes, which they do not see as clients
+//!   set nodes6 { type ipv6_addr; }
+//!   set servers4 { type ipv4_addr . inet_proto . inet_service; }    # this node's servers to which peers send clients' packets
+//!   set servers6 { type ipv6_addr . inet_proto . inet_service; }
+//!   map senders4 { type ether_addr : mark; }    # the link-layer addresses of those peers, and the marks that lead answers to them
+//!   map senders6 { type ether_addr : mark; }
+//!   set marks4 { type mark; }
+//!   set marks6 { type mark; }
 //!
 //!   chain backends {
 //!     dnat ip to ip daddr . meta l4proto . th dport map @sole4
@@ -43,6 +53,22 @@
 //!       counter masquerade fully-random
 //!     ct status dnat ct original ip6 daddr . meta l4proto . ct original proto-dst @masqueraded6 ip6 daddr != @own6
 //!       counter masquerade fully-random
+//!     ct status dnat ct original ip daddr . meta l4proto . ct original proto-dst @kept4 ip daddr != @own4
+//!       ip saddr @nodes4 counter masquerade fully-random
+//!     ct status dnat ct original ip6 daddr . meta l4proto . ct original proto-dst @kept6 ip6 daddr != @own6
+//!       ip6 saddr @nodes6 counter masquerade fully-random
+//!   }
+//!   chain arriving {
+//!     type filter hook prerouting priority mangle; policy accept;
+//!     ip daddr . meta l4proto . th dport @servers4 ct state new ip saddr != @nodes4
+//!       ct mark set ether saddr map @senders4 counter
+//!     ip6 daddr . meta l4proto . th dport @servers6 ct state new ip6 saddr != @nodes6
+//!       ct mark set ether saddr map @senders6 counter
+//!   }
+//!   chain leaving {
+//!     type route hook output priority mangle; policy accept;
+//!     ip saddr . meta l4proto . th sport @servers4 ct mark @marks4 meta mark set ct mark counter
+//!     ip6 saddr . meta l4proto . th sport @servers6 ct mark @marks6 meta mark set ct mark counter
 //!   }
 //! }
 //! ```
@@ -59,6 +85,12 @@
 //!
 //! `postrouting` leaves alone what is for this node's own server, which sees the client. A backend on another node would answer to the client
 //! directly, who knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
+//!
+//! With [`ClientSource::Keep`] its node does: `arriving` marks a connection that a client began by the peer whose link-layer address its first packet
+//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back. Clients that are nodes
+//! are masqueraded all the same: one could be its own backend, or have a connection to the server beside that to the VIP, from the
+//! same port. Each table that a rule leads to leaves out what is for VIPs: an engine that forwards connections to the node that
+//! was Active before may use the same marks for that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -68,10 +100,13 @@ mod balancing;
 mod error;
 mod ruleset;
 mod set;
+mod ways;
 
-pub use balancing::{Backends, Balancing, ClientSource};
+pub use balancing::{Backends, Balancing, ClientSource, Returns};
 pub use error::{BalanceError, BalanceObstacle};
-use set::Set;
+use set::{Contents, Set};
+use ways::Ways;
+pub use ways::WaysBack;
 
 use crate::netfilter::element::{self, Element};
 use crate::netfilter::message::{Batch, Operation};
@@ -83,7 +118,8 @@ pub struct Balancer {
     table: Table,
     /// What the user wants; `None`: not known yet, and what an earlier process left stays as it is.
     wanted: Option<Balancing>,
-    installed: Balancing,
+    installed: Contents,
+    ways: Ways,
     local: BTreeSet<IpAddr>,
 }
 
@@ -94,15 +130,22 @@ impl Balancer {
         Ok(Self {
             table: Table::open(table)?,
             wanted: None,
-            installed: Balancing::default(),
+            installed: Contents::default(),
+            ways: Ways::new(WaysBack::default()),
             local: BTreeSet::new(),
         })
+    }
+
+    /// With other marks and rules than the defaults for [`ClientSource::Keep`]. To be called before [`Self::apply`].
+    #[must_use]
+    pub fn with_ways_back(self, settings: WaysBack) -> Self {
+        Self { ways: Ways::new(settings), ..self }
     }
 
     /// Sends what comes from now on where this says, in one step. Established connections stay with the backends that they have. After
     /// an error from the kernel nothing is changed, and [`Self::check`] tries again; after another it is as if it had not been called.
     pub fn apply(&mut self, balancing: &Balancing) -> Result<(), BalanceError> {
-        balancing.check()?;
+        balancing.check(self.ways.most())?;
         self.wanted = Some(balancing.clone());
         self.bring()
     }
@@ -122,7 +165,8 @@ impl Balancer {
                 Ok(Checked::Intact)
             }
             Some(found) => {
-                self.make()?;
+                self.make_again()?;
+                self.bring()?;
                 Ok(Checked::Restored { found })
             }
         }
@@ -134,13 +178,10 @@ impl Balancer {
     pub fn local(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), BalanceError> {
         let is_needed = !vips.is_empty() || !self.local.is_empty();
         self.local.clone_from(vips);
-        if self.wanted.is_none() || !is_needed {
+        if !is_needed || !self.table.is_known() {
             return Ok(());
         }
-        if !self.table.is_known() {
-            return self.make();
-        }
-        self.commit(&ruleset::renew_local(self.table.name(), vips))
+        self.commit(&ruleset::renew_local(self.table.name(), vips), self.installed.clone())
     }
 
     /// What is in the way of packets to backends on other nodes, though the table is there. In the network namespace of the calling thread.
@@ -153,45 +194,63 @@ impl Balancer {
         [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")]
             .into_iter()
             .filter(|(is_v4, setting)| {
-                remote.iter().any(|(target, _)| target.is_ipv4() == *is_v4) && !forwards(setting)
+                remote.iter().any(|target| target.is_ipv4() == *is_v4) && !forwards(setting)
             })
             .map(|(_, setting)| BalanceObstacle::NotForwarding { setting })
+            .chain(self.ways.obstacles().iter().cloned())
             .collect()
     }
 
     /// Deletes the table, unless it is gone or another process has made it anew. What was translated stays so as long as any nftables or
     /// iptables table of the node translates addresses.
     pub fn close(mut self) -> Result<(), BalanceError> {
-        Ok(self.table.remove()?)
+        // First what marks, then where marks lead.
+        let removed = self.table.remove();
+        if let Some(wanted) = &self.wanted {
+            self.ways.end(wanted)?;
+        }
+        Ok(removed?)
     }
 
     /// Brings the kernel from what was installed to what is wanted.
     fn bring(&mut self) -> Result<(), BalanceError> {
-        let Some(wanted) = self.wanted.clone() else { return Ok(()) };
-        if !self.table.is_known() {
-            return self.make();
+        let Some(balancing) = self.wanted.clone() else { return Ok(()) };
+        // Where marks lead first, then what marks. What is in the way of that is in no other's.
+        let led = self.ways.follow(&balancing);
+        let senders = led.as_ref().ok().unwrap_or(&self.installed.senders).clone();
+        let wanted = Contents { balancing, senders };
+        if self.table.is_known() {
+            let batch = ruleset::update(self.table.name(), &self.installed, &wanted);
+            if batch.is_empty() {
+                self.installed = wanted;
+            } else {
+                self.commit(&batch, wanted)?;
+            }
+        } else {
+            self.make(wanted)?;
         }
-        let batch = ruleset::update(self.table.name(), &self.installed, &wanted);
-        if !batch.is_empty() {
-            self.commit(&batch)?;
-        }
-        self.installed = wanted;
-        Ok(())
+        led.map(drop)
     }
 
-    /// Changes elements; where the table is not as it was left, makes it anew.
-    fn commit(&mut self, batch: &Batch) -> Result<(), BalanceError> {
+    /// Changes elements, so that the table has this; where it is not as it was left, makes it anew.
+    fn commit(&mut self, batch: &Batch, contents: Contents) -> Result<(), BalanceError> {
         match self.table.commit(batch) {
-            Ok(()) => Ok(self.table.note_own_change()?),
-            Err(failure) if failure.is_absence() => self.make(),
+            Ok(()) => {
+                self.installed = contents;
+                Ok(self.table.note_own_change()?)
+            }
+            Err(failure) if failure.is_absence() => self.make(contents),
             Err(failure) => Err(failure.into()),
         }
     }
 
-    /// Makes the table anew as it is wanted.
-    fn make(&mut self) -> Result<(), BalanceError> {
-        let Some(wanted) = &self.wanted else { return Ok(()) };
-        let batch = ruleset::install(self.table.name(), wanted, &self.local);
+    /// Makes the table anew as it was left.
+    fn make_again(&mut self) -> Result<(), BalanceError> {
+        self.make(self.installed.clone())
+    }
+
+    fn make(&mut self, contents: Contents) -> Result<(), BalanceError> {
+        let batch = ruleset::install(self.table.name(), &contents, &self.local);
         self.table.make(&batch, ruleset::rules()).map_err(|failure| match failure.into() {
             // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
             BalanceError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
@@ -199,7 +258,7 @@ impl Balancer {
             }
             other => other,
         })?;
-        self.installed.clone_from(wanted);
+        self.installed = contents;
         Ok(())
     }
 

@@ -63,6 +63,7 @@ mod inbox;
 mod interfaces;
 mod lateness;
 mod links;
+mod marked_ways;
 mod neighbour;
 mod netfilter;
 mod netlink;
@@ -87,7 +88,9 @@ extern crate self as windlass_engine;
 #[allow(dead_code, reason = "made for the tests in network namespaces")]
 mod lab;
 
-pub use balance::{Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource};
+pub use balance::{
+    Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
+};
 pub use config::{
     AddressConflictPolicy, ConfigError, Hold, MOST_RECOGNISED, RouterConfig, RouterKey, Transport,
 };

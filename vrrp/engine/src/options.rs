@@ -86,6 +86,8 @@ pub struct MarkMask(u32);
 impl MarkMask {
     /// More nodes than have a routing table of their own.
     const MOST_BITS: u32 = 8;
+    /// 0xf.
+    pub(crate) const LOWEST: Self = Self(0xf);
     /// kube-proxy's marks for packets that it masquerades or drops.
     const KUBE_PROXY: u32 = 0xc000;
 

@@ -8,6 +8,8 @@ pub struct AddressTag(u8);
 impl AddressTag {
     /// All tags of this engine: addresses with one of them are VIPs, of whichever engine.
     const FIRST: u8 = 0x50;
+    /// The lowest tag.
+    pub(crate) const LOWEST: Self = Self(Self::FIRST);
     const LAST: u8 = 0x5f;
 
     /// 0x57.

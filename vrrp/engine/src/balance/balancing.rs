@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::BalanceError;
 use super::set::LOTS;
+use super::ways::numbers;
 use crate::restriction::ProtocolPort;
 
 #[cfg(test)]
@@ -18,6 +19,19 @@ pub struct Balancing {
     pub services: BTreeMap<(IpAddr, ProtocolPort), Backends>,
     /// Addresses of this node: backends with one of them are never asked under another name than the client's.
     pub own: BTreeSet<IpAddr>,
+    /// What other nodes send here with [`ClientSource::Keep`].
+    pub returns: Returns,
+}
+
+/// What nodes that balance with [`ClientSource::Keep`] send to servers of this node, whose answers go back by them. That is
+/// so whether or not a server is a backend at the moment: what it has goes on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
+pub struct Returns {
+    /// This node's servers, by the addresses that others have for them as backends.
+    pub servers: BTreeSet<(IpAddr, ProtocolPort)>,
+    /// Addresses of the other nodes, on a LAN of this one.
+    pub peers: BTreeSet<IpAddr>,
 }
 
 /// Who serves a port of a VIP.
@@ -38,11 +52,18 @@ pub enum ClientSource {
     /// The node that balances: answers come back by it whatever the network is.
     #[default]
     Masquerade,
+    /// The client itself. The backends' nodes lead answers back to the node that balances: they run a [`Balancer`](super::Balancer), too, with
+    /// [`Balancing::returns`], on the same LAN. Clients that are nodes themselves, whose addresses [`Balancing::own`] and
+    /// [`Returns::peers`] are, are masqueraded all the same.
+    Keep,
 }
 
 impl Balancing {
     /// Whether the kernel could do it.
-    pub(super) fn check(&self) -> Result<(), BalanceError> {
+    pub(super) fn check(&self, most_peers: u32) -> Result<(), BalanceError> {
+        if numbers(&self.returns.peers, most_peers).is_none() {
+            return Err(BalanceError::TooManyPeers { most: most_peers });
+        }
         for ((vip, of), backends) in &self.services {
             let count = backends.targets.len();
             if count > usize::try_from(LOTS).unwrap_or(usize::MAX) {
@@ -79,10 +100,9 @@ impl Balancing {
         }
     }
 
-    /// Backends on other nodes, with who is their client.
-    pub(super) fn remote(&self) -> impl Iterator<Item = (SocketAddr, ClientSource)> {
-        let all = self.services.values();
-        let all = all.flat_map(|backends| backends.targets.iter().map(|target| (*target, backends.source)));
-        all.filter(|(target, _)| !self.own.contains(&target.ip()))
+    /// Backends on other nodes.
+    pub(super) fn remote(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = self.services.values().flat_map(|backends| backends.targets.iter().copied());
+        all.filter(|target| !self.own.contains(&target.ip()))
     }
 }

@@ -38,6 +38,14 @@ pub enum BalanceError {
         /// How many were named.
         count: usize,
     },
+    /// The marks do not tell them apart.
+    #[error(
+        "there are more than {most} peers of one family, as many as there are marks: give more bits to the mark (WaysBack::marks), or masquerade"
+    )]
+    TooManyPeers {
+        /// How many there can be.
+        most: u32,
+    },
     /// The kernel has no nf_tables, or not all of it that is needed.
     #[error(
         "cannot {what}: {source}: this kernel lacks a part of nf_tables; run Linux 5.9 or later with the modules \
@@ -94,5 +102,23 @@ pub enum BalanceObstacle {
     NotForwarding {
         /// The name that `sysctl` has for it.
         setting: &'static str,
+    },
+    /// Answers to clients would go past the peer.
+    #[error(
+        "peer {peer} is on no LAN of this node (`ip route get {peer}`), so that answers of this node's server do not return by it: \
+         have backends answer to the node that balances (source: Masquerade)"
+    )]
+    PeerNotOnLan {
+        /// The peer.
+        peer: IpAddr,
+    },
+    /// What comes from it is not known for its.
+    #[error(
+        "peer {peer} has not answered yet (`ip neighbour show {peer}`), so that answers of this node's server to clients whose packets come by \
+         it would go past it: see that it runs, or take it out of the peers"
+    )]
+    PeerSilent {
+        /// The peer.
+        peer: IpAddr,
     },
 }

@@ -5,21 +5,20 @@ use std::net::IpAddr;
 
 use windlass_vrrp::Family;
 
-use super::Balancing;
-use super::set::{Kind, LOTS, Set};
+use super::set::{Contents, Kind, LOTS, Set};
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
 use crate::netfilter::element::{self, Element};
 use crate::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
-    Connection::Status,
+    Connection::{Mark, State, Status},
     Expression::{
-        self, Chance, Compare, Connection, Counter, From, In, Map, Mask, Masquerade, Meta, NotIn,
-        OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
+        self, Chance, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask,
+        Masquerade, Meta, NotIn, OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
     },
     Length,
-    Meta::{Family as PacketFamily, Protocol},
+    Meta::{Family as PacketFamily, InputKind, Protocol},
     Verdict::Jump,
 };
 use crate::netfilter::message::{Batch, Operation};
@@ -29,8 +28,16 @@ mod tests;
 
 /// One bit of the connection status: its destination is translated.
 const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
+/// Nothing came back on it yet.
+const NEW: [u8; 4] = 8_u32.to_ne_bytes();
+/// ARPHRD_ETHER.
+const ETHERNET: [u8; 2] = 1_u16.to_ne_bytes();
+const LINK_LAYER_SOURCE: Expression = Payload { base: Base::Link, offset: 6, length: 6 };
+const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
 const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
 
+/// The kernel has looked up the connection at -200.
+const AFTER_CONNECTION_TRACKING: i32 = -150;
 /// As kube-proxy. The guard leaves alone before, at -105, what goes to the node that was Active before, and refuses after, at -95,
 /// what nobody took.
 const TRANSLATING: i32 = -100;
@@ -58,6 +65,14 @@ impl Set {
         match self.family {
             Family::V4 => Payload { base: Base::Network, offset: 16, length: 4 },
             Family::V6 => Payload { base: Base::Network, offset: 24, length: 16 },
+        }
+    }
+
+    /// The packet's source.
+    const fn source(self) -> Expression {
+        match self.family {
+            Family::V4 => Payload { base: Base::Network, offset: 12, length: 4 },
+            Family::V6 => Payload { base: Base::Network, offset: 8, length: 16 },
         }
     }
 
@@ -105,16 +120,52 @@ impl Set {
         [self.has_family().as_slice(), &to_backends].concat()
     }
 
-    /// The rule that has other nodes' backends answer to this node.
-    fn masqueraded(self) -> Vec<Expression> {
+    /// Rule matches: "the packet is of a translated connection to a port of this set, towards another node".
+    fn to_other_nodes(self) -> Vec<Expression> {
         let own = Self { kind: Kind::Own, ..self };
         [
             [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])].as_slice(),
             &self.has_family(),
             &self.original_service(),
-            &[In(self.name()), self.destination(), NotIn(own.name()), Counter, Masquerade],
+            &[In(self.name()), self.destination(), NotIn(own.name())],
         ]
         .concat()
+    }
+
+    /// The rule that has other nodes' backends answer to this node.
+    fn masqueraded(self) -> Vec<Expression> {
+        [self.to_other_nodes().as_slice(), &[Counter, Masquerade]].concat()
+    }
+
+    /// The rule that has them answer to this node where they would take the client for a node that speaks for itself.
+    fn masqueraded_nodes(self) -> Vec<Expression> {
+        let nodes = Self { kind: Kind::Nodes, ..self };
+        let masqueraded = [self.source(), In(nodes.name()), Counter, Masquerade];
+        [self.to_other_nodes().as_slice(), &masqueraded].concat()
+    }
+
+    /// The rule that marks connections of clients to these servers by the peer that their first packet came by.
+    fn marked_by_peer(self) -> Vec<Expression> {
+        let [nodes, senders] = [Kind::Nodes, Kind::Senders].map(|kind| Self { kind, ..self });
+        [
+            [Meta(InputKind), Compare(Equal, &ETHERNET)].as_slice(),
+            &self.has_family(),
+            &self.service(),
+            &[In(self.name()), Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])],
+            &[self.source(), NotIn(nodes.name())],
+            &[LINK_LAYER_SOURCE, Map(senders.name()), MarkConnection, Counter],
+        ]
+        .concat()
+    }
+
+    /// The rule that marks answers of these servers as their connection is marked.
+    fn answers_by_peer(self) -> Vec<Expression> {
+        let marks = Self { kind: Kind::Marks, ..self };
+        let word = self.after_address();
+        let from_server =
+            [self.source(), From(word, &Meta(Protocol)), From(word + 1, &SOURCE_PORT), In(self.name())];
+        let marked = [Connection(Mark), In(marks.name()), Connection(Mark), MarkPacket, Counter];
+        [self.has_family().as_slice(), &from_server, &marked].concat()
     }
 }
 
@@ -122,16 +173,25 @@ const fn nat(number: u32, priority: i32) -> Hook {
     Hook { kind: "nat", number, priority }
 }
 
+/// A route chain routes anew what it has marked.
+const fn by_peer(kind: &'static str, number: u32) -> Hook {
+    Hook { kind, number, priority: AFTER_CONNECTION_TRACKING }
+}
+
 /// The chains, each after those it goes to.
 fn chains() -> Vec<Chain> {
     let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
     let backends = [both(Kind::Sole, Set::translated), both(Kind::Shared, Set::translated)].concat();
+    let masqueraded =
+        [both(Kind::Masqueraded, Set::masqueraded), both(Kind::Kept, Set::masqueraded_nodes)].concat();
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     vec![
         Chain { name: BACKENDS, hook: None, rules: backends },
         base("prerouting", nat(PREROUTING, TRANSLATING), vec![vec![Verdict(Jump(BACKENDS))]]),
         base("output", nat(OUTPUT, TRANSLATING), both(Kind::Local, Set::as_others)),
-        base("postrouting", nat(POSTROUTING, MASQUERADING), both(Kind::Masqueraded, Set::masqueraded)),
+        base("postrouting", nat(POSTROUTING, MASQUERADING), masqueraded),
+        base("arriving", by_peer("filter", PREROUTING), both(Kind::Servers, Set::marked_by_peer)),
+        base("leaving", by_peer("route", OUTPUT), both(Kind::Servers, Set::answers_by_peer)),
     ]
 }
 
@@ -141,7 +201,7 @@ pub(super) fn rules() -> usize {
 }
 
 /// Makes the table anew, whatever there is under its name.
-pub(super) fn install(table: &str, balancing: &Balancing, local: &BTreeSet<IpAddr>) -> Batch {
+pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
     let create = format!("create the nftables table inet {table}");
@@ -157,13 +217,13 @@ pub(super) fn install(table: &str, balancing: &Balancing, local: &BTreeSet<IpAdd
         );
     }
     add_chains(&mut batch, table, &chains());
-    change(&mut batch, table, &Balancing::default(), balancing);
+    change(&mut batch, table, &Contents::default(), contents);
     add_local(&mut batch, table, local);
     batch
 }
 
 /// Changes the sets and maps from what they are to what is wanted.
-pub(super) fn update(table: &str, installed: &Balancing, wanted: &Balancing) -> Batch {
+pub(super) fn update(table: &str, installed: &Contents, wanted: &Contents) -> Batch {
     let mut batch = Batch::default();
     change(&mut batch, table, installed, wanted);
     batch
@@ -190,7 +250,7 @@ fn renewing(table: &str, set: Set) -> String {
     format!("renew the set {} of the table inet {table}", set.name())
 }
 
-fn change(batch: &mut Batch, table: &str, installed: &Balancing, wanted: &Balancing) {
+fn change(batch: &mut Batch, table: &str, installed: &Contents, wanted: &Contents) {
     for set in Set::all() {
         let (old, new) = (set.members(installed), set.members(wanted));
         let gone: BTreeSet<Element> = old.difference(&new).cloned().collect();

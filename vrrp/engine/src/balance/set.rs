@@ -1,12 +1,13 @@
 //! The sets and maps of the table, and their elements.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use windlass_vrrp::Family;
 
 use super::Balancing;
 use super::balancing::{Backends, ClientSource};
+use super::ways::Sender;
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
 use crate::restriction::ProtocolPort;
@@ -20,6 +21,14 @@ pub(super) const LOTS: u32 = 60;
 /// How long the node's own packets to a VIP are sent to backends after that was last said.
 const LOCAL_TIMEOUT_MS: u64 = 3000;
 
+/// What the table has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Contents {
+    pub(super) balancing: Balancing,
+    /// Whose packets get which mark, by the peers' addresses.
+    pub(super) senders: BTreeMap<IpAddr, Sender>,
+}
+
 /// What a set says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -28,6 +37,11 @@ pub(super) enum Kind {
     Sole,
     Shared,
     Masqueraded,
+    Kept,
+    Nodes,
+    Servers,
+    Senders,
+    Marks,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -38,7 +52,18 @@ pub(super) struct Set {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Own, Self::Local, Self::Sole, Self::Shared, Self::Masqueraded];
+    const ALL: [Self; 10] = [
+        Self::Own,
+        Self::Local,
+        Self::Sole,
+        Self::Shared,
+        Self::Masqueraded,
+        Self::Kept,
+        Self::Nodes,
+        Self::Servers,
+        Self::Senders,
+        Self::Marks,
+    ];
 
     /// Its set of IPv4 and that of IPv6.
     pub(super) fn sets(self) -> [Set; 2] {
@@ -58,6 +83,11 @@ impl Set {
             Kind::Sole => ["sole4", "sole6"],
             Kind::Shared => ["shared4", "shared6"],
             Kind::Masqueraded => ["masqueraded4", "masqueraded6"],
+            Kind::Kept => ["kept4", "kept6"],
+            Kind::Nodes => ["nodes4", "nodes6"],
+            Kind::Servers => ["servers4", "servers6"],
+            Kind::Senders => ["senders4", "senders6"],
+            Kind::Marks => ["marks4", "marks6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -82,16 +112,23 @@ impl Set {
             attributes.number(3, MAP).number(6, kind).number(7, length)
         };
         match self.kind {
-            Kind::Own => keyed(&[address]).number(3, 0),
+            Kind::Own | Kind::Nodes => keyed(&[address]).number(3, 0),
             Kind::Local => keyed(&[address]).number(3, TIMEOUT).long(11, LOCAL_TIMEOUT_MS),
             Kind::Sole => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT])),
             Kind::Shared => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT, Part::MARK])),
-            Kind::Masqueraded => keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0),
+            Kind::Masqueraded | Kind::Kept | Kind::Servers => {
+                keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0)
+            }
+            Kind::Senders => {
+                let (kind, length) = element::kind_and_length(&[Part::MARK]);
+                keyed(&[Part::ETHERNET]).number(3, MAP).number(6, kind).number(7, length)
+            }
+            Kind::Marks => keyed(&[Part::MARK]).number(3, 0),
         }
     }
 
     /// Its elements that last.
-    pub(super) fn members(self, balancing: &Balancing) -> BTreeSet<Element> {
+    pub(super) fn members(self, Contents { balancing, senders }: &Contents) -> BTreeSet<Element> {
         let own = |address: &IpAddr| Family::of(*address) == self.family;
         let services = balancing.services.iter().filter(|((vip, _), _)| own(vip));
         match self.kind {
@@ -99,18 +136,51 @@ impl Set {
             Kind::Local => BTreeSet::new(),
             Kind::Sole => services.filter_map(|(service, backends)| sole(*service, backends)).collect(),
             Kind::Shared => services.flat_map(|(service, backends)| shared(*service, backends)).collect(),
-            Kind::Masqueraded => services
-                .filter(|(_, backends)| {
-                    backends.source == ClientSource::Masquerade && !backends.targets.is_empty()
-                })
+            Kind::Masqueraded | Kind::Kept => services
+                .filter(|(_, backends)| !backends.targets.is_empty() && self.is_of(backends.source))
                 .map(|((vip, port), _)| Element::of(with_port(*vip, *port)))
+                .collect(),
+            Kind::Nodes => {
+                let peers = &balancing.returns.peers;
+                if peers.is_empty() {
+                    return BTreeSet::new();
+                }
+                self.addresses(balancing.own.union(peers))
+            }
+            Kind::Servers => {
+                let servers = balancing.returns.servers.iter().filter(|(address, _)| own(address));
+                servers.map(|(address, port)| Element::of(with_port(*address, *port))).collect()
+            }
+            Kind::Senders => {
+                // Of two addresses of one node the second is left out: one key has one mark.
+                let own = senders.iter().rev().filter(|(peer, _)| own(peer));
+                let marks: BTreeMap<[u8; 6], u32> =
+                    own.map(|(_, sender)| (sender.link_layer, sender.mark)).collect();
+                let element = |(link_layer, mark): ([u8; 6], u32)| {
+                    let data = mark.to_ne_bytes().to_vec();
+                    Element { data, ..Element::of(link_layer.to_vec()) }
+                };
+                marks.into_iter().map(element).collect()
+            }
+            Kind::Marks => senders
+                .iter()
+                .filter(|(peer, _)| own(peer))
+                .map(|(_, sender)| Element::of(sender.mark.to_ne_bytes().to_vec()))
                 .collect(),
         }
     }
 
+    /// Whether it has the ports whose clients are known to backends like this.
+    fn is_of(self, source: ClientSource) -> bool {
+        match source {
+            ClientSource::Masquerade => self.kind == Kind::Masqueraded,
+            ClientSource::Keep => self.kind == Kind::Kept,
+        }
+    }
+
     /// Those of its family, as elements.
-    pub(super) fn addresses(self, all: &BTreeSet<IpAddr>) -> BTreeSet<Element> {
-        let own = all.iter().filter(|address| Family::of(**address) == self.family);
+    pub(super) fn addresses<'a>(self, all: impl IntoIterator<Item = &'a IpAddr>) -> BTreeSet<Element> {
+        let own = all.into_iter().filter(|address| Family::of(**address) == self.family);
         own.map(|address| Element::of(octets(*address))).collect()
     }
 }

@@ -14,19 +14,18 @@ use super::request::BindingRequest;
 use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
 use crate::handle::Plan;
+use crate::marked_ways::{NextHop, Owner};
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
 
-mod messages;
 mod plan;
 mod questions;
 #[cfg(test)]
 mod tests;
 
-use messages::Owner;
+use plan::MovePlan;
 pub(super) use plan::ServedVip;
-use plan::{MovePlan, NextHop};
 use questions::Questions;
 
 /// Time between two looks at whether rules and nodes are still there.

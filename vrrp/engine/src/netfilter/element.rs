@@ -28,6 +28,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    pub(crate) const ETHERNET: Self = Self { kind: 9, length: 6 };
     pub(crate) const PROTOCOL: Self = Self { kind: 12, length: 1 };
     pub(crate) const PORT: Self = Self { kind: 13, length: 2 };
     pub(crate) const MARK: Self = Self { kind: 19, length: 4 };

@@ -88,6 +88,8 @@ pub(crate) enum Meta {
     Mark = 3,
     /// Number of the interface that it came by, in the machine's byte order. What the node itself sends has none.
     InputInterface = 4,
+    /// Kind of the interface that it came by (ARPHRD_…), two bytes in the machine's byte order.
+    InputKind = 8,
     /// IPv4 or IPv6, one byte.
     Family = 15,
     /// The protocol after IP and its extension headers, one byte.
@@ -118,6 +120,7 @@ pub(crate) enum Length {
 /// Where an offset counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Base {
+    Link = 0,
     Network = 1,
     Transport = 2,
 }

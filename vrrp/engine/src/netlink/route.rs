@@ -42,6 +42,10 @@ const ROUTE_HEADER: usize = 12;
 /// Where `rtm_type` is in it.
 const ROUTE_TYPE: usize = 7;
 
+/// Length of `struct ndmsg`.
+const NEIGHBOUR_HEADER: usize = 12;
+/// NDA_LLADDR.
+const LINK_LAYER_ADDRESS: u16 = 2;
 /// Where `ndm_state` is in `struct ndmsg`.
 const NEIGHBOUR_STATE: usize = 8;
 /// NUD_INCOMPLETE and NUD_FAILED: asked without an answer.
@@ -200,6 +204,23 @@ impl RouteSocket {
             let state = payload.get(NEIGHBOUR_STATE..NEIGHBOUR_STATE + 2).and_then(<[u8]>::first_chunk);
             state.map_or(0, |state| u16::from_ne_bytes(*state))
         })
+    }
+
+    /// The link-layer address of a station, as far as the kernel knows it.
+    pub(crate) fn link_layer_address(
+        &mut self,
+        interface: u32,
+        station: IpAddr,
+    ) -> Result<Option<[u8; 6]>, NetlinkError> {
+        let read = |payload: &[u8]| {
+            let state =
+                payload.get(NEIGHBOUR_STATE..)?.first_chunk().map(|state| u16::from_ne_bytes(*state))?;
+            let mut attributes = NlasIterator::new(payload.get(NEIGHBOUR_HEADER..)?).filter_map(Result::ok);
+            let address = attributes.find(|attribute| attribute.kind() == LINK_LAYER_ADDRESS)?;
+            address.value().try_into().ok().filter(|_| state & UNREACHABLE == 0)
+        };
+        let found = self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, station)), read)?;
+        Ok(found.flatten())
     }
 
     fn ask_known_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {

@@ -28,7 +28,7 @@ fn what_could_get_nothing_is_refused_by_name_with_what_helps() {
         (v4, "192.0.2.5:7443", Some("is a VIP itself")),
     ];
     for (vip, target, expected) in table {
-        let said = to(vip, [target.to_owned()]).check().err().map(|error| error.to_string());
+        let said = to(vip, [target.to_owned()]).check(15).err().map(|error| error.to_string());
         match expected {
             None => assert_eq!(said, None, "{target}"),
             Some(reason) => {
@@ -43,7 +43,7 @@ fn what_could_get_nothing_is_refused_by_name_with_what_helps() {
 fn each_backend_has_to_get_a_lot() {
     let many =
         |count: u32| to("192.0.2.5", (1..=count).map(|n| format!("10.0.{}.{}:6443", n / 200, n % 200 + 1)));
-    many(LOTS).check().unwrap();
-    let said = many(LOTS + 1).check().unwrap_err().to_string();
+    many(LOTS).check(15).unwrap();
+    let said = many(LOTS + 1).check(15).unwrap_err().to_string();
     assert_eq!(said, "192.0.2.5, TCP port 6443 has 61 backends: name 60 at most");
 }

@@ -1,15 +1,17 @@
 use super::*;
-use crate::balance::{Backends, ClientSource};
+use crate::balance::{Backends, Balancing, ClientSource};
 use crate::netfilter::message::{Content, replies};
 use crate::restriction::{Protocol, ProtocolPort};
 
-fn balancing(services: &[(&str, &[&str])]) -> Balancing {
+fn contents(services: &[(&str, &[&str])]) -> Contents {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };
     let services = services.iter().map(|(vip, targets)| {
         let targets = targets.iter().map(|target| target.parse().unwrap()).collect();
         ((vip.parse().unwrap(), port), Backends { targets, source: ClientSource::Masquerade })
     });
-    Balancing { services: services.collect(), own: ["192.0.2.11".parse().unwrap()].into() }
+    let own = ["192.0.2.11".parse().unwrap()].into();
+    let balancing = Balancing { services: services.collect(), own, ..Balancing::default() };
+    Contents { balancing, ..Contents::default() }
 }
 
 /// What a batch changes: the step's name and how many elements it has.
@@ -29,13 +31,13 @@ fn changes(batch: &Batch) -> Vec<(String, usize)> {
 fn only_what_differs_is_told() {
     let step = |what: &str, set: &str, count| (format!("{what} the set {set}"), count);
     let [delete, add] = ["delete elements from", "add elements to"];
-    let none = balancing(&[("192.0.2.5", &[])]);
-    let one = balancing(&[("192.0.2.5", &["192.0.2.11:6443"])]);
-    let two = balancing(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.12:6443"])]);
-    let exchanged = balancing(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.13:6443"])]);
-    let six = balancing(&[("192.0.2.5", &["192.0.2.11:6443"]), ("2001:db8::5", &["[2001:db8::11]:6443"])]);
+    let none = contents(&[("192.0.2.5", &[])]);
+    let one = contents(&[("192.0.2.5", &["192.0.2.11:6443"])]);
+    let two = contents(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.12:6443"])]);
+    let exchanged = contents(&[("192.0.2.5", &["192.0.2.11:6443", "192.0.2.13:6443"])]);
+    let six = contents(&[("192.0.2.5", &["192.0.2.11:6443"]), ("2001:db8::5", &["[2001:db8::11]:6443"])]);
     let table = [
-        (&Balancing::default(), &none, vec![step(add, "own4", 1)]),
+        (&Contents::default(), &none, vec![step(add, "own4", 1)]),
         (&none, &one, vec![step(add, "sole4", 1), step(add, "masqueraded4", 1)]),
         (&one, &one, vec![]),
         (&one, &two, vec![step(delete, "sole4", 1), step(add, "shared4", 60)]),
@@ -57,11 +59,11 @@ fn many_services_are_told_in_pieces_that_an_attribute_can_hold() {
     let names: Vec<String> = (1..=50).map(|n| format!("2001:db8::{n:x}")).collect();
     let targets = ["[2001:db8:1::1]:6443", "[2001:db8:1::2]:6443"];
     let services: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &targets[..])).collect();
-    let told = changes(&update("w", &Balancing::default(), &balancing(&services)));
+    let told = changes(&update("w", &Contents::default(), &contents(&services)));
     let pieces: Vec<usize> =
         told.iter().filter(|(what, _)| what.contains("shared6")).map(|(_, count)| *count).collect();
     assert_eq!(pieces, [500; 6]);
-    let longest = Kind::Shared.sets()[1].members(&balancing(&services));
+    let longest = Kind::Shared.sets()[1].members(&contents(&services));
     let piece: Vec<&Element> = longest.iter().take(ELEMENTS_IN_A_MESSAGE).collect();
     assert!(element::encode(piece).as_bytes().len() < usize::from(u16::MAX));
 }
@@ -79,5 +81,5 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
             _ => {}
         }
     }
-    assert_eq!(rules(), 9);
+    assert_eq!(rules(), 15);
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::balance::Returns;
 use crate::restriction::Protocol;
 
 fn shares(count: usize) -> Vec<usize> {
@@ -9,7 +10,8 @@ fn shares(count: usize) -> Vec<usize> {
     let service = ("198.51.100.5".parse().unwrap(), port);
     let backends = Backends { targets, source: ClientSource::Masquerade };
     let balancing = Balancing { services: [(service, backends)].into(), ..Balancing::default() };
-    let members = |kind: Kind| kind.sets().map(|set| set.members(&balancing));
+    let contents = Contents { balancing, ..Contents::default() };
+    let members = |kind: Kind| kind.sets().map(|set| set.members(&contents));
     let [shared, of_other_family] = members(Kind::Shared);
     assert_eq!(of_other_family, [].into());
     let [sole, _] = members(Kind::Sole);
@@ -37,4 +39,42 @@ fn backends_get_the_same_share_or_one_lot_less() {
         found.sort_unstable_by(|one, other| other.cmp(one));
         assert_eq!(found, expected, "{backends}");
     }
+}
+
+#[test]
+fn answers_are_marked_by_where_their_questions_came_from() {
+    let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let server = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };
+    let contents = |peers: &[(&str, u8, u32)]| Contents {
+        balancing: Balancing {
+            own: [address("192.0.2.1"), address("2001:db8::1")].into(),
+            returns: Returns {
+                servers: [(address("192.0.2.1"), server)].into(),
+                peers: peers.iter().map(|(peer, ..)| address(peer)).collect(),
+            },
+            ..Balancing::default()
+        },
+        senders: peers
+            .iter()
+            .map(|(peer, last, mark)| {
+                (address(peer), Sender { link_layer: [2, 0, 0, 0, 0, *last], mark: *mark })
+            })
+            .collect(),
+    };
+    let some = contents(&[("192.0.2.2", 2, 3), ("192.0.2.3", 3, 4), ("2001:db8::2", 2, 5)]);
+    let count = |kind: Kind, contents: &Contents| kind.sets().map(|set| set.members(contents).len());
+    for (kind, expected) in
+        [(Kind::Servers, [1, 0]), (Kind::Nodes, [3, 2]), (Kind::Senders, [2, 1]), (Kind::Marks, [2, 1])]
+    {
+        assert_eq!(count(kind, &some), expected, "{kind:?}");
+    }
+    let [of_v4, _] = Kind::Senders.sets();
+    let element = |last, mark: u32| Element {
+        data: mark.to_ne_bytes().to_vec(),
+        ..Element::of(vec![2, 0, 0, 0, 0, last])
+    };
+    assert_eq!(of_v4.members(&some), [element(2, 3), element(3, 4)].into());
+    // The kernel would refuse a map with two answers to one question, and all else with it.
+    let two_of_one = contents(&[("192.0.2.2", 2, 3), ("192.0.2.3", 2, 4)]);
+    assert_eq!(of_v4.members(&two_of_one), [element(2, 3)].into());
 }

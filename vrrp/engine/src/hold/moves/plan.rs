@@ -8,6 +8,7 @@ use windlass_vrrp::{Family, Time};
 
 use crate::core::predecessor::HandedOverBy;
 use crate::guard::{Moved, UnknownConnections};
+use crate::marked_ways::NextHop;
 use crate::options::ConnectionForwarding;
 
 #[cfg(test)]
@@ -18,14 +19,6 @@ mod tests;
 const AFTER_LEAVING: Duration = Duration::from_secs(3);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.
 const LOOKS_WITHOUT_ANSWER: u32 = 2;
-
-/// A node that handed VIPs over, on its LAN.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct NextHop {
-    /// Index of the interface by which it is reached.
-    pub(super) interface: u32,
-    pub(super) address: IpAddr,
-}
 
 /// A VIP that this node serves.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use super::plan::NextHop;
+use crate::marked_ways::NextHop;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use windlass_engine::{
     AddressTag, Backends, Balancer, Balancing, ClientSource, ConnectionForwarding, MarkMask, Options,
-    Protocol, ProtocolPort, Restrictions, State,
+    Protocol, ProtocolPort, Restrictions, Returns, State,
 };
 
 use crate::guard::scene::{connect, listen};
@@ -117,7 +117,7 @@ pub(super) fn number_of(host: usize) -> u8 {
     u8::try_from(host + 1).unwrap()
 }
 
-fn addresses(host: usize) -> [IpAddr; 2] {
+pub(super) fn addresses(host: usize) -> [IpAddr; 2] {
     let n = number_of(host);
     [[192, 0, 2, n].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(n)].into()]
 }
@@ -128,7 +128,15 @@ pub(super) fn balancing(n: usize, to: &[usize], source: ClientSource) -> Balanci
         let targets = to.iter().map(|node| SocketAddr::new(addresses(*node)[family], API.port)).collect();
         ((*vip, API), Backends { targets, source })
     });
-    Balancing { services: services.collect(), own: addresses(n).into() }
+    let own = addresses(n);
+    let returns = match source {
+        ClientSource::Masquerade => Returns::default(),
+        ClientSource::Keep => Returns {
+            servers: own.map(|address| (address, API)).into(),
+            peers: (0..CLIENT).filter(|peer| *peer != n).flat_map(addresses).collect(),
+        },
+    };
+    Balancing { services: services.collect(), own: own.into(), returns }
 }
 
 /// Both routers of the node are in this state.

@@ -1,4 +1,4 @@
-//! The netlink messages that lead marked packets to a node.
+//! The netlink messages that lead marked packets to a node. Pure.
 
 use std::net::IpAddr;
 
@@ -10,37 +10,75 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use windlass_vrrp::Family;
 
-use super::plan::NextHop;
 use crate::options::MarkMask;
+
+/// A node on a LAN.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NextHop {
+    /// Index of the interface by which it is reached.
+    pub(crate) interface: u32,
+    pub(crate) address: IpAddr,
+}
 
 /// The routing tables of an engine are 256 times its tag and the number of the mark.
 const TABLES_PER_TAG: u32 = 256;
 
 /// What is the same for all of an engine's rules and routes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     /// Who made them (FRA_PROTOCOL, rtm_protocol), priority of the rules, and part of the tables' numbers.
-    pub(super) tag: u8,
-    pub(super) marks: MarkMask,
+    pub(crate) tag: u8,
+    pub(crate) marks: MarkMask,
 }
 
 impl Owner {
     /// Leads packets with the mark of this number to this node.
-    pub(super) fn lead(self, hop: NextHop, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
+    pub(crate) fn lead(self, hop: NextHop, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let route = RouteNetlinkMessage::NewRoute(self.route(Family::of(hop.address), number, Some(hop)));
         let rule = RouteNetlinkMessage::NewRule(self.rule(Family::of(hop.address), number));
         [(route, NLM_F_CREATE | NLM_F_REPLACE), (rule, NLM_F_CREATE | NLM_F_EXCL)]
     }
 
+    /// Leads packets with the mark of this number and this source to this node, but for those to these addresses: they go on by the rules
+    /// that follow.
+    pub(crate) fn lead_from(
+        self,
+        hop: NextHop,
+        number: u32,
+        sources: impl IntoIterator<Item = IpAddr>,
+        but_to: impl IntoIterator<Item = IpAddr>,
+    ) -> Vec<(RouteNetlinkMessage, u16)> {
+        let family = Family::of(hop.address);
+        let add = NLM_F_CREATE | NLM_F_EXCL;
+        let but = but_to.into_iter().map(|address| self.but_to(family, number, address));
+        let mut orders: Vec<_> = but.map(|route| (RouteNetlinkMessage::NewRoute(route), add)).collect();
+        let [(route, replace), _] = self.lead(hop, number);
+        orders.push((route, replace));
+        let rules = sources.into_iter().map(|source| self.rule_from(family, number, source));
+        orders.extend(rules.map(|rule| (RouteNetlinkMessage::NewRule(rule), add)));
+        orders
+    }
+
+    /// Leads packets to these addresses like others.
+    pub(crate) fn release_but_to(
+        self,
+        family: Family,
+        number: u32,
+        but_to: impl IntoIterator<Item = IpAddr>,
+    ) -> Vec<(RouteNetlinkMessage, u16)> {
+        let but = but_to.into_iter().map(|address| self.but_to(family, number, address));
+        but.map(|route| (RouteNetlinkMessage::DelRoute(route), 0)).collect()
+    }
+
     /// Leads them nowhere any more.
-    pub(super) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
+    pub(crate) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let rule = RouteNetlinkMessage::DelRule(self.rule(family, number));
         let route = RouteNetlinkMessage::DelRoute(self.route(family, number, None));
         [(rule, 0), (route, 0)]
     }
 
     /// Of all rules those that an earlier engine of this tag left, as family and message to delete it with its number.
-    pub(super) fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
+    pub(crate) fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
         let family = match rule.header.family {
             AddressFamily::Inet => Family::V4,
             AddressFamily::Inet6 => Family::V6,
@@ -56,8 +94,42 @@ impl Owner {
         is_ours.then(|| (RouteNetlinkMessage::DelRule(rule.clone()), family, number))
     }
 
+    /// Whether the kernel's rule is that of [`Self::lead_from`].
+    pub(crate) fn is_rule_from(
+        self,
+        rule: &RuleMessage,
+        family: Family,
+        number: u32,
+        source: IpAddr,
+    ) -> bool {
+        let ours = self.rule_from(family, number, source);
+        let has = |attribute| rule.attributes.contains(attribute);
+        rule.header.src_len == ours.header.src_len && ours.attributes.iter().all(has)
+    }
+
     fn first_table(self) -> u32 {
         u32::from(self.tag) * TABLES_PER_TAG
+    }
+
+    /// The rule that has only packets with this source.
+    pub(crate) fn rule_from(self, family: Family, number: u32, source: IpAddr) -> RuleMessage {
+        let mut rule = self.rule(family, number);
+        rule.header.src_len = if source.is_ipv4() { 32 } else { 128 };
+        rule.attributes.push(RuleAttribute::Source(source));
+        rule
+    }
+
+    /// The route of the number's table that leaves packets to this address to other tables.
+    fn but_to(self, family: Family, number: u32, address: IpAddr) -> RouteMessage {
+        let mut message = self.route(family, number, None);
+        message.header.kind = RouteType::Throw;
+        let (length, destination) = match address {
+            IpAddr::V4(address) => (32, RouteAddress::Inet(address)),
+            IpAddr::V6(address) => (128, RouteAddress::Inet6(address)),
+        };
+        message.header.destination_prefix_length = length;
+        message.attributes.push(RouteAttribute::Destination(destination));
+        message
     }
 
     fn rule(self, family: Family, number: u32) -> RuleMessage {
