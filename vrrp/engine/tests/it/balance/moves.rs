@@ -80,8 +80,13 @@ fn beside_an_agent_on_the_same_node_both_serve_their_own() {
     serves();
     agent.engine.shutdown();
     assert_eq!(ask_all(&mut scene.connections(60)), [[1, 4], [2, 1], [3, 1]].into());
-    drop(kept);
+    // What was translated goes on, as the guard's table still translates.
+    let mut connections = scene.connections(10);
+    let before = ask_all(&mut connections);
+    kept.close();
     for vip in VIPS {
-        scene.connect(vip).ask();
+        let refused = connect(scene.client(), vip, 6443).expect_err("no table");
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{vip}");
     }
+    assert_eq!(ask_all(&mut connections), before);
 }

@@ -217,6 +217,13 @@ impl Kept {
         Self { balancer, active, ended, keeper: Some(keeper) }
     }
 
+    /// Removes the table, as at a clean exit.
+    pub(super) fn close(mut self) {
+        self.end();
+        let balancer = std::mem::replace(&mut *self.balancer(), Balancer::open(TABLE).unwrap());
+        balancer.close().unwrap();
+    }
+
     pub(super) fn balancer(&self) -> MutexGuard<'_, Balancer> {
         self.balancer.lock().unwrap()
     }
@@ -231,6 +238,12 @@ impl Kept {
 /// As if the process were killed: the table stays, and nobody looks after it.
 impl Drop for Kept {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Kept {
+    fn end(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
             keeper.thread().unpark();
