@@ -22,6 +22,8 @@ use super::settings::Settings;
 const GUARD: &str = "windlass-vip";
 /// Mark of the addresses that are put on interfaces.
 const TAG: u8 = 0x58;
+/// How long what this host itself sends to an address that it had is refused once the process was killed: its kubelet may need the address.
+const GUARD_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bits of packet and connection marks: none of an agent's.
 const MARKS: u32 = 0x0f;
 /// How often is looked for what nobody tells: the machine's addresses, the files, and what others did to the tables.
@@ -94,6 +96,7 @@ fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options
     });
     options.guard = true;
     GUARD.clone_into(&mut options.table);
+    options.guard_timeout = GUARD_TIMEOUT;
     options.tag = AddressTag::new(TAG).unwrap_or_default();
     options.foreign_router_period = FOREIGN_ROUTER_PERIOD;
     options.connection_forwarding = MarkMask::new(MARKS)

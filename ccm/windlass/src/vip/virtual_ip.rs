@@ -218,7 +218,7 @@ impl VirtualIp {
                 targets: if well.is_empty() { balance.backends.clone() } else { well.clone() },
                 source: match balance.source {
                     SourceAddress::Masquerade => ClientSource::Masquerade,
-                    SourceAddress::Keep => ClientSource::Masquerade,
+                    SourceAddress::Keep => ClientSource::Keep,
                 },
             }),
             None if self.settings.bind => None,
@@ -229,6 +229,22 @@ impl VirtualIp {
         };
         let services = self.ports().filter_map(|port| Some(((self.settings.address, port), backends(port)?)));
         balancing.services.extend(services);
+        self.lead_back(balancing);
+    }
+    /// Has this node's server answer by the node that balances, where that leaves clients their addresses.
+    fn lead_back(&self, balancing: &mut Balancing) {
+        let keeps = self.settings.balance.iter().filter(|balance| match balance.source {
+            SourceAddress::Keep => true,
+            SourceAddress::Masquerade => false,
+        });
+        for backend in keeps.flat_map(|balance| &balance.backends) {
+            if balancing.own.contains(&backend.ip()) {
+                let port = ProtocolPort { protocol: Protocol::Tcp, port: backend.port() };
+                balancing.returns.servers.insert((backend.ip(), port));
+            } else {
+                balancing.returns.peers.insert(backend.ip());
+            }
+        }
     }
 
     /// Whether what this node itself sends to it is taken by [`Self::balance`].

@@ -165,6 +165,22 @@ fn connections_go_to_this_node_or_to_all_that_are_well() {
     assert!(running("").is_translated() && !running("  bind: true").is_translated());
 }
 
+/// All nodes have one configuration, and each does its part of it.
+#[test]
+fn a_server_answers_by_the_node_that_balances_where_clients_keep_their_addresses() {
+    let balanced = |source| {
+        let backends = "['192.0.2.11:6443', '192.0.2.21:6443', '192.0.2.31:7443']";
+        let vip = running(&format!("  balance: {{source: {source}, backends: {backends}}}"));
+        let mut balancing = Balancing { own: [host(11), host(12)].into(), ..Balancing::default() };
+        vip.balance(&BTreeSet::new(), &mut balancing);
+        balancing.returns
+    };
+    let returns = balanced("Keep");
+    assert_eq!(returns.servers, [(host(11), ProtocolPort { protocol: Protocol::Tcp, port: 6443 })].into());
+    assert_eq!(returns.peers, [host(21), host(31)].into());
+    assert_eq!(balanced("Masquerade"), windlass_engine::Returns::default());
+}
+
 #[test]
 fn what_stands_in_the_way_names_the_interface_and_the_remedy() {
     let obstacle = |more: &str| {
