@@ -11,7 +11,7 @@ const DOWN: u32 = 4;
 /// So long an Active is still heard under a VRID that it has left.
 const EMPTIED: Duration = Duration::from_secs(20);
 /// After what happens last.
-const CALM: Duration = Duration::from_secs(60);
+const CALM: Duration = Duration::from_mins(1);
 /// Longest time that an address has two Actives while something happens.
 const DOUBLED: Duration = Duration::from_secs(30);
 
