@@ -25,7 +25,7 @@ fn mistake(error: &serde_saphyr::Error, text: &str, name: &str) -> SettingsError
     let line = at.and_then(|at| text.lines().nth(usize::try_from(at.line()).ok()?.checked_sub(1)?));
     let line = line.map(str::trim).filter(|line| !line.is_empty());
     let near = line.map(|line| format!(" in `{}`", line.chars().take(100).collect::<String>()));
-    let problem = format!("{said}{}: correct it; docs/vip.md has an example", near.unwrap_or_default());
+    let problem = format!("{said}{}: correct it; docs/api-vip.md has an example", near.unwrap_or_default());
     SettingsError::no_settings(name, at.map(|at| (at.line(), at.column())), &problem)
 }
 

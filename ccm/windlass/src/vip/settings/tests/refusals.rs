@@ -25,42 +25,42 @@ fn what_is_no_file_of_settings() {
         &[
             (
                 "a: [",
-                "1:1: unknown field `a`, expected one of keysDir, vips in `a: [`: correct it; docs/vip.md has an example",
+                "1:1: unknown field `a`, expected one of keysDir, vips in `a: [`: correct it; docs/api-vip.md has an example",
             ),
-            ("vips: 7", "1:7: a list is expected in `vips: 7`: correct it; docs/vip.md has an example"),
+            ("vips: 7", "1:7: a list is expected in `vips: 7`: correct it; docs/api-vip.md has an example"),
             (
                 "vips: []",
                 "1:7: vips: there is no virtual IP: list at least one, as `vips: [{address: 192.0.2.5, ports: [6443]}]`",
             ),
             (
                 "vip: []",
-                "1:1: unknown field `vip`, expected one of keysDir, vips in `vip: []`: correct it; docs/vip.md has an example",
+                "1:1: unknown field `vip`, expected one of keysDir, vips in `vip: []`: correct it; docs/api-vip.md has an example",
             ),
             ("keysDir: keys\nvips: []", "1:10: keysDir: keys is no absolute path: begin it with /"),
             (
                 "vips:\n- address: 192.0.2.5\n  adress: 192.0.2.6",
-                "3:3: unknown field `adress`, expected one of address, interface, ports, vrid, priority, preempt, advertIntervalMs, peers, multicast, bind, checks, balance in `adress: 192.0.2.6`: correct it; docs/vip.md has an example",
+                "3:3: unknown field `adress`, expected one of address, interface, ports, vrid, priority, preempt, advertIntervalMs, peers, multicast, bind, checks, balance in `adress: 192.0.2.6`: correct it; docs/api-vip.md has an example",
             ),
             (
                 "vips:\n- address: 192.0.2.5\n  address: 192.0.2.6",
-                "3:3: address is given twice in `address: 192.0.2.6`: correct it; docs/vip.md has an example",
+                "3:3: address is given twice in `address: 192.0.2.6`: correct it; docs/api-vip.md has an example",
             ),
             (
                 "vips:\n- address: [192.0.2.5]",
-                "2:12: a single value is expected, not a list or fields in `- address: [192.0.2.5]`: correct it; docs/vip.md has an example",
+                "2:12: a single value is expected, not a list or fields in `- address: [192.0.2.5]`: correct it; docs/api-vip.md has an example",
             ),
             (
                 "vips:\n- ports: [{a: b}]",
-                "2:11: a single value is expected, not a list or fields in `- ports: [{a: b}]`: correct it; docs/vip.md has an example",
+                "2:11: a single value is expected, not a list or fields in `- ports: [{a: b}]`: correct it; docs/api-vip.md has an example",
             ),
             (
                 "vips:\n- ports: 6443",
-                "2:10: a list is expected in `- ports: 6443`: correct it; docs/vip.md has an example",
+                "2:10: a list is expected in `- ports: 6443`: correct it; docs/api-vip.md has an example",
             ),
             ("vips: [~]", "1:8: vips[0].address: it is missing: write it as 192.0.2.5 or 2001:db8::5"),
             (
                 "vips: []\n---\nvips: []",
-                "3:1: another document begins, and only one is read in `vips: []`: correct it; docs/vip.md has an example",
+                "3:1: another document begins, and only one is read in `vips: []`: correct it; docs/api-vip.md has an example",
             ),
         ],
         str::to_owned,
