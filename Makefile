@@ -101,6 +101,11 @@ bench-connections: ## Which connections outlive their node, and how long they st
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-connections) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-api-vip
+bench-api-vip: ## How long the API server is not answered at its VIP, by windlass vip and by keepalived with a script: target/bench/api-vip.json (ROUNDS=5 NODES=3 SYSTEMS="windlass balanced keepalived" FAULTS="cable hangs")
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-api-vip) && exec e2e/tools/as-root "$$program"
+
 .PHONY: bench-load
 bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
 	@e2e/tools/prepare

@@ -92,7 +92,7 @@ pub struct Answering {
 impl Lab {
     /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
     pub fn answering(&self, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
-        let nodes = self.nodes().map(|node| (node.mac(), node.name().to_owned())).collect();
+        let nodes = self.all_nodes().map(|node| (node.mac(), node.name().to_owned())).collect();
         self.answering_of(client, addresses, nodes, Rhythm::all_at_once(addresses))
     }
 

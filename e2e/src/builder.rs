@@ -4,6 +4,8 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use anyhow::Context as _;
 
+use crate::topology::{self, Host};
+
 /// How kube-proxy rewrites packets to Services.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyMode {
@@ -24,6 +26,18 @@ impl ProxyMode {
     }
 }
 
+/// Who holds the VIP of the API servers of a control plane that has nodes of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ApiVipHolder {
+    /// Nobody, until the scenario starts somebody; [`crate::Lab::client`] gets no answer before.
+    #[default]
+    Nobody,
+    /// `windlass vip` on each node, with these flags beside the usual ones.
+    Windlass(Vec<String>),
+    /// keepalived on each node, with the script that is usual for an API server.
+    Keepalived,
+}
+
 /// How kubelets and kube-proxies start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kubelets {
@@ -40,6 +54,9 @@ pub(crate) struct Kubelets {
 pub struct LabBuilder {
     /// Which one it is of the clusters on its LAN.
     pub(crate) cluster: u8,
+    /// 0: all of it is on `cp`.
+    pub(crate) control_plane_nodes: u8,
+    pub(crate) api_vip: ApiVipHolder,
     pub(crate) nodes: u8,
     pub(crate) clients: Vec<String>,
     pub(crate) light: bool,
@@ -57,6 +74,8 @@ impl Default for LabBuilder {
     fn default() -> Self {
         Self {
             cluster: 0,
+            control_plane_nodes: 0,
+            api_vip: ApiVipHolder::default(),
             nodes: 1,
             clients: Vec::new(),
             light: false,
@@ -76,6 +95,20 @@ impl LabBuilder {
     #[must_use]
     pub fn nodes(self, nodes: u8) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// A control plane with nodes of its own, `cp1`, `cp2`, …, 1 to 5: each has a member of one etcd and an API server, and with kubelets a
+    /// kube-controller-manager and a kube-scheduler. All clients use [`crate::Lab::api_vip`] only. No other nodes then, unless
+    /// [`Self::nodes`] says so after this.
+    #[must_use]
+    pub fn control_plane_nodes(self, control_plane_nodes: u8) -> Self {
+        Self { control_plane_nodes, nodes: 0, ..self }
+    }
+
+    /// Who holds the VIP of the API servers from the beginning; default nobody.
+    #[must_use]
+    pub fn api_vip(self, holder: ApiVipHolder) -> Self {
+        Self { api_vip: holder, ..self }
     }
 
     /// Which one it is of several clusters on one LAN, 0 to 3; default 0. Their hosts have addresses of their own;
@@ -114,7 +147,8 @@ impl LabBuilder {
         self
     }
 
-    /// These nodes are not of the cluster until [`crate::Lab::join`].
+    /// These nodes are not of the cluster until [`crate::Lab::join`], those of the control plane not until
+    /// [`crate::Lab::join_control_plane`].
     #[must_use]
     pub fn late(mut self, nodes: &[&str]) -> Self {
         self.kubelets.late.extend(nodes.iter().map(|&node| node.to_owned()));
@@ -172,6 +206,14 @@ impl LabBuilder {
     #[must_use]
     pub fn interactive(self) -> Self {
         Self { limit: None, interactive: true, ..self }
+    }
+
+    /// Where clients find the API server.
+    pub(crate) fn api_address(&self, hosts: &[Host]) -> anyhow::Result<Ipv4Addr> {
+        match self.control_plane_nodes {
+            0 => Ok(topology::control_plane(hosts)?.address),
+            1.. => Ok(topology::api_vip(self.cluster)),
+        }
     }
 
     /// The first usable address of the service range: the API server's Service gets it.

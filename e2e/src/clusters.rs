@@ -105,7 +105,7 @@ impl Cluster<'_> {
     pub fn answering(&self, lab: &Lab, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
         let mut nodes = BTreeMap::new();
         for (nth, _) in (0..).zip(&self.told().by_cluster) {
-            let hosts = topology::hosts(nth, lab.options.nodes, &[])?;
+            let hosts = topology::hosts(nth, lab.options.control_plane_nodes, lab.options.nodes, &[])?;
             nodes.extend(hosts.iter().map(|host| (host.mac(), format!("{nth}/{}", host.name))));
         }
         lab.answering_of(client, addresses, nodes, Rhythm::all_at_once(addresses))

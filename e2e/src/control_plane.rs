@@ -1,4 +1,8 @@
-//! etcd, kube-apiserver and, with kubelets, kube-controller-manager and kube-scheduler; all on host `cp`.
+//! etcd, kube-apiserver and, with kubelets, kube-controller-manager and kube-scheduler; all on host `cp`, or on each of the nodes that the
+//! control plane has of its own.
+
+mod etcd;
+mod nodes;
 
 use std::time::Duration;
 
@@ -11,14 +15,17 @@ use nix::sys::signal::Signal;
 
 use crate::{
     lab::Lab,
-    topology::{self, POD_RANGES, SERVICE_RANGE_V6},
+    topology::{Host, POD_RANGES, SERVICE_RANGE_V6},
     wait::await_that,
 };
 
 /// How long a component may take to be ready on a busy machine.
 pub(crate) const READY: Duration = Duration::from_mins(3);
 const HOST: &str = "cp";
+/// Where an API server finds etcd, its own node's member.
 const ETCD: &str = "http://127.0.0.1:2379";
+const API_SERVER: &str = "kube-apiserver";
+const LEADERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// Where etcd has its data, and where a backup of them is.
 const DATA: &str = "/run/lab/etcd";
 const BACKUP: &str = "/run/lab/etcd-backup";
@@ -26,39 +33,48 @@ const BACKUP: &str = "/run/lab/etcd-backup";
 impl Lab {
     /// Starts the control plane and waits until the API server is ready.
     pub(crate) async fn start_control_plane(&self) -> anyhow::Result<()> {
-        self.daemons.start(&self.sandbox, HOST, "etcd", etcd())?;
-        self.daemons.start(&self.sandbox, HOST, "kube-apiserver", self.kube_apiserver()?)?;
+        if self.options.control_plane_nodes > 0 {
+            return self.start_control_plane_nodes().await;
+        }
+        let cp = self.host(HOST)?;
+        self.daemons.start(&self.sandbox, HOST, "etcd", etcd::alone())?;
+        self.daemons.start(&self.sandbox, HOST, API_SERVER, self.kube_apiserver(cp))?;
         self.await_api_server().await?;
         if !self.options.light {
-            for name in ["kube-controller-manager", "kube-scheduler"] {
-                let mut command = self.kubernetes(name);
-                command.extend([format!("--kubeconfig={}", self.pki.kubeconfig(name).display())]);
-                command.extend(["--leader-elect=false".into(), "--cert-dir=/run/lab".into()]);
-                if name == "kube-controller-manager" {
-                    command.extend([
-                        "--use-service-account-credentials".into(),
-                        format!(
-                            "--service-account-private-key-file={}",
-                            self.pki.path("service-accounts.key")
-                        ),
-                        format!("--root-ca-file={}", self.pki.path("ca.crt")),
-                        format!("--cluster-cidr={POD_RANGES}"),
-                    ]);
-                }
-                self.daemons.start(&self.sandbox, HOST, name, command)?;
+            for name in LEADERS {
+                self.daemons.start(&self.sandbox, HOST, name, self.leader(name, false))?;
             }
         }
         Ok(())
     }
 
+    /// A kube-controller-manager or kube-scheduler, one of several or the only one.
+    fn leader(&self, name: &str, of_several: bool) -> Vec<String> {
+        let mut command = self.kubernetes(name);
+        command.extend([
+            format!("--kubeconfig={}", self.pki.kubeconfig(name).display()),
+            format!("--leader-elect={of_several}"),
+            "--cert-dir=/run/lab".into(),
+        ]);
+        if name == LEADERS[0] {
+            command.extend([
+                "--use-service-account-credentials".into(),
+                format!("--service-account-private-key-file={}", self.pki.path("service-accounts.key")),
+                format!("--root-ca-file={}", self.pki.path("ca.crt")),
+                format!("--cluster-cidr={POD_RANGES}"),
+            ]);
+        }
+        command
+    }
+
     /// Ends the API server as a power cut would (SIGKILL); etcd and its data stay.
     pub async fn stop_api_server(&self) -> anyhow::Result<()> {
-        self.daemons.end(&self.sandbox, HOST, "kube-apiserver", Signal::SIGKILL).await
+        self.daemons.end(&self.sandbox, HOST, API_SERVER, Signal::SIGKILL).await
     }
 
     /// Starts the API server again, with the same certificates, port and data, and waits until it is ready.
     pub async fn start_api_server(&self) -> anyhow::Result<()> {
-        self.daemons.start_again(&self.sandbox, HOST, "kube-apiserver")?;
+        self.daemons.start_again(&self.sandbox, HOST, API_SERVER)?;
         self.await_api_server().await
     }
 
@@ -91,7 +107,7 @@ impl Lab {
 
     async fn await_api_server(&self) -> anyhow::Result<()> {
         await_that("the API server is ready", READY, async || {
-            for name in ["etcd", "kube-apiserver"] {
+            for name in ["etcd", API_SERVER] {
                 self.daemons.check(&self.sandbox, self.logs(), HOST, name)?;
             }
             let readyz = Request::new("").get("readyz", &GetParams::default())?;
@@ -100,12 +116,12 @@ impl Lab {
         .await
     }
 
-    fn kube_apiserver(&self) -> anyhow::Result<Vec<String>> {
+    fn kube_apiserver(&self, host: &Host) -> Vec<String> {
         let file = |name: &str| self.pki.path(name);
-        let mut command = self.kubernetes("kube-apiserver");
+        let mut command = self.kubernetes(API_SERVER);
         command.extend([
             format!("--etcd-servers={ETCD}"),
-            format!("--advertise-address={}", topology::control_plane(&self.hosts)?.address),
+            format!("--advertise-address={}", host.address),
             "--secure-port=6443".into(),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
@@ -125,30 +141,13 @@ impl Lab {
             // Nobody makes service accounts or removes the not-ready taint without a kube-controller-manager.
             command.push("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into());
         }
-        Ok(command)
+        command
     }
 
     /// One of the Kubernetes programs, as the first word of a command.
     pub(crate) fn kubernetes(&self, program: &str) -> Vec<String> {
         vec![self.tools.path(program)]
     }
-}
-
-fn etcd() -> Vec<String> {
-    let flags = [
-        "etcd",
-        "--name=lab",
-        &format!("--data-dir={DATA}"),
-        // The data is in memory anyway: there is nothing to be safe from.
-        "--unsafe-no-fsync",
-        &format!("--listen-client-urls={ETCD}"),
-        &format!("--advertise-client-urls={ETCD}"),
-        "--listen-peer-urls=http://127.0.0.1:2380",
-        "--initial-cluster=lab=http://127.0.0.1:2380",
-        "--initial-advertise-peer-urls=http://127.0.0.1:2380",
-        "--logger=zap",
-    ];
-    flags.map(str::to_owned).to_vec()
 }
 
 /// A client that speaks to the lab's API server, from a thread within its network namespace `cp`.

@@ -59,6 +59,16 @@ impl Daemons {
         self.start(sandbox, host, name, command)
     }
 
+    /// Starts all that have ended on a host again.
+    pub(crate) fn start_all_again(&self, sandbox: &Sandbox, host: &str) -> anyhow::Result<()> {
+        for name in self.names(host) {
+            if self.outer(sandbox, host, &name)?.is_none() {
+                self.start_again(sandbox, host, &name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(
         &self,
@@ -108,13 +118,18 @@ impl Daemons {
     }
 
     fn get(&self, host: &str, name: &str) -> anyhow::Result<Daemon> {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (host.to_owned(), name.to_owned());
-        started.get(&key).cloned().with_context(|| {
-            let there: Vec<&str> =
-                started.keys().filter(|(on, _)| on == host).map(|(_, name)| name.as_str()).collect();
-            format!("the lab never started {name} on {host} (it started: {})", there.join(", "))
+        let found = self.started.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        found.with_context(|| {
+            let there = self.names(host).join(", ");
+            format!("the lab never started {name} on {host} (it started: {there})")
         })
+    }
+
+    /// What was ever started on a host.
+    fn names(&self, host: &str) -> Vec<String> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.keys().filter(|(on, _)| on == host).map(|(_, name)| name.clone()).collect()
     }
 }
 

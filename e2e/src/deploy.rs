@@ -173,7 +173,7 @@ impl Lab {
         await_that(&what, Duration::from_secs(30), async || {
             let macs = self.neighbours(client, address).await?;
             let &[mac] = macs.as_slice() else { anyhow::bail!("answers came from {macs:?}") };
-            let owner = self.nodes().find(|node| node.mac() == mac);
+            let owner = self.all_nodes().find(|node| node.mac() == mac);
             let owner = owner.with_context(|| format!("{mac} is no node's"))?.name().to_owned();
             ensure!(Some(owner.as_str()) != not, "{owner} answers");
             Ok(Some(owner))

@@ -16,7 +16,7 @@ use nix::{
 };
 use serde_json::json;
 
-use crate::{lab::Lab, topology::Role};
+use crate::lab::Lab;
 
 pub use counts::KeepalivedCounts;
 
@@ -44,7 +44,7 @@ impl Lab {
 
     /// The same with several virtual routers. On a node it dies with the node.
     pub fn start_keepalived_of(&self, host: &str, routers: &[Keepalived]) -> anyhow::Result<()> {
-        self.start_keepalived_with(host, &configuration(routers, None))
+        self.start_keepalived_with(host, &configuration(routers, &Further::None))
     }
 
     /// The same with routers that are Active together, and tell the node's conntrackd, which runs ([`Lab::start_conntrackd`]), what they
@@ -56,8 +56,15 @@ impl Lab {
         preempt_delay_seconds: u32,
     ) -> anyhow::Result<()> {
         let script = self.conntrackd_script(host).display().to_string();
-        let telling = Telling { script, preempt_delay_seconds };
-        self.start_keepalived_with(host, &configuration(routers, Some(&telling)))
+        let telling = Further::Telling(Telling { script, preempt_delay_seconds });
+        self.start_keepalived_with(host, &configuration(routers, &telling))
+    }
+
+    /// The same with one router whose priority is lower by 50 while curl gets no good answer from `url`, asked each second: twice none until
+    /// it is, twice one until it is no longer.
+    pub fn start_keepalived_checking(&self, host: &str, router: Keepalived, url: &str) -> anyhow::Result<()> {
+        let checking = Further::Checking { url: url.to_owned() };
+        self.start_keepalived_with(host, &configuration(&[router], &checking))
     }
 
     fn start_keepalived_with(&self, host: &str, configuration: &str) -> anyhow::Result<()> {
@@ -84,7 +91,7 @@ impl Lab {
             "--vrrp_pid",
             &format!("{pid}-vrrp.pid"),
         ];
-        let is_node = matches!(self.host(host)?.role, Role::Node(_));
+        let is_node = self.all_nodes().any(|node| node.name() == host);
         if is_node {
             return self.start_on_node(host, KEEPALIVED, command.map(str::to_owned).to_vec());
         }
@@ -146,6 +153,16 @@ impl Lab {
     }
 }
 
+/// What routers do beside electing.
+enum Further {
+    /// Nothing.
+    None,
+    /// They tell conntrackd what they become.
+    Telling(Telling),
+    /// They ask a server.
+    Checking { url: String },
+}
+
 /// What routers tell conntrackd.
 struct Telling {
     /// Called with `primary`, `backup` or `fault`.
@@ -154,10 +171,29 @@ struct Telling {
 }
 
 /// The file of these virtual routers.
-fn configuration(routers: &[Keepalived], telling: Option<&Telling>) -> String {
-    let (user, group, further) = telling.map(|telling| telling.words(routers)).unwrap_or_default();
+fn configuration(routers: &[Keepalived], further: &Further) -> String {
+    let (global, blocks, further) = match further {
+        Further::None => Default::default(),
+        Further::Telling(telling) => telling.words(routers),
+        Further::Checking { url } => checking(url),
+    };
     let instances: String = routers.iter().map(|router| router.instance(&further)).collect();
-    format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n{user}}}\n{group}{instances}")
+    format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n{global}}}\n{blocks}{instances}")
+}
+
+/// Who runs the script, the script, and what each instance says further.
+fn checking(url: &str) -> (&'static str, String, String) {
+    let script = format!(
+        "vrrp_script api {{
+             script \"/usr/bin/curl -sfk --noproxy * --max-time 2 {url} -o /dev/null\"
+             interval 1
+             timeout 2
+             fall 2
+             rise 2
+             weight -50
+         }}\n"
+    );
+    ("    script_user root\n", script, "track_script { api }".into())
 }
 
 impl Telling {

@@ -75,7 +75,8 @@ impl Lab {
     ) -> anyhow::Result<T> {
         let valid = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
-        let hosts = topology::hosts(builder.cluster, builder.nodes, &builder.clients)?;
+        let hosts =
+            topology::hosts(builder.cluster, builder.control_plane_nodes, builder.nodes, &builder.clients)?;
         let tools = Tools::find(builder.light)?;
 
         let labs = tools::target().join("lab");
@@ -125,7 +126,12 @@ impl Lab {
         let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Sandbox::start(&logs, &cgroup)?;
         sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
-        let pki = Pki::make(folder.join("pki"), &hosts, &service_address.to_string())?;
+        let pki = Pki::make(
+            folder.join("pki"),
+            &hosts,
+            options.api_address(&hosts)?,
+            &service_address.to_string(),
+        )?;
         sandbox.enter("cp")?;
         let client = control_plane::client(&pki.kubeconfig("admin")).await?;
         Ok(Self {
@@ -220,7 +226,7 @@ impl Lab {
         &self.folder
     }
 
-    /// The nodes, in order.
+    /// The nodes, in order; those of a control plane that has its own are apart.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         let nodes = self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_)));
         nodes.map(|host| Node { lab: self, host })
@@ -231,10 +237,21 @@ impl Lab {
         self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()))
     }
 
-    /// A node, to look at and to inflict faults on.
+    /// The nodes of the control plane, in order, where it has any of its own.
+    pub fn control_plane_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let nodes = self.hosts.iter().filter(|host| host.role == Role::ControlPlaneNode);
+        nodes.map(|host| Node { lab: self, host })
+    }
+
+    /// Both.
+    pub(crate) fn all_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes().chain(self.control_plane_nodes())
+    }
+
+    /// A node, of the control plane or not, to look at and to inflict faults on.
     pub fn node(&self, name: &str) -> anyhow::Result<Node<'_>> {
-        self.nodes().find(|node| node.host.name == name).with_context(|| {
-            let there: Vec<&str> = self.nodes().map(|node| node.host.name.as_str()).collect();
+        self.all_nodes().find(|node| node.host.name == name).with_context(|| {
+            let there: Vec<&str> = self.all_nodes().map(|node| node.host.name.as_str()).collect();
             format!("the lab has no node {name:?} (it has {})", there.join(", "))
         })
     }

@@ -239,7 +239,7 @@ pub(crate) async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::
 }
 
 /// Whether an HTTP answer with a length is there to its end.
-fn is_whole(answer: &[u8]) -> bool {
+pub(crate) fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     lab::Lab,
-    topology::{Host, Mac},
+    topology::{Host, Mac, Role},
     wait::await_that,
 };
 
@@ -189,18 +189,47 @@ impl Node<'_> {
     }
 
     /// Light only: powers the node on again. Its kernel knows nothing of before: no rules, no connections, no addresses but the
-    /// node's own. Its kube-proxy starts and is waited for; whatever else ran on it is for the caller to start.
+    /// node's own. Its kube-proxy starts and is waited for; whatever else ran on it is for the caller to start. A node of the control plane
+    /// starts all that it ran, with its data, and nothing is waited for.
     pub async fn power_on(&self) -> anyhow::Result<()> {
+        self.forget()?;
+        self.plug_cable()?;
+        if self.host.role == Role::ControlPlaneNode {
+            return self.lab.daemons.start_all_again(&self.lab.sandbox, self.name());
+        }
+        self.start_again("kube-proxy")?;
+        self.lab.await_kube_proxies(std::iter::once(*self)).await
+    }
+
+    /// The node's kernel knows nothing of before.
+    pub(crate) fn forget(&self) -> anyhow::Result<()> {
         let name = self.name();
         self.script(&format!(
             "nsenter --net=/run/netns/{name} nft flush ruleset\n\
              nsenter --net=/run/netns/{name} conntrack --flush\n\
              for address in $(ip -n {name} -o addr show dev eth0 | awk '$4 ~ /\\/(32|128)$/ {{print $4}}'); do\n\
              ip -n {name} addr del $address dev eth0\ndone"
-        ))?;
-        self.plug_cable()?;
-        self.start_again("kube-proxy")?;
-        self.lab.await_kube_proxies(std::iter::once(*self)).await
+        ))
+    }
+
+    /// Stops each of the node's processes in its tracks (SIGSTOP). Its kernel and its cable live.
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal_all(Signal::SIGSTOP)
+    }
+
+    /// Lets a frozen node go on.
+    pub fn thaw(&self) -> anyhow::Result<()> {
+        self.signal_all(Signal::SIGCONT)
+    }
+
+    fn signal_all(&self, signal: Signal) -> anyhow::Result<()> {
+        let processes = self.processes();
+        ensure!(!processes.is_empty(), "nothing runs on {}", self.name());
+        for pid in processes {
+            // It may have ended meanwhile.
+            let _ = kill(pid, signal);
+        }
+        Ok(())
     }
 
     /// Whether load balancers are to leave the node out, as for a drain: by the label of Kubernetes for it.

@@ -3,13 +3,14 @@
 use std::{
     fmt::Write as _,
     fs,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context as _, ensure};
 
-use crate::topology::{self, Host, Role};
+use crate::topology::{Host, Role};
 
 /// Who speaks to the API server: name of the kubeconfig file, user, groups.
 struct Account {
@@ -48,14 +49,25 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Makes everything: a CA, the API server's certificate for `service_address` too, the service accounts' key, and a
-    /// kubeconfig with a token of its own for each account.
-    pub(crate) fn make(folder: PathBuf, hosts: &[Host], service_address: &str) -> anyhow::Result<Self> {
+    /// Makes everything: a CA, the certificate of all API servers, for their `service_address` too, the service accounts' key, and a
+    /// kubeconfig with a token of its own for each account, which names the API server at `api_address`.
+    pub(crate) fn make(
+        folder: PathBuf,
+        hosts: &[Host],
+        api_address: Ipv4Addr,
+        service_address: &str,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let api_server = topology::control_plane(hosts)?.address;
-        let pki = Self { folder, server: format!("{api_server}:6443") };
+        let pki = Self { folder, server: format!("{api_address}:6443") };
+        let of_nodes = hosts.iter().filter(|host| host.role == Role::ControlPlaneNode);
+        let names: Vec<String> = of_nodes
+            .map(|host| host.address)
+            .chain([api_address])
+            .map(|address| format!("IP:{address}"))
+            .collect();
+        let names = names.join(",");
         let extensions = format!(
-            "subjectAltName=IP:{api_server},IP:{service_address},IP:127.0.0.1,DNS:kubernetes.default.svc\n\
+            "subjectAltName={names},IP:{service_address},IP:127.0.0.1,DNS:kubernetes.default.svc\n\
              basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\n"
         );
         pki.write("extensions", &extensions)?;
@@ -110,10 +122,14 @@ impl Pki {
 
     /// Writes the admin's kubeconfig for an API server reached at `127.0.0.1:port` and returns its path.
     pub(crate) fn forwarded_kubeconfig(&self, port: u16) -> anyhow::Result<PathBuf> {
+        self.admin_at("host", &format!("127.0.0.1:{port}"))
+    }
+
+    /// Writes the admin's kubeconfig for the API server at `server` under this name and returns its path.
+    pub(crate) fn admin_at(&self, name: &str, server: &str) -> anyhow::Result<PathBuf> {
         let text = fs::read_to_string(self.kubeconfig("admin"))?;
-        let text = text.replace(&self.server, &format!("127.0.0.1:{port}"));
-        self.write("host.kubeconfig", &text)?;
-        Ok(self.kubeconfig("host"))
+        self.write(&format!("{name}.kubeconfig"), &text.replace(&self.server, server))?;
+        Ok(self.kubeconfig(name))
     }
 
     fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {

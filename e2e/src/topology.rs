@@ -4,6 +4,8 @@
 //!   LAN 192.0.2.0/24, 2001:db8::/64: a bridge in the network namespace `lan`, one port `v-<host>` per host
 //!     cp .10        etcd, kube-apiserver, kube-controller-manager, kube-scheduler
 //!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24 and 2001:db8:1:<i>::/64
+//!     cp1 .21 …     where the control plane has nodes of its own (`LabBuilder::control_plane_nodes`): all that runs on cp otherwise,
+//!                   each; cp only asks, as every host does, at .29, the VIP of the API servers
 //!     c1 .101 …     clients
 //!   .200 to .250 and ::200 to ::250 are free for pools
 //!   of several clusters on one LAN (`LabBuilder::cluster`), all hosts of each have addresses 20 above those of the one before
@@ -25,6 +27,8 @@ pub const POD_RANGES: &str = "203.0.113.0/24,2001:db8:1::/48";
 pub const SERVICE_RANGE_V6: &str = "2001:db8:5::/112";
 /// Most nodes of a lab: as many /27 as 203.0.113.0/24 has.
 pub const MAX_NODES: u8 = 8;
+/// Most nodes of a control plane that has nodes of its own.
+pub const MAX_CONTROL_PLANE_NODES: u8 = 5;
 /// Most clients of a lab.
 pub const MAX_CLIENTS: usize = 50;
 /// Most clusters on one LAN.
@@ -66,8 +70,10 @@ impl FromStr for Mac {
 /// What a host of the LAN is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// etcd and the API server.
+    /// etcd and the API server; where those have nodes of their own, the host that the lab itself asks from.
     ControlPlane,
+    /// One of the nodes of the control plane: etcd and the API server.
+    ControlPlaneNode,
     /// The i-th node, from 1.
     Node(u8),
     /// A host that uses Services.
@@ -110,7 +116,7 @@ impl Host {
                 Ipv4Addr::new(203, 0, 113, (index - 1) * 32 + n),
                 Ipv6Addr::new(0x2001, 0xdb8, 1, index.into(), 0, 0, 0, n.into()),
             )),
-            Role::ControlPlane | Role::Client => None,
+            Role::ControlPlane | Role::ControlPlaneNode | Role::Client => None,
         }
     }
 
@@ -119,21 +125,37 @@ impl Host {
     }
 }
 
-/// The hosts of the lab that is this one of the clusters on its LAN, from 0: `cp`, then the nodes `n1…`, then the clients in the
-/// order given.
-pub(crate) fn hosts(cluster: u8, nodes: u8, clients: &[String]) -> anyhow::Result<Vec<Host>> {
+/// The hosts of the lab that is this one of the clusters on its LAN, from 0: `cp`, then the nodes `n1…`, then those of the control
+/// plane, `cp1…`, if it has any of its own, then the clients in the order given.
+pub(crate) fn hosts(
+    cluster: u8,
+    control_plane_nodes: u8,
+    nodes: u8,
+    clients: &[String],
+) -> anyhow::Result<Vec<Host>> {
     ensure!(
         cluster < MAX_CLUSTERS,
         "a LAN has at most {MAX_CLUSTERS} clusters: the last is number 3, not {cluster}"
     );
-    ensure!((1..=MAX_NODES).contains(&nodes), "a lab has 1 to {MAX_NODES} nodes, not {nodes}");
+    // With nodes of its own a control plane is worth a look without any others.
+    let least = u8::from(control_plane_nodes == 0);
+    ensure!((least..=MAX_NODES).contains(&nodes), "a lab has {least} to {MAX_NODES} nodes, not {nodes}");
+    ensure!(
+        control_plane_nodes <= MAX_CONTROL_PLANE_NODES,
+        "a control plane has at most {MAX_CONTROL_PLANE_NODES} nodes, not {control_plane_nodes}"
+    );
     ensure!(clients.len() <= MAX_CLIENTS, "a lab has at most {MAX_CLIENTS} clients, not {}", clients.len());
-    let lan = |last: u8| Ipv4Addr::new(192, 0, 2, cluster * APART + last);
+    let lan = |last| lan(cluster, last);
     let mut hosts = vec![Host { name: "cp".into(), role: Role::ControlPlane, address: lan(10) }];
     hosts.extend((1..=nodes).map(|i| Host {
         name: format!("n{i}"),
         role: Role::Node(i),
         address: lan(10 + i),
+    }));
+    hosts.extend((1..=control_plane_nodes).map(|i| Host {
+        name: format!("cp{i}"),
+        role: Role::ControlPlaneNode,
+        address: lan(20 + i),
     }));
     for (name, last) in clients.iter().zip(101..) {
         let valid = name.len() <= 12 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -144,7 +166,17 @@ pub(crate) fn hosts(cluster: u8, nodes: u8, clients: &[String]) -> anyhow::Resul
     Ok(hosts)
 }
 
-/// The host of the API server, `cp`.
+/// An address of this one of the clusters.
+fn lan(cluster: u8, last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, cluster * APART + last)
+}
+
+/// The VIP of the API servers of this one of the clusters, where the control plane has nodes of its own.
+pub(crate) fn api_vip(cluster: u8) -> Ipv4Addr {
+    lan(cluster, 29)
+}
+
+/// The host `cp`.
 pub(crate) fn control_plane(hosts: &[Host]) -> anyhow::Result<&Host> {
     hosts.iter().find(|host| host.role == Role::ControlPlane).context("no host cp")
 }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn hosts_have_the_addresses_that_the_module_promises() {
-    let hosts = hosts(0, 2, &["c1".into(), "c2".into()]).unwrap();
+    let hosts = hosts(0, 0, 2, &["c1".into(), "c2".into()]).unwrap();
     let row = |h: &Host| (h.name.clone(), h.address.to_string(), h.ipv6().to_string(), h.mac().to_string());
     let expected = [
         ("cp", "192.0.2.10", "2001:db8::10", "02:00:00:00:00:0a"),
@@ -17,19 +17,21 @@ fn hosts_have_the_addresses_that_the_module_promises() {
 
 #[test]
 fn no_two_hosts_of_clusters_on_one_lan_have_one_address() {
-    let clusters = (0..MAX_CLUSTERS).flat_map(|nth| hosts(nth, MAX_NODES, &["c1".into()]).unwrap());
+    let clusters = (0..MAX_CLUSTERS)
+        .flat_map(|nth| hosts(nth, MAX_CONTROL_PLANE_NODES, MAX_NODES, &["c1".into()]).unwrap());
     let mut addresses: Vec<Ipv4Addr> = clusters.map(|host| host.address).collect();
+    addresses.extend((0..MAX_CLUSTERS).map(api_vip));
     let all = addresses.len();
     addresses.sort_unstable();
     addresses.dedup();
     assert_eq!(addresses.len(), all, "{addresses:?}");
     assert!(addresses.iter().all(|address| address.octets()[3] < 200), "pools are free: {addresses:?}");
-    assert!(hosts(MAX_CLUSTERS, 1, &[]).is_err());
+    assert!(hosts(MAX_CLUSTERS, 0, 1, &[]).is_err());
 }
 
 #[test]
 fn pods_of_the_last_node_are_the_last_27_and_64_of_the_ranges() {
-    let hosts = hosts(0, MAX_NODES, &[]).unwrap();
+    let hosts = hosts(0, 0, MAX_NODES, &[]).unwrap();
     let last = hosts.last().unwrap();
     assert_eq!(last.pod_cidrs().unwrap(), ["203.0.113.224/27", "2001:db8:1:8::/64"]);
     let (v4, v6) = last.pod_addresses(2).unwrap();
@@ -50,7 +52,7 @@ fn wrong_sizes_and_names_are_refused_with_the_reason() {
         (1, vec!["c", "c"], "taken"),
     ] {
         let clients: Vec<String> = clients.into_iter().map(str::to_owned).collect();
-        let error = hosts(0, nodes, &clients).unwrap_err().to_string();
+        let error = hosts(0, 0, nodes, &clients).unwrap_err().to_string();
         assert!(error.contains(reason), "{nodes} nodes, clients {clients:?}: {error}");
     }
 }
@@ -66,7 +68,7 @@ fn mac_addresses_are_read_as_they_are_written() {
 
 #[test]
 fn nodes_and_control_plane_have_routes_to_the_pods_of_others_and_clients_have_none() {
-    let script = script(&hosts(0, 2, &["c1".into()]).unwrap()).unwrap();
+    let script = script(&hosts(0, 0, 2, &["c1".into()]).unwrap()).unwrap();
     for line in [
         "ip -n cp route add 203.0.113.0/27 via 192.0.2.11",
         "ip -n n1 route add 203.0.113.32/27 via 192.0.2.12",

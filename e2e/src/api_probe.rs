@@ -1,0 +1,187 @@
+//! A client that asks an API server all the time, over TLS, and measures how long nobody answered.
+
+mod tally;
+
+use std::{
+    cell::RefCell,
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow};
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::Resumption,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::{JoinSet, LocalSet},
+    time::{MissedTickBehavior, interval, timeout},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+pub use self::tally::{ApiOutcome, Silence};
+use crate::{lab::Lab, load::is_whole, sandbox::Entrance};
+
+/// Time from one request to the next, whatever became of that.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a request may take, its connection included. Others are asked meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Where the API server is asked.
+const PORT: u16 = 6443;
+
+/// How a client treats its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiConnections {
+    /// Each request has one of its own.
+    New,
+    /// Requests use those that are left of others, and new ones where there is none.
+    Kept,
+}
+
+/// A running client. Dropping it ends it.
+#[derive(Debug)]
+pub struct ApiProbe {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<anyhow::Result<ApiOutcome>>>,
+}
+
+impl Lab {
+    /// Asks `/readyz` at `address` from host `client` each 10 ms until [`ApiProbe::stop`]. A request fails that has no answer 200 within
+    /// a second.
+    pub fn api_probe(
+        &self,
+        client: &str,
+        address: IpAddr,
+        connections: ApiConnections,
+    ) -> anyhow::Result<ApiProbe> {
+        let entrance = Entrance::new(&self.sandbox, client)?;
+        let settings = settings(&self.pki.path("ca.crt"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name(format!("api-probe-{client}")).spawn(move || {
+            entrance.enter()?;
+            let asker = Rc::new(Asker {
+                target: SocketAddr::new(address, PORT),
+                tls: TlsConnector::from(settings),
+                kept: (connections == ApiConnections::Kept).then(RefCell::default),
+                outcome: RefCell::default(),
+                begin: Instant::now(),
+            });
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(LocalSet::new().run_until(run(asker, stopped)))
+        })?;
+        Ok(ApiProbe { stop, thread: Some(thread) })
+    }
+}
+
+impl ApiProbe {
+    /// Ends the client, once the requests that are under way have ended, and tells what it saw.
+    pub fn stop(mut self) -> anyhow::Result<ApiOutcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the client was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the client panicked"))?
+    }
+}
+
+impl Drop for ApiProbe {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+type Connection = TlsStream<TcpStream>;
+
+struct Asker {
+    target: SocketAddr,
+    tls: TlsConnector,
+    /// Connections that no request uses now; `None`: none is kept.
+    kept: Option<RefCell<Vec<Connection>>>,
+    outcome: RefCell<ApiOutcome>,
+    begin: Instant,
+}
+
+async fn run(asker: Rc<Asker>, stopped: Arc<AtomicBool>) -> anyhow::Result<ApiOutcome> {
+    let mut requests = JoinSet::new();
+    let mut ticks = interval(PAUSE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while !stopped.load(Ordering::Relaxed) {
+        ticks.tick().await;
+        let asker = Rc::clone(&asker);
+        requests.spawn_local(async move {
+            let answered = timeout(PATIENCE, asker.ask()).await;
+            let answered = answered.unwrap_or_else(|_| Err(io::Error::other("no answer within 1 s")));
+            asker
+                .outcome
+                .borrow_mut()
+                .note(asker.begin.elapsed(), answered.map_err(|error| error.to_string()));
+        });
+        while requests.try_join_next().is_some() {}
+    }
+    asker.outcome.borrow_mut().end(asker.begin.elapsed());
+    while requests.join_next().await.is_some() {}
+    let outcome = asker.outcome.borrow().clone();
+    Ok(outcome)
+}
+
+impl Asker {
+    async fn ask(&self) -> io::Result<()> {
+        let told = |step: &str, error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"));
+        let kept = self.kept.as_ref().and_then(|kept| kept.borrow_mut().pop());
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.connect().await.map_err(|error| told("connecting", error))?,
+        };
+        exchange(&mut connection).await.map_err(|error| told("asking", error))?;
+        if let Some(kept) = &self.kept {
+            kept.borrow_mut().push(connection);
+            return Ok(());
+        }
+        // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.
+        connection.get_ref().0.set_zero_linger()
+    }
+
+    async fn connect(&self) -> io::Result<Connection> {
+        let stream = TcpStream::connect(self.target).await?;
+        stream.set_nodelay(true)?;
+        self.tls.connect(ServerName::from(self.target.ip()), stream).await
+    }
+}
+
+/// Asks whether the API server is ready, and reads the whole answer.
+async fn exchange(connection: &mut Connection) -> io::Result<()> {
+    connection.write_all(b"GET /readyz HTTP/1.1\r\nHost: lab\r\n\r\n").await?;
+    connection.flush().await?;
+    let mut answer = Vec::new();
+    while !is_whole(&answer) {
+        if connection.read_buf(&mut answer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    if answer.starts_with(b"HTTP/1.1 200 ") {
+        return Ok(());
+    }
+    let status: Vec<u8> = answer.into_iter().take_while(|byte| *byte != b'\r').collect();
+    Err(io::Error::other(String::from_utf8_lossy(&status).into_owned()))
+}
+
+/// TLS that trusts the lab's CA, each handshake a full one.
+fn settings(ca: &str) -> anyhow::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).with_context(|| format!("reading {ca}"))?)?;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut settings = builder.with_root_certificates(roots).with_no_client_auth();
+    settings.resumption = Resumption::disabled();
+    Ok(Arc::new(settings))
+}

@@ -1,0 +1,177 @@
+//! A client with an open watch on an object that is written all the time, past the address at which it watches.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use futures::{TryStreamExt as _, join};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams, WatchEvent, WatchParams},
+};
+use serde_json::json;
+use tokio::time::{interval, timeout};
+
+use crate::{api_probe::Silence, control_plane, lab::Lab, sandbox::Entrance};
+
+/// Name of the object, a ConfigMap of namespace `default`.
+const WATCHED: &str = "lab-watched";
+/// Time from one write to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A write without an answer is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A watch that shows nothing is given up: the object is written ten times a second.
+const SILENT: Duration = Duration::from_secs(3);
+/// Until a watch is begun again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What the client saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchOutcome {
+    /// Writes that were answered.
+    pub writes: u64,
+    /// Those that were not.
+    pub unwritten: u64,
+    /// Events that were seen.
+    pub events: u64,
+    /// The longest time without one.
+    pub silence: Silence,
+    /// How often the watch had to be begun again: it ended, failed, or showed nothing for three seconds.
+    pub broken: u64,
+    /// How often each thing went wrong, of writes too.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// A running client. Dropping it ends it.
+#[derive(Debug)]
+pub struct ApiWatch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<anyhow::Result<WatchOutcome>>>,
+}
+
+impl Lab {
+    /// Watches a ConfigMap from host `client` at the address of the API server that everybody uses, until [`ApiWatch::stop`], while it is
+    /// written each 100 ms at the API server of `writer`, a node of the control plane.
+    pub fn api_watch(&self, client: &str, writer: &str) -> anyhow::Result<ApiWatch> {
+        let entrance = Entrance::new(&self.sandbox, client)?;
+        let (at_vip, at_writer) = (self.kubeconfig("admin"), self.kubeconfig_at(writer)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name(format!("api-watch-{client}")).spawn(move || {
+            entrance.enter()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(run(at_vip, at_writer, &stopped))
+        })?;
+        Ok(ApiWatch { stop, thread: Some(thread) })
+    }
+}
+
+impl ApiWatch {
+    /// Ends the client and tells what it saw.
+    pub fn stop(mut self) -> anyhow::Result<WatchOutcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the client was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the client panicked"))?
+    }
+}
+
+impl Drop for ApiWatch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn run(at_vip: PathBuf, at_writer: PathBuf, stopped: &AtomicBool) -> anyhow::Result<WatchOutcome> {
+    let watched: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_vip).await?);
+    let written: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_writer).await?);
+    let (outcome, begin) = (RefCell::new(WatchOutcome::default()), Instant::now());
+    let writing = async {
+        let mut ticks = interval(PAUSE);
+        let mut number = 0_u64;
+        while !stopped.load(Ordering::Relaxed) {
+            ticks.tick().await;
+            number += 1;
+            let wrote = timeout(PATIENCE, write(&written, number)).await;
+            outcome.borrow_mut().note_write(wrote.unwrap_or_else(|_| Err(anyhow!("no answer within 1 s"))));
+        }
+        outcome.borrow_mut().silence.ends_at(begin.elapsed());
+    };
+    let watching = async {
+        while !stopped.load(Ordering::Relaxed) {
+            let seen = || {
+                let mut outcome = outcome.borrow_mut();
+                outcome.events += 1;
+                outcome.silence.broken_at(begin.elapsed());
+            };
+            if let Err(error) = watch(&watched, stopped, seen).await {
+                outcome.borrow_mut().note_broken(&error);
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    };
+    join!(writing, watching);
+    Ok(outcome.into_inner())
+}
+
+async fn write(api: &Api<ConfigMap>, number: u64) -> anyhow::Result<()> {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": WATCHED},
+        "data": {"number": number.to_string()},
+    });
+    let params = PatchParams::apply("windlass-lab").force();
+    api.patch(WATCHED, &params, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+/// Watches until it is stopped; whatever ends the watch before is an error.
+async fn watch(api: &Api<ConfigMap>, stopped: &AtomicBool, seen: impl Fn()) -> anyhow::Result<()> {
+    let params = WatchParams::default().fields(&format!("metadata.name={WATCHED}"));
+    let silent = || anyhow!("nothing for {} s", SILENT.as_secs());
+    let begun = async {
+        let from = api.list_metadata(&ListParams::default()).await?.metadata.resource_version;
+        api.watch(&params, &from.unwrap_or_default()).await
+    };
+    let mut events = std::pin::pin!(timeout(SILENT, begun).await.map_err(|_| silent())??);
+    while !stopped.load(Ordering::Relaxed) {
+        match timeout(SILENT, events.try_next()).await.map_err(|_| silent())?? {
+            Some(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => seen(),
+            Some(WatchEvent::Bookmark(_)) => {}
+            Some(WatchEvent::Error(status)) => bail!("{}", status.message),
+            None => bail!("it ended"),
+        }
+    }
+    Ok(())
+}
+
+impl WatchOutcome {
+    fn note_write(&mut self, wrote: anyhow::Result<()>) {
+        match wrote {
+            Ok(()) => self.writes += 1,
+            Err(error) => {
+                self.unwritten += 1;
+                self.note_error("writing", &error);
+            }
+        }
+    }
+
+    fn note_broken(&mut self, error: &anyhow::Error) {
+        self.broken += 1;
+        self.note_error("watching", error);
+    }
+
+    fn note_error(&mut self, what: &str, error: &anyhow::Error) {
+        *self.errors.entry(format!("{what}: {error:#}")).or_default() += 1;
+    }
+}

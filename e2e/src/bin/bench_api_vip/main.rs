@@ -1,0 +1,75 @@
+//! `make bench-api-vip`: how long the API server of a cluster is not answered at its VIP when something happens to one of the nodes of
+//! its control plane, by `windlass vip` and by keepalived with the usual script.
+//!
+//! Three nodes, each with a member of etcd and an API server. A client asks `/readyz` at the VIP each 10 ms, each time on a new connection,
+//! and another one watches an object that is written ten times a second. What happens befalls the node that has the VIP; when all is in
+//! order again it is the next one's turn. The node does not lead etcd but where the fault says so: until etcd has another leader no API
+//! server is ready, wherever the VIP is.
+
+mod fault;
+mod report;
+mod scene;
+mod system;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use windlass_e2e::{Lab, command};
+
+use crate::{fault::Fault, system::System};
+
+const ROUNDS: usize = 5;
+const NODES: usize = 3;
+
+fn main() -> ExitCode {
+    command::run(bench)
+}
+
+fn bench() -> anyhow::Result<()> {
+    let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
+    let nodes = u8::try_from(command::number("NODES", NODES, 2, 5)?)?;
+    let systems = wanted("SYSTEMS", &System::ALL, System::key)?;
+    let faults = wanted("FAULTS", &Fault::ALL, Fault::key)?;
+    println!("bench: starting the lab");
+    let lab = Lab::builder().control_plane_nodes(nodes).client("c1").client("c2").light().interactive();
+    let samples = Lab::run("bench-api-vip", lab, async |lab| {
+        let mut samples = Vec::new();
+        for system in systems {
+            scene::run(lab, system, &faults, rounds, &mut samples)
+                .await
+                .with_context(|| system.name().to_owned())?;
+        }
+        Ok(samples)
+    })?;
+    report::write(&report::rows(&samples, nodes))
+}
+
+/// Those that the environment names, as `FAULTS="cable hangs"`, in order of `all`; all if it names none.
+fn wanted<T: Copy>(setting: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
+    match std::env::var(setting) {
+        Ok(text) => named(&text, all, key).with_context(|| format!("{setting}={text:?}")),
+        Err(_) => Ok(all.to_vec()),
+    }
+}
+
+fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
+    let names: Vec<&str> = text.split_whitespace().collect();
+    let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();
+    if let Some(unknown) = names.iter().find(|name| !keys.contains(name)) {
+        anyhow::bail!("{unknown} is none of {}", keys.join(", "));
+    }
+    Ok(all.iter().copied().filter(|one| names.contains(&key(*one))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_names_some_of_all_and_nothing_else() {
+        let faults = |text| named(text, &Fault::ALL, Fault::key);
+        assert_eq!(faults(" hangs cable ").unwrap(), [Fault::Cable, Fault::ApiHangs]);
+        let error = faults("cable fire").unwrap_err().to_string();
+        assert!(error.starts_with("fire is none of cable, leader-cable, "), "{error}");
+    }
+}
