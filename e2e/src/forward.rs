@@ -31,13 +31,14 @@ impl Lab {
     /// kubeconfig for the host.
     pub fn forward_api_server(&self, port: HostPort) -> anyhow::Result<PathBuf> {
         let entrance = Arc::new(Entrance::new(&self.sandbox, "cp")?);
+        let server = self.options.api_address(&self.hosts)?;
         let kubeconfig = self.pki.forwarded_kubeconfig(port.listener.local_addr()?.port())?;
         tools::give_back(self.folder())?;
         thread::Builder::new().name("forward".into()).spawn(move || {
             for connection in port.listener.incoming().flatten() {
                 let entrance = Arc::clone(&entrance);
                 // What fails here, the client sees as a closed connection.
-                let _ = thread::Builder::new().spawn(move || carry(connection, &entrance));
+                let _ = thread::Builder::new().spawn(move || carry(connection, server, &entrance));
             }
         })?;
         Ok(kubeconfig)
@@ -45,9 +46,9 @@ impl Lab {
 }
 
 /// Copies both ways until either side ends.
-fn carry(outside: TcpStream, entrance: &Entrance) -> anyhow::Result<()> {
+fn carry(outside: TcpStream, server: Ipv4Addr, entrance: &Entrance) -> anyhow::Result<()> {
     entrance.enter()?;
-    let inside = TcpStream::connect((Ipv4Addr::LOCALHOST, 6443))?;
+    let inside = TcpStream::connect((server, 6443))?;
     let (mut from_outside, mut to_inside) = (outside.try_clone()?, inside.try_clone()?);
     let upstream = thread::spawn(move || {
         let _ = io::copy(&mut from_outside, &mut to_inside);

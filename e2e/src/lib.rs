@@ -81,7 +81,7 @@ mod writes;
 
 use anyhow::bail;
 
-pub use adverts::Adverts;
+pub use adverts::{Advert, Adverts};
 pub use answering::{Alone, Answering, Answers, Doubled, Owner};
 pub use api_probe::{ApiConnections, ApiOutcome, ApiProbe, Silence};
 pub use api_watch::{ApiWatch, WatchOutcome};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use windlass_e2e::{HostPort, Lab, command};
+use windlass_e2e::{ApiVipHolder, HostPort, Lab, command};
 
 /// Windlass' lab: a real Kubernetes on hosts made of network namespaces.
 #[derive(Parser)]
@@ -19,6 +19,9 @@ enum Command {
         /// Number of nodes, 1 to 8.
         #[arg(long, default_value_t = 3)]
         nodes: u8,
+        /// Number of nodes that the control plane has of its own, behind a VIP that `windlass vip` holds, up to 5.
+        #[arg(long, default_value_t = 0)]
+        control_plane_nodes: u8,
         /// Without kubelets: Nodes are objects only, up in a few seconds.
         #[arg(long)]
         light: bool,
@@ -30,8 +33,10 @@ fn main() -> ExitCode {
 }
 
 fn up() -> anyhow::Result<()> {
-    let Command::Up { nodes, light } = Arguments::parse().command;
-    let builder = Lab::builder().nodes(nodes).client("c1").interactive();
+    let Command::Up { nodes, control_plane_nodes, light } = Arguments::parse().command;
+    let builder =
+        Lab::builder().control_plane_nodes(control_plane_nodes).nodes(nodes).client("c1").interactive();
+    let builder = builder.api_vip(ApiVipHolder::Windlass(Vec::new()));
     let builder = if light { builder.light() } else { builder };
     let port = HostPort::bind()?;
     Lab::run("up", builder, async |lab| {

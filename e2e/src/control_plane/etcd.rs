@@ -131,3 +131,26 @@ impl Lab {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology;
+
+    #[test]
+    fn members_know_all_of_the_cluster_and_listen_to_their_own_node_and_to_the_lan() {
+        let hosts = topology::hosts(0, 2, 0, &[]).unwrap();
+        let all = cluster(hosts[1..].iter());
+        assert_eq!(all, "cp1=http://192.0.2.21:2380,cp2=http://192.0.2.22:2380");
+        let member = member(&hosts[2], &all, "existing");
+        for flag in [
+            "--name=cp2",
+            "--data-dir=/run/lab/etcd-cp2",
+            "--listen-client-urls=http://127.0.0.1:2379,http://192.0.2.22:2379",
+            "--initial-advertise-peer-urls=http://192.0.2.22:2380",
+            "--initial-cluster-state=existing",
+        ] {
+            assert!(member.iter().any(|word| word == flag), "{member:?} has no {flag}");
+        }
+    }
+}

@@ -16,6 +16,18 @@ fn hosts_have_the_addresses_that_the_module_promises() {
 }
 
 #[test]
+fn nodes_of_the_control_plane_have_addresses_of_their_own_and_no_others_need_be_there() {
+    let hosts = hosts(1, 3, 0, &["c1".into()]).unwrap();
+    let row = |h: &Host| (h.name.clone(), h.address.to_string(), h.pod_cidrs());
+    let expected = [("cp", 30), ("cp1", 41), ("cp2", 42), ("cp3", 43), ("c1", 121)];
+    let expected = expected.map(|(name, last)| (name.to_owned(), format!("192.0.2.{last}"), None));
+    assert_eq!(hosts.iter().map(row).collect::<Vec<_>>(), expected);
+    assert_eq!(api_vip(1).to_string(), "192.0.2.49");
+    let error = super::hosts(0, 6, 0, &[]).unwrap_err().to_string();
+    assert!(error.contains("at most 5 nodes, not 6"), "{error}");
+}
+
+#[test]
 fn no_two_hosts_of_clusters_on_one_lan_have_one_address() {
     let clusters = (0..MAX_CLUSTERS)
         .flat_map(|nth| hosts(nth, MAX_CONTROL_PLANE_NODES, MAX_NODES, &["c1".into()]).unwrap());

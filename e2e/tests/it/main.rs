@@ -6,6 +6,7 @@ mod announcement_peers;
 mod announcement_rules;
 mod announcements;
 mod api_faults;
+mod api_vip;
 mod black_box;
 mod broken_input;
 mod captured_node;

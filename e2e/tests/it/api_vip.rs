@@ -1,0 +1,83 @@
+//! `windlass vip`: a VIP of API servers, or of any service of hosts, that is held without an API server.
+
+mod faults;
+mod hosts;
+mod kubelet;
+mod life;
+mod neighbours;
+mod settings;
+
+use std::{net::IpAddr, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use windlass_e2e::{Answering, ApiVipHolder, Lab, LabBuilder, await_that};
+
+use crate::setup::LIMIT;
+
+/// Whoever answers alone for so long has the address.
+const SETTLED: Duration = Duration::from_millis(300);
+/// Port of the servers of hosts; `/hostname` names them.
+const PORT: u16 = 8080;
+/// What `windlass vip` asks of such a server.
+const CHECK: &str = "http://127.0.0.1:8080/hostname";
+
+/// Three nodes of a control plane, two clients, and `windlass vip` with these flags beside the usual ones.
+fn control_plane(flags: &[&str]) -> LabBuilder {
+    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    let holder = ApiVipHolder::Windlass(flags);
+    Lab::builder().control_plane_nodes(3).client("c1").client("c2").light().api_vip(holder)
+}
+
+/// Waits until one node alone answers for the address, one that is `meant`, and returns it.
+async fn await_alone(
+    answering: &Answering,
+    vip: IpAddr,
+    is_meant: impl Fn(&str) -> bool,
+) -> anyhow::Result<String> {
+    await_that(&format!("one node alone answers for {vip}"), LIMIT, async || {
+        let seen = answering.seen()?;
+        let alone = seen.alone.get(&vip).with_context(|| format!("{:?} answer", seen.last.get(&vip)))?;
+        ensure!(is_meant(&alone.node), "it is {}", alone.node);
+        Ok((alone.since.elapsed() >= SETTLED).then(|| alone.node.clone()))
+    })
+    .await
+}
+
+/// Waits until `windlass vip` runs on these nodes and each knows how its checks stand.
+async fn await_vips(lab: &Lab, nodes: &[&str]) -> anyhow::Result<()> {
+    for node in nodes {
+        await_that(&format!("windlass vip on {node} is ready"), LIMIT, async || {
+            lab.ask_vip(node, "/readyz").await?;
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Waits until one line of the log of the `windlass vip` of a node says all of `words`.
+async fn await_said(lab: &Lab, node: &str, words: &[&str]) -> anyhow::Result<()> {
+    let file = lab.logs().join(format!("{node}-vip.log"));
+    await_that(&format!("windlass vip on {node} says {words:?}"), LIMIT, async || {
+        let said = String::from_utf8_lossy(&std::fs::read(&file)?).into_owned();
+        let told = said.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        ensure!(told, "it says {said}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until a server of these nodes answers at the address, and returns the node.
+async fn await_served(lab: &Lab, vip: IpAddr, nodes: &[&str]) -> anyhow::Result<String> {
+    await_that(&format!("{vip} is answered by one of {nodes:?}"), LIMIT, async || {
+        let answer = lab.curl("c1", vip, PORT).await?;
+        let node = answer.rsplit_once('-').map_or(&*answer, |(_, node)| node);
+        ensure!(nodes.contains(&node), "{answer} answers");
+        Ok(Some(node.to_owned()))
+    })
+    .await
+}
+
+fn address(text: &str) -> anyhow::Result<IpAddr> {
+    text.parse().with_context(|| text.to_owned())
+}

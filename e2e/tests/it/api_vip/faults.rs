@@ -1,0 +1,149 @@
+//! Whatever befalls the node that has the VIP of the API servers, another one has it soon whose API server answers.
+
+use anyhow::{Context as _, ensure};
+use futures::future::try_join_all;
+use windlass_e2e::{Answering, ApiConnections, Lab, Signal, await_that, scenario};
+
+use super::{await_alone, control_plane};
+use crate::setup::LIMIT;
+
+const API_SERVER: &str = "kube-apiserver";
+/// So many questions in a row one node has to answer, alone: five seconds.
+const ASKED: u64 = 500;
+
+/// What befalls a node.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Cable,
+    PowerOff,
+    Frozen,
+    Partition,
+    VipKilled,
+    VipFrozen,
+    ApiKilled,
+    ApiHangs,
+    EtcdKilled,
+}
+
+impl Fault {
+    const ALL: [Self; 9] = [
+        Self::Cable,
+        Self::PowerOff,
+        Self::Frozen,
+        Self::Partition,
+        Self::VipKilled,
+        Self::VipFrozen,
+        Self::ApiKilled,
+        Self::ApiHangs,
+        Self::EtcdKilled,
+    ];
+
+    async fn inflict(self, lab: &Lab, name: &str) -> anyhow::Result<()> {
+        let node = lab.node(name)?;
+        match self {
+            Self::Cable => node.pull_cable(),
+            Self::PowerOff => node.power_off().await,
+            Self::Frozen => node.freeze(),
+            Self::Partition => lab.partition(&[name]),
+            Self::VipKilled => lab.stop_vip(name, Signal::SIGKILL).await,
+            Self::VipFrozen => lab.signal_vip(name, Signal::SIGSTOP),
+            Self::ApiKilled => node.kill(API_SERVER).await,
+            Self::ApiHangs => lab.signal_process(name, API_SERVER, Signal::SIGSTOP),
+            Self::EtcdKilled => node.kill("etcd").await,
+        }
+    }
+
+    async fn repair(self, lab: &Lab, name: &str) -> anyhow::Result<()> {
+        let node = lab.node(name)?;
+        match self {
+            Self::Cable => node.plug_cable(),
+            Self::PowerOff => node.power_on().await,
+            Self::Frozen => node.thaw(),
+            Self::Partition => lab.heal(),
+            Self::VipKilled => lab.start_vip_again(name),
+            Self::VipFrozen => lab.signal_vip(name, Signal::SIGCONT),
+            Self::ApiKilled => node.start_again(API_SERVER),
+            Self::ApiHangs => lab.signal_process(name, API_SERVER, Signal::SIGCONT),
+            Self::EtcdKilled => node.start_again("etcd"),
+        }
+    }
+}
+
+#[test]
+fn the_vip_is_soon_on_a_node_whose_api_server_answers_whatever_befalls_the_one_that_has_it()
+-> anyhow::Result<()> {
+    scenario("api-vip-faults", control_plane(&[]), async |lab| {
+        let answering = lab.answering("c1", &[lab.api_vip()])?;
+        for fault in Fault::ALL {
+            survive(lab, &answering, fault).await.with_context(|| format!("{fault:?}"))?;
+        }
+        without_quorum(lab, &answering).await
+    })
+}
+
+async fn survive(lab: &Lab, answering: &Answering, fault: Fault) -> anyhow::Result<()> {
+    let vip = lab.api_vip();
+    let owner = await_in_order(lab, answering).await?;
+    let other = lab.control_plane_nodes().find(|node| node.name() != owner).context("one node")?;
+    lab.lead_etcd(other.name()).await?;
+    let client = lab.api_probe("c2", vip, ApiConnections::New)?;
+    fault.inflict(lab, &owner).await?;
+    let next = await_alone(answering, vip, |node| node != owner).await?;
+    lab.await_api_server_at_vip().await?;
+    let seen = client.stop()?;
+    println!(
+        "{}: {fault:?} of {owner}: {next} has the VIP, {} ms without an answer, {} of {} requests failed: {:?}",
+        lab.name(),
+        seen.outage.longest.as_millis(),
+        seen.failed,
+        seen.requests,
+        seen.errors
+    );
+    fault.repair(lab, &owner).await
+}
+
+/// Most of etcd is dead, and no API server is ready: the VIP stays where it is, and is answered when etcd is.
+async fn without_quorum(lab: &Lab, answering: &Answering) -> anyhow::Result<()> {
+    let vip = lab.api_vip();
+    let owner = await_in_order(lab, answering).await?;
+    let dead: Vec<_> = lab.control_plane_nodes().filter(|node| node.name() != owner).collect();
+    for node in &dead {
+        node.kill("etcd").await?;
+    }
+    for node in lab.control_plane_nodes() {
+        await_that(&format!("the API server of {} is not ready", node.name()), LIMIT, async || {
+            let words = [
+                "curl",
+                "-sk",
+                "--noproxy",
+                "*",
+                "--fail",
+                "--max-time",
+                "5",
+                "https://127.0.0.1:6443/readyz",
+            ];
+            Ok(lab.exec(node.name(), &words).await.is_err().then_some(()))
+        })
+        .await?;
+    }
+    await_that("one node has the VIP, and keeps it", LIMIT, async || {
+        let seen = answering.seen()?;
+        let owner = seen.owners.get(&vip).context("nobody has it")?;
+        ensure!(owner.answered >= ASKED, "{owner:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    for node in &dead {
+        node.start_again("etcd")?;
+    }
+    lab.await_api_server_at_vip().await?;
+    await_in_order(lab, answering).await.map(drop)
+}
+
+/// Waits until all API servers are ready and one node has the VIP, which answers.
+async fn await_in_order(lab: &Lab, answering: &Answering) -> anyhow::Result<String> {
+    let nodes: Vec<String> = lab.control_plane_nodes().map(|node| node.name().to_owned()).collect();
+    try_join_all(nodes.iter().map(|node| lab.await_api_server_of(node))).await?;
+    lab.await_api_server_at_vip().await?;
+    await_alone(answering, lab.api_vip(), |_| true).await
+}
