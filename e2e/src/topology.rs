@@ -201,7 +201,7 @@ pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
              if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {ipv6}/64 dev eth0 nodad; fi\n\
              ip -n {name} link set eth0 up\n"
         );
-        if let Role::Node(_) = host.role {
+        if matches!(host.role, Role::Node(_) | Role::ControlPlaneNode) {
             // Packets to Services leave by the default route until kube-proxy has rewritten them; the rest ends at `cp`,
             // which forwards nothing.
             let _ = write!(

@@ -16,6 +16,8 @@ use crate::setup::LIMIT;
 
 /// Whoever answers alone for so long has the address.
 const SETTLED: Duration = Duration::from_millis(300);
+/// The highest priority of a node that is not fit.
+const FIT_ABOVE: u8 = 100;
 /// Port of the servers of hosts; `/hostname` names them.
 const PORT: u16 = 8080;
 /// What `windlass vip` asks of such a server.
@@ -43,16 +45,39 @@ async fn await_alone(
     .await
 }
 
-/// Waits until `windlass vip` runs on these nodes and each knows how its checks stand.
-async fn await_vips(lab: &Lab, nodes: &[&str]) -> anyhow::Result<()> {
+/// Waits until the `windlass vip` of each of these nodes holds a fit candidate for its VIPs.
+async fn await_fit(lab: &Lab, nodes: &[&str]) -> anyhow::Result<()> {
     for node in nodes {
-        await_that(&format!("windlass vip on {node} is ready"), LIMIT, async || {
+        await_that(&format!("windlass vip on {node} is ready, and its node fit"), LIMIT, async || {
             lab.ask_vip(node, "/readyz").await?;
+            let priorities = priorities(lab, node).await?;
+            let fit = !priorities.is_empty() && priorities.iter().all(|priority| *priority > FIT_ABOVE);
+            ensure!(fit, "its priorities are {priorities:?}");
             Ok(Some(()))
         })
         .await?;
     }
     Ok(())
+}
+
+/// Waits until the checks of the `windlass vip` of a node have made it unfit.
+async fn await_unfit(lab: &Lab, node: &str) -> anyhow::Result<()> {
+    await_that(&format!("windlass vip on {node} finds its node unfit"), LIMIT, async || {
+        let priorities = priorities(lab, node).await?;
+        let unfit =
+            !priorities.is_empty() && priorities.iter().all(|priority| (1..=FIT_ABOVE).contains(priority));
+        ensure!(unfit, "its priorities are {priorities:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// The priorities of a node for its VIPs, by its own metrics.
+async fn priorities(lab: &Lab, node: &str) -> anyhow::Result<Vec<u8>> {
+    let metrics = lab.ask_vip(node, "/metrics").await?;
+    let of_vips = metrics.lines().filter(|line| line.starts_with("windlass_vip_priority{"));
+    let values = of_vips.map(|line| line.rsplit(' ').next().unwrap_or_default().parse());
+    values.collect::<Result<_, _>>().with_context(|| format!("{node} tells {metrics}"))
 }
 
 /// Waits until one line of the log of the `windlass vip` of a node says all of `words`.

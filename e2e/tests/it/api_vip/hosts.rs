@@ -5,7 +5,7 @@ use std::{fs, net::IpAddr};
 use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario};
 
-use super::{CHECK, PORT, address, await_alone, await_served, await_vips};
+use super::{CHECK, PORT, address, await_alone, await_fit, await_served};
 use crate::setup::{LIMIT, await_answer};
 
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
@@ -80,7 +80,7 @@ fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone
             ];
             lab.stop_vip(node, Signal::SIGTERM).await?;
             lab.start_vip_again(node)?;
-            await_vips(lab, &[node]).await?;
+            await_fit(lab, &[node]).await?;
             await_served(lab, vip, &nodes).await?;
             lab.stop_agent(node, Signal::SIGTERM).await?;
             lab.start_agent(node)?;

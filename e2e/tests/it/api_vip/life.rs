@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
-use windlass_e2e::{ApiConnections, Lab, Signal, await_that, scenario};
+use windlass_e2e::{ApiConnections, Signal, await_that, scenario};
 
-use super::{await_alone, await_vips, control_plane};
+use super::{await_alone, await_fit, await_unfit, control_plane};
 use crate::setup::LIMIT;
 
 const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
@@ -16,7 +16,7 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
     scenario("api-vip-updates", control_plane(&[]), async |lab| {
         let vip = lab.api_vip();
         let answering = lab.answering("cp", &[vip])?;
-        await_vips(lab, &NODES).await?;
+        await_fit(lab, &NODES).await?;
         await_alone(&answering, vip, |_| true).await?;
 
         let clients = [ApiConnections::New, ApiConnections::Kept]
@@ -25,7 +25,7 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
         for node in NODES {
             lab.stop_vip(node, Signal::SIGTERM).await?;
             lab.start_vip_again(node)?;
-            await_vips(lab, &[node]).await?;
+            await_fit(lab, &[node]).await?;
             await_alone(&answering, vip, |_| true).await?;
         }
         for client in clients {
@@ -84,14 +84,14 @@ fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_o
         for node in ["cp2", "cp3"] {
             let client = lab.api_probe("c2", vip, ApiConnections::New)?;
             lab.join_control_plane(node, "cp1").await?;
-            await_vips(lab, &[node]).await?;
+            await_fit(lab, &[node]).await?;
             println!("{}: {node} joins: {:?}", lab.name(), client.stop()?);
             await_alone(&answering, vip, |owner| owner == "cp1").await?;
         }
 
         // It goes only where an API server answers.
         lab.node("cp2")?.kill(API_SERVER).await?;
-        await_unready(lab, "cp2").await?;
+        await_unfit(lab, "cp2").await?;
         lab.node("cp1")?.kill(API_SERVER).await?;
         await_alone(&answering, vip, |owner| owner == "cp3").await?;
         lab.await_api_server_at_vip().await?;
@@ -105,22 +105,9 @@ fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_o
             lab.node(node)?.power_off().await?;
             lab.await_api_server_at_vip().await.with_context(|| format!("without {node}"))?;
             lab.join_control_plane(node, through).await?;
-            await_vips(lab, &[node]).await?;
+            await_fit(lab, &[node]).await?;
             await_alone(&answering, vip, |_| true).await?;
         }
         lab.await_api_server_at_vip().await
     })
-}
-
-/// Waits until `windlass vip` of a node has seen that its API server does not answer: it tells so in its metrics.
-async fn await_unready(lab: &Lab, node: &str) -> anyhow::Result<()> {
-    await_that(&format!("windlass vip on {node} knows that its API server is dead"), LIMIT, async || {
-        let metrics = lab.ask_vip(node, "/metrics").await?;
-        let failing = metrics
-            .lines()
-            .any(|line| line.contains("check") && !line.starts_with('#') && line.ends_with(" 0"));
-        ensure!(failing, "it tells {metrics}");
-        Ok(Some(()))
-    })
-    .await
 }

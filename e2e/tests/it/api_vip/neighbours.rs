@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use windlass_e2e::{Keepalived, Lab, Signal, await_that, scenario};
 
-use super::{CHECK, address, await_alone, await_served, await_vips};
+use super::{CHECK, address, await_alone, await_fit, await_served};
 use crate::setup::LIMIT;
 
 const PAIRS: [(&str, [&str; 2]); 3] =
@@ -46,7 +46,7 @@ fn three_vips_that_start_at_once_on_one_lan_take_no_vrid_of_each_other_and_none_
         for (vip, nodes) in PAIRS {
             nodes.iter().try_for_each(|node| start(lab, node, vip))?;
         }
-        await_vips(lab, &nodes).await?;
+        await_fit(lab, &nodes).await?;
         for ((_, nodes), vip) in PAIRS.iter().zip(&vips) {
             await_served(lab, *vip, nodes).await?;
             await_alone(&answering, *vip, |node| nodes.contains(&node)).await?;

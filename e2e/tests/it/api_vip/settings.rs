@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, Load, LoadOptions, await_that, scenario};
 
 use super::{
-    PORT, address, await_alone, await_said, await_served, await_vips,
+    PORT, address, await_alone, await_fit, await_said, await_served,
     hosts::{config, start_with},
 };
 use crate::setup::LIMIT;
@@ -25,7 +25,7 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
             write_key(&keys(lab, node), 1)?;
             start_with(lab, node, &with_keys(lab, node, &[first]))?;
         }
-        await_vips(lab, &NODES).await?;
+        await_fit(lab, &NODES).await?;
         await_served(lab, first, &NODES).await?;
         let answering = lab.answering("c1", &[first])?;
         await_alone(&answering, first, |_| true).await?;
@@ -55,11 +55,11 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
         // A new key: all have it before the old one goes.
         for node in NODES {
             write_key(&keys(lab, node), 2)?;
-            await_said(lab, node, &["keys", "[1, 2]"]).await?;
+            await_said(lab, node, &["keys that sign adverts", "[1, 2]"]).await?;
         }
         for node in NODES {
             fs::remove_file(keys(lab, node).join("1"))?;
-            await_said(lab, node, &["keys", "[2]"]).await?;
+            await_said(lab, node, &["keys that sign adverts", "Some(2)"]).await?;
         }
         await_alone(&answering, first, |_| true).await?;
         unharmed(lab, client)?;
