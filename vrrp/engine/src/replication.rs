@@ -186,6 +186,7 @@ impl Replication {
         if !plan.active.is_subset(&self.plan.active) {
             // What was replicated is this node's own: the kernel is to remember it as that, soon, and others are told.
             self.sessions.values_mut().for_each(|session| session.extend_from_the_beginning(now));
+            self.served.list_anew();
             self.next_look = now;
         }
         self.plan = plan;

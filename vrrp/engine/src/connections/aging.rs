@@ -1,7 +1,7 @@
 //! Which connections are worth telling other nodes of: those that have lasted. Most end within a second, and cost no more than a place
 //! in a queue.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ use windlass_vrrp::replication::{Connection, ConnectionKey};
 #[cfg(test)]
 mod tests;
 
-/// After one side of a connection has ended, and again as long as the other goes on.
+/// After one side of a connection has ended: mostly the other ends at once.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(200);
+/// Again and again as long as the other goes on.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 
 /// How long, and how many.
@@ -43,7 +45,7 @@ pub struct Aging {
     /// The same in order, with those that have ended since.
     queue: VecDeque<(Time, ConnectionKey)>,
     /// Those of the old on which one side has ended, with the time at which they are to be looked at.
-    closing: VecDeque<(Time, ConnectionKey)>,
+    closing: BTreeSet<(Time, ConnectionKey)>,
     /// Those that have lasted, by a number that stands for them.
     old: HashSet<u64>,
     /// So that nobody can choose two connections with one number.
@@ -58,7 +60,7 @@ impl Aging {
             limits,
             young: HashMap::new(),
             queue: VecDeque::new(),
-            closing: VecDeque::new(),
+            closing: BTreeSet::new(),
             old: HashSet::new(),
             numbers: RandomState::new(),
             overflowed: false,
@@ -75,7 +77,7 @@ impl Aging {
             }
             Event::Closing(key) => {
                 self.young.remove(key);
-                self.look_at(key, now + LOOK_AFTER)
+                self.look_at(key, now + FIRST_LOOK_AFTER)
             }
             Event::Ended(key) => {
                 self.young.remove(key);
@@ -104,7 +106,7 @@ impl Aging {
             return self.end(key);
         }
         if self.is_old(key) {
-            self.closing.push_back((when, *key));
+            self.closing.insert((when, *key));
         }
         None
     }
@@ -112,8 +114,8 @@ impl Aging {
     /// A connection of which is to be found out whether it is still open; the answer is for [`Self::looked_at`]. To be called until there
     /// is none.
     pub fn to_look_at(&mut self, now: Time) -> Option<ConnectionKey> {
-        while self.closing.front().is_some_and(|(due, _)| *due <= now) {
-            let (_, key) = self.closing.pop_front()?;
+        while self.closing.first().is_some_and(|(due, _)| *due <= now) {
+            let (_, key) = self.closing.pop_first()?;
             // It may have ended since.
             if self.is_old(&key) {
                 return Some(key);
@@ -166,8 +168,8 @@ impl Aging {
 
     /// When [`Self::due`] or [`Self::to_look_at`] is worth asking next.
     pub fn next(&self) -> Option<Time> {
-        let first = |queue: &VecDeque<(Time, ConnectionKey)>| queue.front().map(|(due, _)| *due);
-        [&self.queue, &self.closing].into_iter().filter_map(first).min()
+        let first = self.queue.front().into_iter().chain(self.closing.first());
+        first.map(|(due, _)| *due).min()
     }
 
     /// Whether something was not told that should have been, since this was last asked: a list tells what is.

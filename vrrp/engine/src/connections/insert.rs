@@ -56,6 +56,10 @@ pub enum Blocking {
     /// of another client whose source the backend saw was the same. A node that was Active until a moment ago has thousands of those.
     #[error("an earlier connection")]
     Earlier,
+    /// An open connection of another client to the same VIP, with the same source towards the same backend. The backend has one of the
+    /// two at most: that which began later.
+    #[error("an open connection of another client, which has the same backend and source")]
+    SameAnswers,
     /// Another connection.
     #[error("another connection")]
     Other,
@@ -66,17 +70,17 @@ pub enum Blocking {
 enum Yields {
     Nothing,
     Earlier,
+    EarlierOrSameAnswers,
     EarlierOrForwarded,
 }
 
 impl Yields {
     fn includes(self, blocking: Blocking) -> bool {
-        match (self, blocking) {
-            (Self::EarlierOrForwarded, Blocking::Earlier | Blocking::Forwarded)
-            | (Self::Earlier, Blocking::Earlier) => true,
-            (_, Blocking::Other)
-            | (Self::Nothing, Blocking::Earlier | Blocking::Forwarded)
-            | (Self::Earlier, Blocking::Forwarded) => false,
+        match blocking {
+            Blocking::Earlier => self != Self::Nothing,
+            Blocking::SameAnswers => self == Self::EarlierOrSameAnswers,
+            Blocking::Forwarded => self == Self::EarlierOrForwarded,
+            Blocking::Other => false,
         }
     }
 }
@@ -104,7 +108,7 @@ impl Tracking {
     }
 
     /// The same, in place of an [earlier](Blocking::Earlier) one: another node knows better what its client says from that port now.
-    pub fn update(
+    pub fn restore(
         &mut self,
         connections: &[Connection],
         lifetime: Duration,
@@ -112,8 +116,18 @@ impl Tracking {
         self.put(connections, lifetime, Yields::Earlier)
     }
 
-    /// The same, in place of what another node [forwards](Blocking::Forwarded) as well. For when this node becomes Active: what another node
-    /// still forwards to a backend here ends with it.
+    /// The same, also in place of an open one with the [same answers](Blocking::SameAnswers). For news of the node that is Active, where
+    /// this one is not: the backend has accepted what is told, so that it has the other no more, which ended unheard by this node.
+    pub fn update(
+        &mut self,
+        connections: &[Connection],
+        lifetime: Duration,
+    ) -> Result<Vec<Inserted>, TrackingError> {
+        self.put(connections, lifetime, Yields::EarlierOrSameAnswers)
+    }
+
+    /// In place of an [earlier](Blocking::Earlier) one, and of what another node [forwards](Blocking::Forwarded). For when this node becomes
+    /// Active: what another node still forwards to a backend here ends with it.
     pub fn replace(
         &mut self,
         connections: &[Connection],
@@ -248,8 +262,14 @@ fn obstacle(connection: &Connection, [of_client, of_backend]: [Option<Entry>; 2]
         None => Obstacle::Gone,
         Some(entry) if entry.is_untranslated() => Obstacle::Entry(Blocking::Forwarded, entry),
         Some(entry) if !entry.is_open() => Obstacle::Entry(Blocking::Earlier, entry),
+        Some(entry) if has_same_answers(connection, &entry) => Obstacle::Entry(Blocking::SameAnswers, entry),
         Some(entry) => Obstacle::Entry(Blocking::Other, entry),
     }
+}
+
+/// Whether it began towards the same VIP, and has the same backend, which answers to the same source.
+fn has_same_answers(connection: &Connection, entry: &Entry) -> bool {
+    entry.original.destination.ip() == connection.key.vip.ip() && entry.reply == answers(connection)
 }
 
 fn refusal(error: &io::Error) -> Inserted {

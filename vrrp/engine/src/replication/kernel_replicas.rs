@@ -23,6 +23,8 @@ const AT_ONCE: usize = 1024;
 pub(super) trait KernelTable {
     /// As [`Tracking::update`].
     fn update(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError>;
+    /// As [`Tracking::restore`].
+    fn restore(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError>;
     /// As [`Tracking::replace`].
     fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError>;
     /// As [`Tracking::delete`].
@@ -40,6 +42,10 @@ pub(super) trait KernelTable {
 impl KernelTable for Tracking {
     fn update(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
         self.update(connections, LIFETIME)
+    }
+
+    fn restore(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.restore(connections, LIFETIME)
     }
 
     fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
@@ -154,7 +160,8 @@ impl KernelReplicas {
             }
         }
         for connections in put.chunks(AT_ONCE) {
-            self.put(connections, kernel)?;
+            let outcomes = kernel.update(connections)?;
+            self.note_outcomes(connections, &outcomes, kernel)?;
             for connection in connections {
                 self.owed.remove(&connection.key);
             }
@@ -163,13 +170,13 @@ impl KernelReplicas {
         Ok(())
     }
 
-    fn put(
+    fn note_outcomes(
         &mut self,
         connections: &[Connection],
+        outcomes: &[Inserted],
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        let outcomes = kernel.update(connections)?;
-        let told = || connections.iter().zip(&outcomes);
+        let told = || connections.iter().zip(outcomes);
         told().for_each(|(connection, outcome)| self.note_outcome(connection, outcome));
         // This node served them once: from now on they are replicas as the others.
         let present = told().filter(|(_, outcome)| **outcome == Inserted::Present);
@@ -187,7 +194,7 @@ impl KernelReplicas {
                 self.blocked.entry(vip).or_default().insert(connection.key, *connection);
             }
             Inserted::TableFull => self.outcomes.table_full += 1,
-            Inserted::Clash(Blocking::Earlier | Blocking::Other)
+            Inserted::Clash(Blocking::Earlier | Blocking::SameAnswers | Blocking::Other)
             | Inserted::Invalid(_)
             | Inserted::Refused { .. } => {
                 self.outcomes.refused += 1;
@@ -231,14 +238,16 @@ impl KernelReplicas {
         Ok(())
     }
 
-    /// Renews these replicas. Those that somebody took out of the kernel are put there again.
+    /// Renews these replicas. Those that somebody took out of the kernel are put there again, but for one whose place was given to what a
+    /// peer told later.
     pub(super) fn renew(
         &mut self,
         connections: &[Connection],
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
         let absent = self.refresh(connections, |_| LIFETIME, kernel)?;
-        self.put(&absent, kernel)
+        let outcomes = kernel.restore(&absent)?;
+        self.note_outcomes(&absent, &outcomes, kernel)
     }
 
     /// Has the kernel remember these for as long as its own: this node serves them now. Not those that have ended since, which would be

@@ -8,7 +8,10 @@ use windlass_vrrp::replication::{Connection, ConnectionKey, Connections, Placed}
 use windlass_vrrp::{Family, Time};
 
 use super::backends::Backends;
-use crate::connections::{Aging, AgingLimits, Events, Tracking, TrackingError};
+use crate::connections::{Aging, AgingLimits, Event, Events, Tracking, TrackingError};
+
+#[cfg(test)]
+mod tests;
 
 /// Events of one look: the rest is for the next one.
 const EVENTS: usize = 50_000;
@@ -85,6 +88,11 @@ impl ServedConnections {
         self.events_are_of_others = true;
     }
 
+    /// Has everything be listed at the next look: while another node had a VIP that is followed all the time, nothing was heard of ends.
+    pub(super) fn list_anew(&mut self) {
+        self.list_due = Time::default();
+    }
+
     /// Tells what the kernel has told since the last look: all that has become of the table, also before an error. After one everything is
     /// listed anew at the next look.
     pub(super) fn look(
@@ -133,6 +141,9 @@ impl ServedConnections {
         let mut ended = Vec::new();
         for _ in 0..EVENTS {
             let Some(event) = events.hear()? else { break };
+            if let Some(former) = former(&event, &self.table) {
+                ended.extend(self.aging.hear(&Event::Ended(former), now));
+            }
             ended.extend(self.aging.hear(&event, now));
         }
         let closing: Vec<ConnectionKey> = std::iter::from_fn(|| self.aging.to_look_at(now)).collect();
@@ -175,6 +186,17 @@ fn add(table: &mut Connections, backends: &mut Backends, connections: Vec<Connec
         if answers_to_vip && is_elsewhere && is_new(table.put(connection).ok()) {
             told.push(Told::Added(connection));
         }
+    }
+}
+
+/// The connection that was between the same ends as one that begins, with another backend or source: it is over, though nobody may have
+/// heard of that.
+fn former(event: &Event, known: &Connections) -> Option<ConnectionKey> {
+    match event {
+        Event::Established(connection) => {
+            known.get(&connection.key).filter(|former| former != connection).map(|former| former.key)
+        }
+        Event::Closing(_) | Event::Ended(_) | Event::Lost => None,
     }
 }
 

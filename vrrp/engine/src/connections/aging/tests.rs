@@ -111,11 +111,12 @@ fn one_that_is_half_closed_is_looked_at_until_it_has_ended() {
     assert_eq!(due(&mut aging, 1000), [1], "the other ended young, most likely");
     let key = connection(1).key;
     assert_eq!(aging.hear(&Event::Closing(key), at(2000)), None);
-    assert_eq!((aging.next(), aging.to_look_at(at(6999))), (Some(at(7000)), None));
-    assert_eq!(aging.to_look_at(at(7000)), Some(key));
-    assert_eq!(aging.looked_at(&key, true, at(7000)), None);
-    assert_eq!(aging.to_look_at(at(12_000)), Some(key));
-    assert_eq!(aging.looked_at(&key, false, at(12_000)), Some(key));
+    assert_eq!((aging.next(), aging.to_look_at(at(2199))), (Some(at(2200)), None));
+    assert_eq!(aging.to_look_at(at(2200)), Some(key));
+    assert_eq!(aging.looked_at(&key, true, at(2200)), None);
+    assert_eq!((aging.next(), aging.to_look_at(at(7199))), (Some(at(7200)), None));
+    assert_eq!(aging.to_look_at(at(7200)), Some(key));
+    assert_eq!(aging.looked_at(&key, false, at(7200)), Some(key));
     assert_eq!((aging.next(), aging.counts()), (None, (0, 0)));
 
     aging.hear(&Event::Established(connection(3)), at(20_000));
@@ -123,6 +124,22 @@ fn one_that_is_half_closed_is_looked_at_until_it_has_ended() {
     aging.hear(&Event::Closing(connection(3).key), at(22_000));
     assert_eq!(aging.hear(&Event::Ended(connection(3).key), at(22_001)), Some(connection(3).key));
     assert_eq!(aging.to_look_at(at(40_000)), None, "it has ended already");
+}
+
+#[test]
+fn one_that_closes_while_another_is_half_closed_does_not_wait_for_it() {
+    let mut aging = aging(8, 8);
+    for port in 1..=2 {
+        aging.hear(&Event::Established(connection(port)), at(0));
+    }
+    assert_eq!(due(&mut aging, 1000), [1, 2]);
+    let [first, second] = [1, 2].map(|port| connection(port).key);
+    aging.hear(&Event::Closing(first), at(2000));
+    assert_eq!(aging.to_look_at(at(2200)), Some(first));
+    aging.looked_at(&first, true, at(2200));
+    aging.hear(&Event::Closing(second), at(3000));
+    assert_eq!(aging.to_look_at(at(3200)), Some(second));
+    assert_eq!(aging.to_look_at(at(3200)), None);
 }
 
 #[test]

@@ -33,6 +33,10 @@ fn what_has_the_place_of_a_connection_is_told_apart() {
     let picked_up = entry(backend, backend.inverse(), ESTABLISHED);
     let another = entry(Tuple { source: ([192, 0, 2, 9], 1).into(), ..client }, backend, ESTABLISHED);
     let over = Entry { tcp_state: Some(CLOSE), ..another };
+    let vip = Tuple { destination: ([192, 0, 2, 51], 80).into(), ..client };
+    let of_another_vip = entry(vip, backend, ESTABLISHED);
+    // As if the backend were a client of the VIP.
+    let of_backend = entry(backend, Tuple { source: ([192, 0, 2, 9], 1).into(), ..client }, ESTABLISHED);
     let as_entry = |blocking, entry| Obstacle::Entry(blocking, entry);
     let table = [
         ([None, None], Obstacle::Gone),
@@ -42,7 +46,9 @@ fn what_has_the_place_of_a_connection_is_told_apart() {
         ([Some(reversed), None], as_entry(Blocking::Other, reversed)),
         ([None, Some(forwarded)], as_entry(Blocking::Forwarded, forwarded)),
         ([None, Some(picked_up)], as_entry(Blocking::Forwarded, picked_up)),
-        ([None, Some(another)], as_entry(Blocking::Other, another)),
+        ([None, Some(another)], as_entry(Blocking::SameAnswers, another)),
+        ([None, Some(of_another_vip)], as_entry(Blocking::Other, of_another_vip)),
+        ([None, Some(of_backend)], as_entry(Blocking::Other, of_backend)),
         ([None, Some(over)], as_entry(Blocking::Earlier, over)),
     ];
     for (found, expected) in table {
@@ -61,11 +67,12 @@ fn the_kernels_refusals_are_told_apart() {
 
 #[test]
 fn each_way_to_insert_displaces_what_it_says() {
-    let all = [Blocking::Forwarded, Blocking::Earlier, Blocking::Other];
+    let all = [Blocking::Forwarded, Blocking::SameAnswers, Blocking::Earlier, Blocking::Other];
     for (yields, expected) in [
-        (Yields::Nothing, [false, false, false]),
-        (Yields::Earlier, [false, true, false]),
-        (Yields::EarlierOrForwarded, [true, true, false]),
+        (Yields::Nothing, [false, false, false, false]),
+        (Yields::Earlier, [false, false, true, false]),
+        (Yields::EarlierOrSameAnswers, [false, true, true, false]),
+        (Yields::EarlierOrForwarded, [true, false, true, false]),
     ] {
         assert_eq!(all.map(|blocking| yields.includes(blocking)), expected, "{yields:?}");
     }

@@ -28,13 +28,18 @@ impl Kernel {
         self.entries.keys().map(|key| key.client.port()).collect()
     }
 
-    fn insert(&mut self, connection: &Connection) -> Inserted {
-        let same_answers = |other: &&Connection| {
+    /// Those of other clients that the backend would answer alike.
+    fn same_answers(&self, connection: &Connection) -> Vec<ConnectionKey> {
+        let is_one = |other: &&Connection| {
             other.key != connection.key
                 && (other.backend, other.source) == (connection.backend, connection.source)
         };
-        if self.entries.values().any(|other| same_answers(&other)) {
-            return Inserted::Clash(Blocking::Other);
+        self.entries.values().filter(is_one).map(|other| other.key).collect()
+    }
+
+    fn insert(&mut self, connection: &Connection) -> Inserted {
+        if !self.same_answers(connection).is_empty() {
+            return Inserted::Clash(Blocking::SameAnswers);
         }
         match self.entries.insert(connection.key, *connection) {
             Some(former) if former == *connection => Inserted::Present,
@@ -50,10 +55,18 @@ impl KernelTable for Kernel {
             if self.forwarded.contains(&connection.key.client.port()) {
                 Inserted::Clash(Blocking::Forwarded)
             } else {
+                for key in self.same_answers(connection) {
+                    self.entries.remove(&key);
+                }
                 self.insert(connection)
             }
         };
         Ok(connections.iter().map(insert).collect())
+    }
+
+    fn restore(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
+        self.answer()?;
+        Ok(connections.iter().map(|connection| self.insert(connection)).collect())
     }
 
     fn replace(&mut self, connections: &[Connection]) -> Result<Vec<Inserted>, TrackingError> {
@@ -154,6 +167,23 @@ fn what_comes_may_have_the_answers_of_what_goes() {
     replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
     assert_eq!(kernel.ports(), [1]);
     assert_eq!(replicas.outcomes(), Outcomes::default());
+}
+
+/// As on a node that did not hear of an end, and has the backend's port for the new one from the node that did.
+#[test]
+fn what_is_told_later_has_the_answers_of_an_open_one_and_a_renewal_does_not_take_them_back() {
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel::answering();
+    let later = Connection { source: connection(9).source, ..connection(1) };
+    replicas.note(vec![put(9)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    replicas.note(vec![Change::Put(later)], nobody);
+    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1]);
+    assert_eq!(replicas.outcomes(), Outcomes::default());
+    replicas.renew(&[later, connection(9)], &mut kernel).unwrap();
+    assert_eq!(kernel.ports(), [1]);
+    assert_eq!(replicas.outcomes().refused, 1);
 }
 
 #[test]

@@ -58,18 +58,23 @@ fn each_entry_is_answered_for_itself() {
     assert!(matches!(outcomes[1], Inserted::Invalid(InvalidConnection::NoPort { .. })), "{:?}", outcomes[1]);
     assert!(matches!(outcomes[2], Inserted::Invalid(InvalidConnection::MixedFamilies { .. })));
     assert!(matches!(outcomes[3], Inserted::Invalid(InvalidConnection::NoHost { .. })));
-    assert_eq!(outcomes[4], Inserted::Clash(Blocking::Other));
+    assert_eq!(outcomes[4], Inserted::Clash(Blocking::SameAnswers));
     assert_eq!(outcomes[5], Inserted::Clash(Blocking::Earlier));
     assert_eq!(outcomes[6], Inserted::Present);
     assert_eq!(outcomes[7], Inserted::New);
     assert_eq!(listed(&mut tracking), [good, last]);
 
-    let outcomes = tracking.update(&[same_answers, other_backend], LIFETIME).expect("update");
-    assert_eq!(outcomes, [Inserted::Clash(Blocking::Other), Inserted::New]);
+    let outcomes = tracking.restore(&[same_answers, other_backend], LIFETIME).expect("restore");
+    assert_eq!(outcomes, [Inserted::Clash(Blocking::SameAnswers), Inserted::New]);
     assert_eq!(listed(&mut tracking), [other_backend, last]);
     let outcomes = tracking.replace(&[good], LIFETIME).expect("replace");
     assert_eq!(outcomes, [Inserted::New]);
     assert_eq!(listed(&mut tracking), [good, last]);
+    // What the backend has by another node's word.
+    assert_eq!(tracking.update(&[same_answers], LIFETIME).expect("update"), [Inserted::New]);
+    let mut left = [same_answers, last];
+    left.sort_unstable();
+    assert_eq!(listed(&mut tracking), left);
 }
 
 /// As on a node that was Active until a moment ago.
@@ -92,11 +97,11 @@ fn what_is_over_gives_way_to_a_connection_whose_answers_it_had() {
         })
         .collect();
     next.sort_unstable();
-    let refused = second.update(&next, LIFETIME).expect("update");
-    assert_eq!(refused, vec![Inserted::Clash(Blocking::Other); 4], "while they are open");
+    let refused = second.restore(&next, LIFETIME).expect("restore");
+    assert_eq!(refused, vec![Inserted::Clash(Blocking::SameAnswers); 4], "while they are open");
     drop(streams);
     await_listed(&mut second, 0);
-    assert!(all_new(&second.update(&next, LIFETIME)));
+    assert!(all_new(&second.restore(&next, LIFETIME)));
     assert_eq!(listed(&mut second), next);
 }
 

@@ -20,6 +20,36 @@ fn connections_that_nobody_was_told_go_on_through_a_drain_beside_guarded_ports_a
     }
 }
 
+/// It follows them for some seconds after it has handed the address over, and hears of no end there.
+#[test]
+fn what_ended_on_the_next_node_is_told_by_the_first_no_more_when_it_takes_the_address_back() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate_and_forward);
+    let streams = replicated(&scene, &nodes);
+    drain_first_node(&scene, &nodes);
+    await_arrival(&scene, B);
+    await_replicas(&nodes[A], MANY);
+    drop(streams);
+    await_replicas(&nodes[A], 0);
+    nodes[A].forget_events();
+    nodes[A].engine.apply(routers(&scene, A));
+    for _ in 0..2 {
+        nodes[A].await_state(State::Active);
+    }
+    await_arrival(&scene, A);
+    let more = scene.connections(MANY + 1);
+    await_replicas(&nodes[B], more.len() / 2);
+    let mut open: Vec<_> = more.iter().map(key_of).collect();
+    open.sort_unstable();
+    await_some("those alone in its kernel", || {
+        let known = listed(&mut scene.tracking(B));
+        known.iter().map(|connection| connection.key).eq(open.iter().copied()).then_some(())
+    });
+}
+
 /// As after a while: nobody on the LAN says any more where a VIP is to the node that has it.
 #[test]
 fn answers_of_a_backend_on_the_new_active_find_the_former_one_however_long_ago_that_was_heard() {
