@@ -56,6 +56,8 @@ const RENEWAL: Duration = Duration::from_secs(200);
 /// Replicas that are renewed at once, and time until the next of them.
 const RENEWED_AT_ONCE: usize = 1024;
 const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
+/// Time between two looks whether the kernel has room for replicas for which it had none.
+const ROOM_LOOK: Duration = Duration::from_secs(5);
 
 /// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
 pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
@@ -109,6 +111,8 @@ struct Replication {
     /// What this node serves. While there is some, peers are told that this node lags behind.
     following: Trouble,
     next_look: Time,
+    /// When to look whether the kernel has room again.
+    room_look: Time,
 }
 
 impl Replication {
@@ -128,6 +132,7 @@ impl Replication {
             taking_over: Trouble::default(),
             following: Trouble::default(),
             next_look: Time::default(),
+            room_look: Time::default(),
         }
     }
 
@@ -245,6 +250,7 @@ impl Replication {
 
     /// Has the kernel carry out what peers told, and remember for longer what they told before, some of it at a time.
     fn put(&mut self, now: Time) -> Result<(), TrackingError> {
+        self.look_for_room(now)?;
         let (kernel, active) = (&mut self.kernel, &self.plan.active);
         if kernel.owes() {
             with(&mut self.tracking, |tracking| kernel.settle(active, tracking))?;
@@ -271,6 +277,23 @@ impl Replication {
         Ok(())
     }
 
+    /// Where the kernel has room again for replicas for which it had none, all are renewed: those that are missing are put there by that.
+    fn look_for_room(&mut self, now: Time) -> Result<(), TrackingError> {
+        if !self.kernel.is_full() || now < self.room_look {
+            return Ok(());
+        }
+        self.room_look = now + ROOM_LOOK;
+        let mut has_room = false;
+        with(&mut self.tracking, |tracking| {
+            has_room = tracking.has_room()?;
+            Ok(())
+        })?;
+        if has_room {
+            self.sessions.values_mut().for_each(|session| session.renew_from_the_beginning(now));
+        }
+        Ok(())
+    }
+
     /// Finds out what this node serves, and tells it.
     fn look(&mut self, now: Time) -> Result<(), TrackingError> {
         let (served, mut told) = (&mut self.served, Vec::new());
@@ -281,8 +304,10 @@ impl Replication {
 
     fn transmit(&mut self, now: Time) {
         let (answers, lags) = (self.answers(), self.following.error().is_some());
+        let is_full = self.kernel.is_full();
         for (ends, session) in &mut self.sessions {
             session.set_lagging(lags);
+            session.set_kernel_full(is_full);
             while let Some(datagram) = session.poll_transmit(self.served.table(), answers, now) {
                 self.sockets.send(*ends, &datagram);
             }
@@ -301,11 +326,12 @@ impl Replication {
             (false, None) => self.next_look,
         };
         let put = self.putting.retry();
+        let room = Some(self.room_look).filter(|_| put.is_none() && self.kernel.is_full());
         let sessions = self.sessions.values().flat_map(|session| {
             let renewal = Some(session.renewal_due).filter(|_| put.is_none());
             session.poll_timeout(self.answers()).into_iter().chain(renewal)
         });
-        sessions.chain(put).fold(look, Time::min)
+        sessions.chain(put).chain(room).fold(look, Time::min)
     }
 
     fn status(&self, now: Time) -> ReplicationStatus {

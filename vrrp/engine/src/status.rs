@@ -116,8 +116,10 @@ pub struct PeerReplication {
     pub answers: bool,
     /// Whether the peer is told what this node serves.
     pub is_replica: bool,
-    /// Whether the peer has acknowledged all of it.
+    /// Whether the peer has acknowledged all of it, and has room for it.
     pub knows_all: bool,
+    /// Whether the peer has no room for some of it, as it says: its kernel's table is full (`net.netfilter.nf_conntrack_max`).
+    pub is_full: bool,
     /// Whether this node knows all that the peer serves.
     pub in_sync: bool,
     /// How many connections the peer has told.

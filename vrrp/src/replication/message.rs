@@ -46,6 +46,8 @@ pub enum Body {
         up_to: u64,
         /// Those that did not arrive although later ones did, in order.
         missing: Vec<Missing>,
+        /// Whether the receiver has no room for some of what arrived.
+        full: bool,
     },
     /// From the receiver: begin a new stream that echoes this message's challenge.
     Resync {

@@ -71,6 +71,8 @@ pub struct Receiver {
     heard: Time,
     /// Whether the replicas were forgotten since.
     expired: bool,
+    /// Whether the kernel has no room for some of the replicas.
+    kernel_is_full: bool,
     counters: ReceiverCounters,
 }
 
@@ -87,6 +89,7 @@ impl Receiver {
             request: None,
             heard: now,
             expired: false,
+            kernel_is_full: false,
             counters: ReceiverCounters::default(),
         };
         receiver.ask(Reason::Start, now);
@@ -121,7 +124,8 @@ impl Receiver {
 
     /// The next message to send, without a trailer ([`super::Envelopes::close`] adds it).
     pub fn poll_transmit(&mut self, now: Time) -> Option<Vec<u8>> {
-        let message = self.poll_request(now).or_else(|| self.stream.as_mut()?.poll_acknowledge(now))?;
+        let full = self.is_full();
+        let message = self.poll_request(now).or_else(|| self.stream.as_mut()?.poll_acknowledge(full, now))?;
         self.counters.sent += 1;
         Some(message.write().0)
     }
@@ -176,7 +180,7 @@ impl Receiver {
     /// fill a datagram ([`super::SenderConfig::batch`]), and that was not long ago (three heartbeats).
     pub fn is_in_sync(&self, now: Time) -> bool {
         now < self.silent_at(HEARTBEATS)
-            && !self.replicas.is_full()
+            && !self.is_full()
             && self.stream.as_ref().is_some_and(Attached::is_complete)
     }
 
@@ -185,9 +189,15 @@ impl Receiver {
         self.replicas.connections()
     }
 
-    /// Whether connections were refused because there are [`ReceiverConfig::entries`].
+    /// Says whether the kernel has no room for some of the replicas, until it is said otherwise: the sender is told, and this node does not
+    /// claim to be in sync meanwhile.
+    pub fn set_kernel_full(&mut self, full: bool) {
+        self.kernel_is_full = full;
+    }
+
+    /// Whether there is no room for some of what the peer told: there are [`ReceiverConfig::entries`], or the kernel has none.
     pub fn is_full(&self) -> bool {
-        self.replicas.is_full()
+        self.kernel_is_full || self.replicas.is_full()
     }
 
     /// Datagrams that wait for one before them; fewer than [`super::WINDOW`].

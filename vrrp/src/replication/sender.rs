@@ -96,6 +96,8 @@ pub struct Sender {
     stream: Option<Stream>,
     /// Whether the table may lack what this node serves.
     lags: bool,
+    /// Whether the peer has no room for some of what it was told, by its last word.
+    peer_is_full: bool,
     counters: SenderCounters,
 }
 
@@ -130,6 +132,7 @@ impl Sender {
             answered: None,
             stream: None,
             lags: false,
+            peer_is_full: false,
             counters: SenderCounters::default(),
         }
     }
@@ -164,7 +167,11 @@ impl Sender {
     /// A datagram of the peer arrived.
     pub fn receive(&mut self, message: &Message, now: Time) {
         match &message.body {
-            Body::Acknowledge { up_to, missing } => self.acknowledge(message, *up_to, missing, now),
+            Body::Acknowledge { up_to, missing, full } => {
+                if self.acknowledge(message, *up_to, missing, now) {
+                    self.peer_is_full = *full;
+                }
+            }
             Body::Resync { ticket, reason } => {
                 let challenge = message.challenge;
                 let stream = self.stream.as_ref();
@@ -176,6 +183,7 @@ impl Sender {
                     self.ticket += 1;
                     self.answer = None;
                     self.stream = Some(Stream::new(challenge, now));
+                    self.peer_is_full = false;
                 } else {
                     self.counters.refused_stale += 1;
                     let due = self.answered.map_or(now, |answered| now.max(answered + ANSWER));
@@ -216,9 +224,14 @@ impl Sender {
         due
     }
 
-    /// Whether the peer has acknowledged all that is to be told, and that is all that this node serves.
+    /// Whether the peer has acknowledged all that is to be told, has room for it, and that is all that this node serves.
     pub fn is_told(&self) -> bool {
-        !self.lags && self.stream.as_ref().is_some_and(Stream::is_told)
+        !self.lags && !self.peer_is_full && self.stream.as_ref().is_some_and(Stream::is_told)
+    }
+
+    /// Whether the peer has no room for some of what it was told, by its last word.
+    pub fn peer_is_full(&self) -> bool {
+        self.peer_is_full
     }
 
     /// Changes that wait; never more than [`SenderConfig::queue`].
@@ -245,17 +258,21 @@ impl Sender {
         }
     }
 
-    fn acknowledge(&mut self, message: &Message, up_to: u64, missing: &[Missing], now: Time) {
+    /// Whether it is one of the stream, and can be.
+    fn acknowledge(&mut self, message: &Message, up_to: u64, missing: &[Missing], now: Time) -> bool {
         let stream = self.stream.as_mut().filter(|stream| stream.challenge == message.challenge);
         let Some(stream) = stream.filter(|_| message.epoch == self.epoch) else {
             self.counters.refused_stale += 1;
-            return;
+            return false;
         };
         if !stream.acknowledge(up_to, missing, now) {
             self.counters.refused_nonsense += 1;
-        } else if stream.unacknowledged() == 0 {
+            return false;
+        }
+        if stream.unacknowledged() == 0 {
             self.probe = None;
         }
+        true
     }
 
     fn alive_due(&self) -> Time {

@@ -23,6 +23,7 @@ pub(super) const FLAGS_AT: usize = 6;
 const BEHIND: u8 = 0x01;
 const ATTACHED: u8 = 0x02;
 const SUMMARY: u8 = 0x04;
+const FULL: u8 = 0x08;
 /// A trailer follows the message.
 pub(super) const SIGNED: u8 = 0x80;
 
@@ -92,7 +93,9 @@ impl Message {
                     | flag(alive.summary.is_some(), SUMMARY);
                 (ALIVE, flags, 0, alive.last)
             }
-            Body::Acknowledge { up_to, missing } => (ACKNOWLEDGE, 0, missing.len(), *up_to),
+            Body::Acknowledge { up_to, missing, full } => {
+                (ACKNOWLEDGE, flag(*full, FULL), missing.len(), *up_to)
+            }
             Body::Resync { ticket, .. } => (RESYNC, 0, 0, *ticket),
         };
         let mut bytes = Vec::with_capacity(MAX_DATAGRAM);
@@ -146,7 +149,8 @@ impl Message {
         let allowed = match kind {
             UPDATE | SNAPSHOT_BEGIN | SNAPSHOT_PART | SNAPSHOT_END => BEHIND,
             ALIVE => BEHIND | ATTACHED | SUMMARY,
-            ACKNOWLEDGE | RESYNC => 0,
+            ACKNOWLEDGE => FULL,
+            RESYNC => 0,
             _ => return Err(DecodeError::Kind(kind)),
         };
         if flags & !allowed != 0 {
@@ -154,9 +158,11 @@ impl Message {
         }
         let body = match kind {
             ALIVE => Body::Alive(read_alive(&mut reader, flags, number)?),
-            ACKNOWLEDGE => {
-                Body::Acknowledge { up_to: number, missing: read_missing(&mut reader, count, number)? }
-            }
+            ACKNOWLEDGE => Body::Acknowledge {
+                up_to: number,
+                missing: read_missing(&mut reader, count, number)?,
+                full: flags & FULL != 0,
+            },
             RESYNC => {
                 let reason = reader.byte()?;
                 let known = usize::from(reason).checked_sub(1).and_then(|index| Reason::ALL.get(index));

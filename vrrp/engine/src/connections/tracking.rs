@@ -105,6 +105,11 @@ impl Tracking {
         Ok(Usage { entries: number(ENTRIES), limit: number(LIMIT) })
     }
 
+    /// Whether something may be inserted.
+    pub fn has_room(&mut self) -> Result<bool, TrackingError> {
+        Ok(self.usage()?.room(self.share) > 0)
+    }
+
     /// Tells each connection to one of these VIPs that is worth keeping, with the time after which the kernel forgets it. One that begins
     /// or ends meanwhile may be told or not, and one may be told twice.
     pub fn list(

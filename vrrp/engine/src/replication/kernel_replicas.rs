@@ -87,6 +87,8 @@ pub(super) struct KernelReplicas {
     blocked: BTreeMap<IpAddr, BTreeMap<ConnectionKey, Connection>>,
     /// Whether there are other VIPs among those than when that was last asked.
     news_of_blocked: bool,
+    /// Those for which the kernel had no room when they were tried last, [`MOST_OWED`] at most: all are tried again, those beyond that too.
+    roomless: BTreeSet<ConnectionKey>,
     outcomes: Outcomes,
 }
 
@@ -94,6 +96,11 @@ impl KernelReplicas {
     /// What became of replicas since the start.
     pub(super) fn outcomes(&self) -> Outcomes {
         self.outcomes
+    }
+
+    /// Whether the kernel has no room for some of the replicas.
+    pub(super) fn is_full(&self) -> bool {
+        !self.roomless.is_empty()
     }
 
     /// Whether replicas of one of these VIPs wait for a takeover.
@@ -141,6 +148,7 @@ impl KernelReplicas {
         active: &BTreeSet<IpAddr>,
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
+        self.roomless.retain(|key| !active.contains(&key.vip.ip()));
         let mut gone = Vec::new();
         let mut put = Vec::new();
         for (key, connection) in &self.owed {
@@ -157,6 +165,7 @@ impl KernelReplicas {
             kernel.delete(&in_kernel)?;
             for key in keys {
                 self.owed.remove(key);
+                self.roomless.remove(key);
             }
         }
         for connections in put.chunks(AT_ONCE) {
@@ -186,6 +195,7 @@ impl KernelReplicas {
 
     fn note_outcome(&mut self, connection: &Connection, outcome: &Inserted) {
         self.unblock(&connection.key);
+        self.roomless.remove(&connection.key);
         match outcome {
             Inserted::New | Inserted::Present => {}
             Inserted::Clash(Blocking::Forwarded) => {
@@ -193,7 +203,12 @@ impl KernelReplicas {
                 self.news_of_blocked |= !self.blocked.contains_key(&vip);
                 self.blocked.entry(vip).or_default().insert(connection.key, *connection);
             }
-            Inserted::TableFull => self.outcomes.table_full += 1,
+            Inserted::TableFull => {
+                self.outcomes.table_full += 1;
+                if self.roomless.len() < MOST_OWED {
+                    self.roomless.insert(connection.key);
+                }
+            }
             Inserted::Clash(Blocking::Earlier | Blocking::SameAnswers | Blocking::Other)
             | Inserted::Invalid(_)
             | Inserted::Refused { .. } => {

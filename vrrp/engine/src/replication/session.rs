@@ -165,6 +165,11 @@ impl Session {
         }
     }
 
+    /// Whether the kernel has no room for some of what peers told.
+    pub(super) fn set_kernel_full(&mut self, full: bool) {
+        self.receiver.set_kernel_full(full);
+    }
+
     /// Its time has come; what follows from it for the kernel.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
         self.receiver.handle_timeout(now)
@@ -204,6 +209,7 @@ impl Session {
             own: self.ends.own,
             answers: self.heard.is_some_and(|heard| now < heard + LIVES),
             is_replica: self.sender.is_some(),
+            is_full: self.sender.as_ref().is_some_and(Sender::peer_is_full),
             knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
             in_sync: has_all && self.receiver.is_in_sync(now),
             connections: self.replicas().len(),

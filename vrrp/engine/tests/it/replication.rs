@@ -12,7 +12,7 @@ use windlass_engine::{
 
 use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, key_of, listed};
 use crate::guard::scene::run;
-use crate::lab::{Node, await_some, interval, require_root, router};
+use crate::lab::{Node, await_some, interval, one_at_a_time, require_root, router};
 use crate::lab6::router6;
 
 mod audience;

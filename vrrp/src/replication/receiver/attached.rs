@@ -194,7 +194,8 @@ impl Attached {
         [self.acknowledge_due, self.missing_due].into_iter().flatten().min()
     }
 
-    pub(super) fn poll_acknowledge(&mut self, now: Time) -> Option<Message> {
+    /// `full`: there is no room for some of what arrived.
+    pub(super) fn poll_acknowledge(&mut self, full: bool, now: Time) -> Option<Message> {
         self.acknowledge_at().filter(|due| now >= *due)?;
         let mut missing = Vec::new();
         if self.missing_due.is_some_and(|due| now >= due) {
@@ -204,7 +205,7 @@ impl Attached {
         }
         self.acknowledge_due = None;
         self.unacknowledged = 0;
-        let body = Body::Acknowledge { up_to: self.next - 1, missing };
+        let body = Body::Acknowledge { up_to: self.next - 1, missing, full };
         Some(Message { epoch: self.epoch, challenge: self.challenge, body })
     }
 

@@ -72,9 +72,14 @@ fn each_kind_has_its_bytes() {
             "0000000000000000 0000000000000005 0000000000000006 00000000 0000000000000000".into(),
         ),
         (
-            Body::Acknowledge { up_to: 4, missing: vec![Missing { first: 6, last: 8 }] },
+            Body::Acknowledge { up_to: 4, missing: vec![Missing { first: 6, last: 8 }], full: false },
             "574c434e 01 06 00 01",
             "0000000000000004 0000000000000006 0000000000000008".into(),
+        ),
+        (
+            Body::Acknowledge { up_to: 4, missing: vec![], full: true },
+            "574c434e 01 06 08 00",
+            "0000000000000004".into(),
         ),
         (
             Body::Resync { ticket: 6, reason: Reason::Diverged },

@@ -403,7 +403,7 @@ fn a_peer_in_error_harms_nothing() {
     let put = Data::Update(vec![Entry::Put(connection(0, 50, 1))]);
     for message in [
         data(last, put.clone()),
-        head(Body::Acknowledge { up_to: 0, missing: Vec::new() }),
+        head(Body::Acknowledge { up_to: 0, missing: Vec::new(), full: false }),
         head(Body::Alive(Alive {
             beat: u64::MAX,
             ticket: 0,
@@ -417,13 +417,13 @@ fn a_peer_in_error_harms_nothing() {
         assert_eq!(pair.receiver.receive(message.clone(), at(pair.now)), []);
         assert_eq!(pair.receiver.counters().refused_nonsense, before + 1, "{message:?}");
     }
-    for message in [head(Body::Acknowledge { up_to: last, missing: Vec::new() }), data(1, put)] {
+    for message in [head(Body::Acknowledge { up_to: last, missing: Vec::new(), full: false }), data(1, put)] {
         let before = pair.sender.counters().refused_nonsense;
         pair.sender.receive(&message, at(pair.now));
         assert_eq!(pair.sender.counters().refused_nonsense, before + 1, "{message:?}");
     }
     let far = vec![Missing { first: 1, last: u64::MAX }];
-    pair.sender.receive(&head(Body::Acknowledge { up_to: 0, missing: far }), at(pair.now));
+    pair.sender.receive(&head(Body::Acknowledge { up_to: 0, missing: far, full: false }), at(pair.now));
     pair.run(600);
     assert!(pair.is_in_sync());
     // An end of a snapshot that never began is divergence, and mended.
@@ -433,6 +433,23 @@ fn a_peer_in_error_harms_nothing() {
     assert!(!pair.is_in_sync());
     pair.run(8000);
     assert!(pair.is_in_sync() && pair.numbers() == 10);
+}
+
+#[test]
+fn a_receiver_whose_kernel_is_full_says_so_until_it_has_room() {
+    let mut pair = Pair::with(10, 1000);
+    assert!(pair.is_in_sync() && pair.sender.is_told());
+    pair.receiver.set_kernel_full(true);
+    assert!(!pair.is_in_sync());
+    pair.run(600);
+    assert!(!pair.sender.is_told() && pair.sender.peer_is_full(), "with the next sign of life");
+    pair.put(connection(0, 10, 1));
+    pair.run(20_000);
+    assert!(!pair.sender.is_told());
+    assert_eq!((pair.numbers(), pair.sender.counters().snapshots), (11, 1), "nothing is given up");
+    pair.receiver.set_kernel_full(false);
+    pair.run(600);
+    assert!(pair.is_in_sync() && pair.sender.is_told() && !pair.sender.peer_is_full());
 }
 
 /// A sender at its limit says so, and nobody is in sync until it has caught up.

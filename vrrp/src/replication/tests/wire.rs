@@ -70,9 +70,8 @@ fn any_message() -> impl Strategy<Value = Message> {
             data
         }),
         alive.prop_map(Body::Alive),
-        (0..u64::MAX / 2).prop_flat_map(
-            |up_to| any_missing(up_to).prop_map(move |missing| Body::Acknowledge { up_to, missing })
-        ),
+        (0..u64::MAX / 2).prop_flat_map(|up_to| (any_missing(up_to), any::<bool>())
+            .prop_map(move |(missing, full)| Body::Acknowledge { up_to, missing, full })),
         (any::<u64>(), 0..6_usize)
             .prop_map(|(ticket, reason)| Body::Resync { ticket, reason: Reason::ALL[reason] }),
     ];

@@ -10,13 +10,15 @@ struct Kernel {
     forwarded: BTreeSet<u16>,
     /// By these clients' ports a connection was closed.
     closed: BTreeSet<u16>,
+    /// How many it has room for.
+    room: usize,
     /// How long what was refreshed is remembered, by the clients' ports.
     remembered: BTreeMap<u16, Duration>,
 }
 
 impl Kernel {
     fn answering() -> Self {
-        Self { answers: usize::MAX, ..Self::default() }
+        Self { answers: usize::MAX, room: usize::MAX, ..Self::default() }
     }
 
     fn answer(&mut self) -> Result<(), TrackingError> {
@@ -40,6 +42,9 @@ impl Kernel {
     fn insert(&mut self, connection: &Connection) -> Inserted {
         if !self.same_answers(connection).is_empty() {
             return Inserted::Clash(Blocking::SameAnswers);
+        }
+        if !self.entries.contains_key(&connection.key) && self.entries.len() >= self.room {
+            return Inserted::TableFull;
         }
         match self.entries.insert(connection.key, *connection) {
             Some(former) if former == *connection => Inserted::Present,
@@ -226,6 +231,30 @@ fn no_more_is_kept_for_a_kernel_that_does_nothing_than_there_is_room_for() {
     replicas.note(vec![Change::Forget(numbered(many))], nobody);
     assert!(replicas.limit());
     assert_eq!(replicas.owed.len(), MOST_OWED);
+}
+
+#[test]
+fn it_is_full_as_long_as_there_is_a_replica_for_which_the_kernel_has_no_room() {
+    let nothing = BTreeSet::new;
+    let mut replicas = KernelReplicas::default();
+    let mut kernel = Kernel { room: 1, ..Kernel::answering() };
+    replicas.note(vec![put(1), put(2), put(3), put(4)], nobody);
+    replicas.settle(&nothing(), &mut kernel).unwrap();
+    assert!(replicas.is_full() && !replicas.owes());
+    // One ends that was never there, and one for which there is room.
+    replicas.note(vec![forget(2), forget(1)], nobody);
+    replicas.settle(&nothing(), &mut kernel).unwrap();
+    replicas.renew(&[connection(3)], &mut kernel).unwrap();
+    assert!(replicas.is_full(), "the fourth");
+    // Its VIP has become this node's.
+    replicas.settle(&[VIP].into(), &mut kernel).unwrap();
+    assert!(!replicas.is_full());
+    replicas.renew(&[connection(4)], &mut kernel).unwrap();
+    assert!(replicas.is_full());
+    kernel.room = 2;
+    replicas.renew(&[connection(4)], &mut kernel).unwrap();
+    assert!(!replicas.is_full());
+    assert_eq!((kernel.ports(), replicas.outcomes().table_full), (vec![3, 4], 4));
 }
 
 #[test]
