@@ -25,6 +25,22 @@ use way_back::Astray;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How long another node may lag behind before that is told.
 const LAG: Duration = Duration::from_secs(10);
+/// How long no other node has the connections of one that has just become Active before that is told: 200,000 take up to five seconds.
+const FIRST_LAG: Duration = Duration::from_secs(5);
+/// From when on it counts that other nodes have the connections of one that has become Active. Those of a Backup, of which there are none, they
+/// have always, and the engine takes a moment to find out more.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// What another node has of the connections that this one serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// All.
+    All,
+    /// Not all, as far as is known.
+    NotAll,
+    /// Not all: its kernel has no room for them.
+    NoRoom,
+}
 
 /// What this node and another know of each other's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +49,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Whether it was heard lately.
     pub(crate) answers: bool,
-    /// Whether it has all that this node serves.
-    pub(crate) knows_all: bool,
+    /// What it has of what this node serves.
+    pub(crate) knowledge: Knowledge,
     /// Whether this node has all that it serves.
     pub(crate) in_sync: bool,
 }
@@ -52,7 +68,11 @@ impl From<&ReplicationStatus> for Known {
             own: one.own,
             address: one.peer,
             answers: one.answers,
-            knows_all: one.is_replica && one.knows_all,
+            knowledge: match (one.is_replica, one.is_full, one.knows_all) {
+                (true, true, _) => Knowledge::NoRoom,
+                (true, false, true) => Knowledge::All,
+                (true, false, false) | (false, ..) => Knowledge::NotAll,
+            },
             in_sync: one.in_sync,
         };
         Self { peers: status.peers.iter().map(peer).collect(), error: status.error.clone() }
@@ -108,8 +128,12 @@ struct Router {
     waits_since: Option<Instant>,
     /// Since when this node is Active.
     active_since: Option<Instant>,
-    /// When other nodes had all connections last, by their names.
+    /// When other nodes had all connections last, by their names, since this node is Active.
     had_all: BTreeMap<String, Instant>,
+    /// Which answers go astray, by the last look that found out. What is in the way since then, if anything, may be so for a moment.
+    last_way: Option<Vec<Astray>>,
+    /// Since when something is in the way.
+    obstructed_since: Option<Instant>,
 }
 
 /// Of each virtual router whose connections are to be replicated what the engine and the cluster are told.
@@ -164,8 +188,16 @@ impl Replication {
 
 impl Router {
     fn new(share: Share) -> Self {
-        let (finding, has_worked, had_all) = (None, false, BTreeMap::new());
-        Self { share, finding, has_worked, waits_since: None, active_since: None, had_all }
+        Self {
+            share,
+            finding: None,
+            has_worked: false,
+            waits_since: None,
+            active_since: None,
+            had_all: BTreeMap::new(),
+            last_way: None,
+            obstructed_since: None,
+        }
     }
 
     fn look(
@@ -177,13 +209,14 @@ impl Router {
         now: Instant,
     ) {
         let is_active = standing.state == State::Active;
+        let was_active = self.active_since.is_some();
         self.active_since = if is_active { self.active_since.or(Some(now)) } else { None };
         if let Some(finding) = out_of_scope(assignment) {
             *self = Self { active_since: self.active_since, ..Self::new(Share::default()) };
             self.finding = Some(finding).filter(|_| is_active);
             return;
         }
-        let astray = match way {
+        let astray = match self.outlasting(way, now) {
             Ok(astray) => astray,
             Err(obstacle) => {
                 let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
@@ -200,13 +233,18 @@ impl Router {
             peers().any(|peer| holds(peer) && replica.addresses.contains(&peer.address))
         };
         let told = audience::of(&assignment.replicas, |replica| is_any(replica, |peer| peer.answers));
-        for replica in told.iter().filter(|replica| is_any(replica, |peer| peer.knows_all)) {
-            self.had_all.insert(replica.node.clone(), now);
+        let have_all =
+            || told.iter().filter(|replica| is_any(replica, |peer| peer.knowledge == Knowledge::All));
+        if !was_active {
+            self.had_all.clear();
+        }
+        if self.active_since.is_some_and(|since| now.duration_since(since) >= SETTLING) {
+            self.had_all.extend(have_all().map(|replica| (replica.node.clone(), now)));
         }
         self.had_all.retain(|node, at| {
             now.duration_since(*at) < LAG && told.iter().any(|replica| replica.node == *node)
         });
-        self.has_worked = known.error.is_none() && (self.has_worked || !self.had_all.is_empty());
+        self.has_worked = known.error.is_none() && (self.has_worked || have_all().next().is_some());
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
         let holds_back = self.holds_back(standing, in_sync, now);
         self.share = Share {
@@ -217,7 +255,27 @@ impl Router {
             trails: self.trails(standing, holds_back),
         };
         self.finding =
-            self.active_since.and_then(|since| self.finding(assignment, &told, astray, known, since, now));
+            self.active_since.and_then(|since| self.finding(assignment, &told, &astray, known, since, now));
+    }
+
+    /// Which answers go astray, or what is in the way of all. What has been in the way for no longer than it may be for a moment changes nothing: what
+    /// a Backup knows would be forgotten for it.
+    fn outlasting(
+        &mut self,
+        way: Result<&[Astray], Obstacle>,
+        now: Instant,
+    ) -> Result<Vec<Astray>, Obstacle> {
+        match way {
+            Ok(astray) => {
+                (self.last_way, self.obstructed_since) = (Some(astray.to_vec()), None);
+                Ok(astray.to_vec())
+            }
+            Err(obstacle) => {
+                let since = *self.obstructed_since.get_or_insert(now);
+                let lasts = now.duration_since(since) >= obstacle.patience();
+                self.last_way.clone().filter(|_| !lasts).ok_or(obstacle)
+            }
+        }
     }
 
     /// Whether it leaves an Active in place. Where none is heard it takes over all the same.
@@ -268,13 +326,17 @@ impl Router {
             .map(|replica| replica.node.as_str())
             .partition(|node| self.had_all.contains_key(*node));
         if have.is_empty() {
-            let why = format!(
-                "{} {} not have them: look whether its agent runs, and whether a firewall lets UDP port 10112 \
-                 (--replication-port) pass between the nodes",
-                lack.join(" and "),
-                if lack.len() == 1 { "does" } else { "do" }
-            );
-            let is_late = now.duration_since(since) >= LAG;
+            let is_late = now.duration_since(since) >= FIRST_LAG;
+            let is_full = |node: &str| {
+                let replica = told.iter().find(|replica| replica.node == node);
+                replica.is_some_and(|replica| {
+                    known.peers.iter().any(|peer| {
+                        peer.knowledge == Knowledge::NoRoom && replica.addresses.contains(&peer.address)
+                    })
+                })
+            };
+            let (full, lack) = lack.into_iter().partition(|node| is_full(node));
+            let why = finding::not_in_sync(full, lack);
             return is_late.then_some(Finding { holds: false, reason: reasons::NOT_IN_SYNC, why });
         }
         let verb = if have.len() == 1 { "has" } else { "have" };

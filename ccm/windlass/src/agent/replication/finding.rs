@@ -1,11 +1,17 @@
 //! What is told of the connections of a virtual router, and what keeps this node from having others know them. Pure.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use windlass_api::connections_replicated as reasons;
 
 use super::super::service_proxy::ServiceProxy;
 use super::way_back::{Astray, WayBack};
+
+/// How long the guard may do nothing, or routes not be read: several looks at them.
+const MOMENT: Duration = Duration::from_secs(10);
+/// How long kube-proxy may not say its mode, as while it is restarted: two looks.
+const RESTART: Duration = Duration::from_secs(25);
 
 /// Why this node replicates no connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +61,15 @@ impl Obstacle {
             Self::NotLooked => true,
             Self::Proxy(found) => *found == ServiceProxy::Unknown.name(),
             Self::Unguarded(_) | Self::Overlay(_) | Self::NoWayBack(_) | Self::RoutesUnknown(_) => false,
+        }
+    }
+
+    /// How long it is to have lasted before anything follows from it, where nothing was in the way before.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Self::Unguarded(_) | Self::RoutesUnknown(_) => MOMENT,
+            Self::Proxy(found) if *found == ServiceProxy::Unknown.name() => RESTART,
+            Self::NotLooked | Self::Proxy(_) | Self::Overlay(_) | Self::NoWayBack(_) => Duration::ZERO,
         }
     }
 
@@ -115,4 +130,18 @@ impl Finding {
             format!("Connections to {address} end if node {node} dies: {}", self.why)
         }
     }
+}
+
+/// Why nobody has the connections: these nodes have no room for them, and those are not known to have them for another reason.
+pub(super) fn not_in_sync(full: Vec<&str>, lack: Vec<&str>) -> String {
+    let said = |nodes: Vec<&str>, one: &str, more: &str, remedy: &str| {
+        let verb = if nodes.len() == 1 { one } else { more };
+        (!nodes.is_empty()).then(|| format!("{} {verb} {remedy}", nodes.join(" and ")))
+    };
+    let remedy = "no room for them: raise net.netfilter.nf_conntrack_max there";
+    let full = said(full, "has", "have", remedy);
+    let remedy = "not have them: look whether its agent runs, and whether a firewall lets UDP port 10112 (--replication-port) \
+                  pass between the nodes";
+    let lack = said(lack, "does", "do", remedy);
+    full.into_iter().chain(lack).collect::<Vec<_>>().join("; ")
 }

@@ -28,7 +28,8 @@ fn assignment() -> Assignment {
 }
 
 fn peer(address: &str, knows_all: bool, in_sync: bool) -> Peer {
-    Peer { own: ip(OWN), address: ip(address), answers: true, knows_all, in_sync }
+    let knowledge = if knows_all { Knowledge::All } else { Knowledge::NotAll };
+    Peer { own: ip(OWN), address: ip(address), answers: true, knowledge, in_sync }
 }
 
 fn known(peers: &[Peer]) -> Known {
@@ -228,6 +229,40 @@ fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
 }
 
 #[test]
+fn an_obstacle_of_a_moment_changes_nothing_until_it_has_lasted() {
+    let rows = [
+        (Obstacle::Unguarded("off".to_owned()), 10_000),
+        (Obstacle::RoutesUnknown("why".to_owned()), 10_000),
+        (Obstacle::Proxy(ServiceProxy::Unknown.name()), 25_000),
+        (Obstacle::Proxy(ServiceProxy::Ipvs.name()), 0),
+        (Obstacle::Overlay("vx0".to_owned()), 0),
+        (Obstacle::NoWayBack("why".to_owned()), 0),
+    ];
+    let stray = || vec![Astray::silent("10.244.3.0/24", "flannel.1")];
+    for (obstacle, patience) in rows {
+        for standing in [ACTIVE, BESIDE_SECOND] {
+            let mut rig = Rig { astray: stray(), ..Rig::new() };
+            let in_sync = known(&[peer(SECOND, true, true)]);
+            let whole = rig.look(0, standing, &in_sync);
+            assert!(!whole.replicas.is_empty() && whole.vip_as_source && !whole.astray.is_empty());
+            // Once more after it was gone: it is counted anew.
+            for start in [1000, 50_000] {
+                rig.obstacle = Some(obstacle.clone());
+                for millis in (start..start + patience).step_by(999) {
+                    assert_eq!(rig.look(millis, standing, &in_sync), whole, "{obstacle:?}, {millis}");
+                }
+                rig.obstacle = None;
+                assert_eq!(rig.look(start + patience, standing, &in_sync), whole, "{obstacle:?}");
+            }
+            rig.obstacle = Some(obstacle.clone());
+            let looks = [100_000, 100_000 + patience].map(|millis| rig.look(millis, standing, &in_sync));
+            assert_eq!(looks[0] == whole, patience > 0, "{obstacle:?}");
+            assert!(looks[1].replicas.is_empty() && !looks[1].vip_as_source, "{obstacle:?}");
+        }
+    }
+}
+
+#[test]
 fn the_active_tells_who_has_the_connections_and_that_nobody_does_after_ten_seconds() {
     let mut rig = Rig::new();
     let (both, second) =
@@ -235,15 +270,19 @@ fn the_active_tells_who_has_the_connections_and_that_nobody_does_after_ten_secon
     let (have, lack) = (reasons::REPLICATED, reasons::NOT_IN_SYNC);
     let rows = [
         ("Backups tell nothing", 0, BESIDE_SECOND, &both, None),
-        ("it has just begun", 10_000, ACTIVE, &known(&[]), None),
-        ("it is early", 19_999, ACTIVE, &known(&[]), None),
-        ("it is late", 20_000, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have them"))),
+        ("they have nothing yet, and that is all that a Backup tells", 10_000, ACTIVE, &both, None),
+        ("nor in the next moment", 10_999, ACTIVE, &both, None),
+        ("it is early", 14_999, ACTIVE, &known(&[]), None),
+        ("it is late", 15_000, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have them"))),
         ("one has them", 20_250, ACTIVE, &second, Some((true, have, "n2 has the connections"))),
         ("both have them", 20_500, ACTIVE, &both, Some((true, have, "n2 and n3 have the connections"))),
         ("both lag", 30_000, ACTIVE, &known(&[]), Some((true, have, "n2 and n3 have the connections"))),
         ("one lags for long", 30_500, ACTIVE, &second, Some((true, have, "n2 has the connections"))),
         ("both do", 40_500, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have them"))),
+        ("both again", 40_750, ACTIVE, &both, Some((true, have, "n2 and n3 have the connections"))),
         ("it lost the election", 41_000, BESIDE_SECOND, &both, None),
+        ("it is back: what they had before does not count", 42_000, ACTIVE, &known(&[]), None),
+        ("it is back for long", 47_000, ACTIVE, &known(&[]), Some((false, lack, "n2 and n3 do not have"))),
     ];
     for (what, millis, standing, known, expected) in rows {
         rig.look(millis, standing, known);
@@ -256,10 +295,28 @@ fn the_active_tells_who_has_the_connections_and_that_nobody_does_after_ten_secon
             (told, expected) => panic!("{what}: {told:?} instead of {expected:?}"),
         }
     }
-    rig.look(42_000, ACTIVE, &Known { error: Some("no events".into()), ..both });
+    rig.look(48_000, ACTIVE, &Known { error: Some("no events".into()), ..both });
     let told = rig.told().unwrap();
     assert_eq!((told.0, told.1), (false, reasons::REPLICATION_FAILED));
     assert!(told.2.ends_with("no events"), "{}", told.2);
+}
+
+#[test]
+fn of_a_node_that_has_no_room_for_them_it_is_told_what_helps() {
+    let full = Peer { knowledge: Knowledge::NoRoom, ..peer(SECOND, false, false) };
+    let mut rig = Rig::new();
+    rig.look(0, ACTIVE, &known(&[full]));
+    rig.look(5000, ACTIVE, &known(&[full, peer(THIRD, false, false)]));
+    let (holds, reason, sentence) = rig.told().unwrap();
+    assert_eq!((holds, reason), (false, reasons::NOT_IN_SYNC));
+    assert!(
+        sentence.contains("n2 has no room for them") && sentence.contains("nf_conntrack_max"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("n3 does not have them: look whether its agent runs"), "{sentence}");
+    rig.look(5250, ACTIVE, &known(&[full, peer(THIRD, true, false)]));
+    let (holds, _, sentence) = rig.told().unwrap();
+    assert!(holds && sentence.contains("n3 has the connections") && !sentence.contains("n2"), "{sentence}");
 }
 
 #[test]
@@ -311,7 +368,8 @@ fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
 #[test]
 fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() {
     let mut rig = Rig { astray: vec![Astray::silent("10.244.3.0/24", "flannel.1")], ..Rig::new() };
-    let share = rig.look(0, ACTIVE, &known(&[peer(SECOND, true, false)]));
+    rig.look(0, ACTIVE, &known(&[]));
+    let share = rig.look(1000, ACTIVE, &known(&[peer(SECOND, true, false)]));
     assert_eq!(share.astray, ["10.244.3.0/24".parse().unwrap()].into());
     let (holds, reason, sentence) = rig.told().unwrap();
     assert_eq!((holds, reason), (true, reasons::REPLICATED));
@@ -321,6 +379,6 @@ fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() 
         "{sentence}"
     );
     rig.astray.clear();
-    assert_eq!(rig.look(250, ACTIVE, &known(&[peer(SECOND, true, false)])).astray, BTreeSet::new());
+    assert_eq!(rig.look(1250, ACTIVE, &known(&[peer(SECOND, true, false)])).astray, BTreeSet::new());
     assert!(!rig.told().unwrap().2.contains("but for"));
 }
