@@ -108,8 +108,7 @@ use set::{Contents, Set};
 use ways::Ways;
 pub use ways::WaysBack;
 
-use crate::netfilter::element::{self, Element};
-use crate::netfilter::message::{Batch, Operation};
+use crate::netfilter::message::Batch;
 use crate::netfilter::table::{Checked, Table};
 
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their way while another process
@@ -268,10 +267,7 @@ impl Balancer {
             return Ok(Some(found));
         }
         for set in Set::all().filter(|set| set.is_lasting()) {
-            let about = ruleset::of_set(self.table.name(), set);
-            let answers = self.table.ask(Operation::GetElements, &about)?.unwrap_or_default();
-            let found: BTreeSet<Element> = answers.iter().flat_map(|answer| element::read(answer)).collect();
-            if found != set.members(&self.installed) {
+            if !self.table.has_elements(set.name(), &set.members(&self.installed))? {
                 return Ok(Some("the elements of a set were changed"));
             }
         }

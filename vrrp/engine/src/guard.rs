@@ -241,7 +241,6 @@
 //! and guards on until [`Guard::install`] replaces it in one step. Only the node's own packets are let go soon after the
 //! crash: another node serves the VIPs.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -260,10 +259,10 @@ use ruleset::Parts;
 use set::Set;
 
 use crate::netfilter::attributes::{self, Attributes};
+use crate::netfilter::expression;
 use crate::netfilter::message::{Batch, Operation};
 pub use crate::netfilter::table::Checked;
 use crate::netfilter::table::{Failure, Table};
-use crate::netfilter::{element, expression};
 use crate::restriction::Restrictions;
 
 /// How long the node's own packets are guarded after the process last said that it lives.
@@ -439,7 +438,7 @@ impl Guard {
             return Ok(Some(found));
         }
         for set in Set::all().filter(|set| set.is_written()) {
-            if !self.matches_installed(set)? {
+            if !self.table.has_elements(set.name(), &set.members(&self.installed))? {
                 return Ok(Some("the elements of a set were changed"));
             }
         }
@@ -449,25 +448,6 @@ impl Guard {
     /// What is not as it was left, but for the sets' elements.
     fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
         Ok(self.table.difference_of_rules(ruleset::rules(self.parts(&self.installed)))?)
-    }
-
-    fn matches_installed(&mut self, set: Set) -> Result<bool, GuardError> {
-        let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), set))?
-        else {
-            return Ok(false);
-        };
-        let found: BTreeSet<_> = answers.iter().flat_map(|answer| element::read(answer)).collect();
-        let installed = set.members(&self.installed);
-        if !found.is_subset(&installed) {
-            return Ok(false);
-        }
-        let unlisted: Vec<_> = installed.difference(&found).collect();
-        for question in ruleset::lookups(self.table.name(), set, &unlisted) {
-            if self.ask(Operation::FindElements, &question)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {

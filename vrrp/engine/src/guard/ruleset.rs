@@ -93,9 +93,6 @@ const AWAKE: &str = "awake";
 /// Its number in the batch that makes it, beside those of [`Set::all`].
 const AWAKE_ID: u32 = 100;
 
-/// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
-const LOOKUPS: usize = 50;
-
 impl Set {
     /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a
     /// VIP is held holds only as long as the process lives that says so.
@@ -471,12 +468,4 @@ fn change(batch: &mut Batch, table: &str, installed: &Guarded, wanted: &Guarded)
 /// Names a set for a question or change about its elements.
 pub(super) fn of_set(table: &str, set: Set) -> Attributes {
     Attributes::new().text(1, table).text(2, set.name())
-}
-
-/// Questions that are answered without error only if all the elements are in the set.
-pub(super) fn lookups(table: &str, set: Set, elements: &[&Element]) -> Vec<Attributes> {
-    elements
-        .chunks(LOOKUPS)
-        .map(|piece| of_set(table, set).nest(3, &element::encode(piece.iter().copied())))
-        .collect()
 }

@@ -1,6 +1,7 @@
 use std::io;
 
 use super::*;
+use crate::netfilter::element;
 
 #[test]
 fn an_error_names_what_was_tried_and_what_to_do() {

@@ -1,10 +1,15 @@
 //! A table of ours in the kernel: how it is changed, and how it is told whether somebody else did so.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
+use super::element::{self, Element};
 use super::message::{Batch, Operation};
+
+/// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
+const LOOKUPS: usize = 50;
 
 /// What a look at a table found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,6 +123,26 @@ impl Table {
         }
         self.identity = Some(known);
         Ok(None)
+    }
+
+    /// Whether this set has these elements and no others.
+    pub(crate) fn has_elements(&mut self, set: &str, wanted: &BTreeSet<Element>) -> Result<bool, Failure> {
+        let about = Attributes::new().text(1, &self.name).text(2, set);
+        let Some(answers) = self.ask(Operation::GetElements, &about)? else { return Ok(false) };
+        let found: BTreeSet<_> = answers.iter().flat_map(|answer| element::read(answer)).collect();
+        if !found.is_subset(wanted) {
+            return Ok(false);
+        }
+        // While the kernel makes room for more, some may be missing from the list.
+        let unlisted: Vec<_> = wanted.difference(&found).collect();
+        for piece in unlisted.chunks(LOOKUPS) {
+            // Answered without error only if all of them are in the set.
+            let question = about.clone().nest(3, &element::encode(piece.iter().copied()));
+            if self.ask(Operation::FindElements, &question)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Deletes it, unless it is gone or another process has made it anew.
