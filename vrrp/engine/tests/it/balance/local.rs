@@ -8,7 +8,7 @@ use windlass_engine::{Balancer, ClientSource, Engine, Options, State};
 
 use crate::lab::{VIP, await_some, require_root, router};
 
-use super::scene::{Connection, Scene, TABLE, VIPS, as_vip, balancing};
+use super::scene::{Connection, Scene, TABLE, VIPS, as_vip, await_active, balancing};
 
 #[test]
 fn the_nodes_own_connections_go_to_backends_only_while_it_is_active_and_the_process_lives() {
@@ -57,6 +57,37 @@ fn the_nodes_own_connections_are_spread_and_have_its_own_address() {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [[1, 1], [2, 1], [3, 1]], "{vip}");
+    }
+}
+
+/// Its kernel has no more than the client's end of them: a reset has it try again, and find its own server.
+#[test]
+fn the_nodes_own_connections_by_another_end_at_once_when_it_becomes_active_itself() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let first = scene.engine(0, 2);
+    await_active(&first, State::Active);
+    let kept = [scene.balance(0, &[0]), scene.balance(1, &[1])];
+    kept[0].set_active(true);
+    let second = scene.engine(1, 2);
+    await_some("the first node's adverts", || {
+        let heard = second.engine.snapshot().iter().all(|router| router.counters.adverts_received > 1);
+        heard.then_some(())
+    });
+    let mut connections = VIPS.map(|vip| Connection::open(scene.node(1), vip).unwrap());
+    for connection in &mut connections {
+        assert_eq!(connection.ask(), [1, 2], "{}", connection.vip);
+    }
+    first.engine.shutdown();
+    kept[0].set_active(false);
+    await_active(&second, State::Active);
+    kept[1].set_active(true);
+    for connection in &mut connections {
+        let vip = connection.vip;
+        await_some("the end of the connection", || connection.try_ask().err());
+        assert_eq!(Connection::open(scene.node(1), vip).unwrap().ask(), [2, 2], "{vip}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use windlass_engine::ClientSource;
 
 use crate::guard::scene::{connect, pings, run};
-use crate::lab::{one_at_a_time, require_root};
+use crate::lab::{Host, await_some, one_at_a_time, require_root};
 
 use super::scene::{API, CLIENT, Scene, VIPS, ask_all, balancing, number_of};
 
@@ -81,6 +81,38 @@ fn the_nodes_own_server_sees_the_client_beside_others_that_do_not() {
             seen.insert(super::scene::Connection::open(scene.node(1), vip).unwrap().ask());
         }
         assert_eq!(seen, [[1, 2], [2, 1], [3, 1]].into(), "{vip}");
+    }
+}
+
+/// What comes for the VIP by no LAN, as from a pod, is served where it comes by: it need not find the Active.
+#[test]
+fn a_pod_reaches_the_backends_by_its_own_node_whether_or_not_that_is_active() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let _nodes = [scene.active(0), scene.engine(1, 2)];
+    let (node, pod) = (scene.node(1), Host::new());
+    node.ip(&format!("link add pod0 type veth peer name eth0 netns {}", pod.tid()));
+    for (host, device, id) in [(node, "pod0", 1), (&pod, "eth0", 9)] {
+        host.ip(&format!("link set {device} up"));
+        host.ip(&format!("addr add 198.51.100.{id}/24 dev {device}"));
+        host.ip(&format!("addr add 2001:db8:1::{id}/64 dev {device} nodad"));
+    }
+    pod.ip("route add default via 198.51.100.1");
+    pod.ip("route add default via 2001:db8:1::1");
+    let kept = scene.balance(1, &[1, 2]);
+    for vip in VIPS {
+        let seen: BTreeSet<[u8; 2]> =
+            (0..40).map(|_| super::scene::Connection::open(&pod, vip).unwrap().ask()).collect();
+        assert_eq!(seen, [[2, 9], [3, 2]].into(), "{vip}");
+    }
+    // Of none it is not sent on to the Active.
+    kept.balancer().apply(&balancing(1, &[], ClientSource::Masquerade)).unwrap();
+    for vip in VIPS {
+        await_some("refusal", || {
+            connect(&pod, vip, API.port).err().filter(|e| e.kind() == ErrorKind::ConnectionRefused)
+        });
     }
 }
 
