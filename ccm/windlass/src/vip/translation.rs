@@ -12,6 +12,9 @@ const TABLE: &str = "windlass-vip-nat";
 #[derive(Default)]
 pub(super) struct Translation {
     balancer: Option<Balancer>,
+    failure: Option<String>,
+    /// What was in the way at the last look: a neighbour that is asked for the first time takes a moment to answer.
+    seen: BTreeSet<String>,
     told: BTreeSet<String>,
 }
 
@@ -22,16 +25,14 @@ impl Translation {
             balancer.apply(balancing)?;
             balancer.local(local)
         });
-        let obstacles =
-            self.balancer.iter().flat_map(Balancer::obstacles).map(|obstacle| obstacle.to_string());
-        let failures: BTreeSet<String> = obstacles.chain(done.err().map(|error| error.to_string())).collect();
-        for failure in failures.difference(&self.told) {
+        let failure = done.err().map(|error| error.to_string());
+        if let Some(failure) = failure.as_ref().filter(|failure| self.failure.as_ref() != Some(*failure)) {
             tracing::error!(table = TABLE, "{failure}");
         }
-        self.told = failures;
+        self.failure = failure;
     }
 
-    /// Puts back what others have changed.
+    /// Puts back what others have changed, and tells what is in the way. To be called each second.
     pub(super) fn check(&mut self) {
         let Some(balancer) = &mut self.balancer else { return };
         match balancer.check() {
@@ -42,6 +43,12 @@ impl Translation {
             // Told when it is brought.
             Err(error) => tracing::debug!(%error, table = TABLE, "the table cannot be looked after"),
         }
+        let obstacles = balancer.obstacles().into_iter().map(|obstacle| obstacle.to_string()).collect();
+        let lasting: BTreeSet<String> = self.seen.intersection(&obstacles).cloned().collect();
+        for obstacle in lasting.difference(&self.told) {
+            tracing::error!(table = TABLE, "{obstacle}");
+        }
+        (self.seen, self.told) = (obstacles, lasting);
     }
 
     fn open(&mut self) -> Result<&mut Balancer, BalanceError> {
