@@ -4,6 +4,7 @@
 // `cfg(test)` tells clippy that helpers, too, are test code, which may unwrap (clippy.toml).
 #[cfg(test)]
 mod agent;
+mod api_vip_page;
 #[cfg(test)]
 mod convert;
 #[cfg(test)]
