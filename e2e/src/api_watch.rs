@@ -6,13 +6,13 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use futures::{TryStreamExt as _, join};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -22,7 +22,7 @@ use kube::{
 use serde_json::json;
 use tokio::time::{interval, timeout};
 
-use crate::{api_probe::Silence, control_plane, lab::Lab, sandbox::Entrance};
+use crate::{api_probe::Silence, control_plane, lab::Lab, sandbox::Entrance, wait::await_that};
 
 /// Name of the object, a ConfigMap of namespace `default`.
 const WATCHED: &str = "lab-watched";
@@ -32,6 +32,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A watch that shows nothing is given up: the object is written ten times a second.
 const SILENT: Duration = Duration::from_secs(3);
+/// How long a number of events may take to come, watches that break included.
+const LIMIT: Duration = Duration::from_mins(1);
 /// Until a watch is begun again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -56,6 +58,7 @@ pub struct WatchOutcome {
 #[derive(Debug)]
 pub struct ApiWatch {
     stop: Arc<AtomicBool>,
+    events: Arc<AtomicU64>,
     thread: Option<JoinHandle<anyhow::Result<WatchOutcome>>>,
 }
 
@@ -66,17 +69,29 @@ impl Lab {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let (at_vip, at_writer) = (self.kubeconfig("admin"), self.kubeconfig_at(writer)?);
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let events = Arc::new(AtomicU64::new(0));
+        let (stopped, shown) = (Arc::clone(&stop), Arc::clone(&events));
         let thread = std::thread::Builder::new().name(format!("api-watch-{client}")).spawn(move || {
             entrance.enter()?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(run(at_vip, at_writer, &stopped))
+            runtime.block_on(run(at_vip, at_writer, &stopped, &shown))
         })?;
-        Ok(ApiWatch { stop, thread: Some(thread) })
+        Ok(ApiWatch { stop, events, thread: Some(thread) })
     }
 }
 
 impl ApiWatch {
+    /// Waits until so many further events have been seen, by whatever watch: 10 come in a second.
+    pub async fn await_events(&self, count: u64) -> anyhow::Result<()> {
+        let before = self.events.load(Ordering::Relaxed);
+        await_that(&format!("{count} further events are seen"), LIMIT, async || {
+            let seen = self.events.load(Ordering::Relaxed) - before;
+            ensure!(seen >= count, "{seen} were seen");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Ends the client and tells what it saw.
     pub fn stop(mut self) -> anyhow::Result<WatchOutcome> {
         self.stop.store(true, Ordering::Relaxed);
@@ -91,7 +106,12 @@ impl Drop for ApiWatch {
     }
 }
 
-async fn run(at_vip: PathBuf, at_writer: PathBuf, stopped: &AtomicBool) -> anyhow::Result<WatchOutcome> {
+async fn run(
+    at_vip: PathBuf,
+    at_writer: PathBuf,
+    stopped: &AtomicBool,
+    shown: &AtomicU64,
+) -> anyhow::Result<WatchOutcome> {
     let watched: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_vip).await?);
     let written: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_writer).await?);
     let (outcome, begin) = (RefCell::new(WatchOutcome::default()), Instant::now());
@@ -111,6 +131,7 @@ async fn run(at_vip: PathBuf, at_writer: PathBuf, stopped: &AtomicBool) -> anyho
             let seen = || {
                 let mut outcome = outcome.borrow_mut();
                 outcome.events += 1;
+                shown.store(outcome.events, Ordering::Relaxed);
                 outcome.silence.broken_at(begin.elapsed());
             };
             if let Err(error) = watch(&watched, stopped, seen).await {

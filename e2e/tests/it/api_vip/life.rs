@@ -8,6 +8,8 @@ use super::{await_alone, await_fit, await_unfit, control_plane};
 use crate::setup::LIMIT;
 
 const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
+/// So many events a watch shows after each step: two seconds.
+const EVENTS: u64 = 20;
 const API_SERVER: &str = "kube-apiserver";
 
 #[test]
@@ -22,12 +24,16 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
         let clients = [ApiConnections::New, ApiConnections::Kept]
             .map(|connections| lab.api_probe("c1", vip, connections));
         let watch = lab.api_watch("c2", "cp2")?;
+        watch.await_events(EVENTS).await?;
         for node in NODES {
             lab.stop_vip(node, Signal::SIGTERM).await?;
             lab.start_vip_again(node)?;
             await_fit(lab, &[node]).await?;
             await_alone(&answering, vip, |_| true).await?;
+            watch.await_events(EVENTS).await?;
         }
+        let moves: u32 = answering.seen()?.moves.values().sum();
+        ensure!(moves > 0, "the VIP was on one node all the time");
         for client in clients {
             let seen = client?.stop()?;
             println!("{}: update of windlass vip: {seen:?}", lab.name());
