@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{Folder, output};
 
 fn page() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api-vip.md")).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api-vip.md")).expect("a page")
 }
 
 /// The fenced blocks of this language.
@@ -37,7 +37,7 @@ fn printed(args: &[String]) -> String {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let output = output(&args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
