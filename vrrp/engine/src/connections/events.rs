@@ -45,7 +45,7 @@ impl Events {
 
     /// With a receive buffer of about this many bytes: a small one makes losses likely.
     pub fn with_buffer(vips: BTreeSet<IpAddr>, bytes: usize) -> Result<Self, TrackingError> {
-        check(fs::read_to_string(SETTING))?;
+        Self::check()?;
         let open = || {
             let mut socket = Socket::new(NETLINK_NETFILTER)?;
             receive_buffer::enlarge(&socket, bytes)?;
@@ -61,6 +61,11 @@ impl Events {
         };
         let socket = open().map_err(TrackingError::of("open a socket for events of connection tracking"))?;
         Ok(Self { socket, vips, buffers: vec![[0; LONGEST]; AT_ONCE], waiting: VecDeque::new() })
+    }
+
+    /// Whether the kernel of the calling thread's network namespace tells events, which may be set while this is open: an error, if not.
+    pub fn check() -> Result<(), TrackingError> {
+        check(fs::read_to_string(SETTING))
     }
 
     /// Changes which VIPs' connections are told. Of one that is new, those that are there already are told by a list only.

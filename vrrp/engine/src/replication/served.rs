@@ -26,6 +26,9 @@ pub(super) enum Told {
 /// Time from one list to the next where nothing calls for one: a TCP connection may expire without an event.
 const LIST_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Time between two looks whether the kernel still tells events.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Time from one list to the next where more begins, or is told, than is heard: a list takes the longer the more there is.
 const OVERLOAD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -33,6 +36,8 @@ const OVERLOAD_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct ServedConnections {
     /// Open also while nothing is served: the kernel tells nothing of entries that were made while nobody listened, replicas among them.
     events: Option<Events>,
+    /// When to look whether the kernel tells events.
+    check_due: Time,
     /// Whether events are of other VIPs than those that are followed.
     events_are_of_others: bool,
     aging: Aging,
@@ -49,6 +54,7 @@ impl ServedConnections {
     pub(super) fn new() -> Self {
         Self {
             events: None,
+            check_due: Time::default(),
             events_are_of_others: false,
             aging: Aging::new(AgingLimits::default()),
             table: Connections::default(),
@@ -115,6 +121,10 @@ impl ServedConnections {
         told: &mut Vec<Told>,
         now: Time,
     ) -> Result<(), TrackingError> {
+        if self.check_due <= now {
+            Events::check()?;
+            self.check_due = now + CHECK_INTERVAL;
+        }
         // Before the list, so that nothing is missed in between; what it tells is heard after it.
         let events = match &mut self.events {
             Some(events) => events,

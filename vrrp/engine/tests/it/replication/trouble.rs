@@ -6,6 +6,7 @@ use windlass_engine::connections::{Connection, ConnectionKey, Tracking, Transpor
 
 use super::*;
 use crate::connections::scene::{LIFETIME, set};
+use crate::lab::Host;
 
 const EVENTS: &str = "netfilter/nf_conntrack_events";
 
@@ -39,6 +40,28 @@ fn who_does_not_hear_of_its_connections_says_so_until_it_does_and_nobody_is_in_s
 }
 
 #[test]
+fn who_hears_of_its_connections_no_more_says_so_until_it_does() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    await_replicas(&nodes[B], 0);
+    set(scene.node(A), EVENTS, "0");
+    await_error(&nodes[A], true);
+    await_some("that the Backup is not in sync", || {
+        all(&shared(&nodes[B]), |peer| !peer.in_sync).then_some(())
+    });
+    let streams = scene.connections(MANY);
+    assert_eq!(kept(&streams), 2 * MANY);
+    set(scene.node(A), EVENTS, "1");
+    await_error(&nodes[A], false);
+    await_replicas(&nodes[B], MANY);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 2 * MANY);
+}
+
+#[test]
 fn a_backup_that_would_not_hear_of_its_own_connections_has_those_of_the_active() {
     if !require_root() {
         return;
@@ -58,23 +81,33 @@ fn a_backup_that_would_not_hear_of_its_own_connections_has_those_of_the_active()
     assert_eq!(kept(&streams), 2 * MANY);
 }
 
-/// Has the kernel track so many connections that it has no room for replicas; what they are.
-fn fill(tracking: Tracking) -> Vec<ConnectionKey> {
-    // Above what replicas may use.
-    const PERCENT: u8 = 92;
-    let mut tracking = tracking.with_share(PERCENT);
-    let room = tracking.usage().expect("usage").room(PERCENT);
-    let many: Vec<Connection> = (0..u32::try_from(room).unwrap())
-        .map(|number| {
-            let port = u16::try_from(1024 + number % 50_000).unwrap();
-            let client = (Ipv4Addr::from_bits(0xc612_0000 + number / 50_000), port).into();
-            let vip = ([198, 51, 100, 9], PORT).into();
-            let key = ConnectionKey { transport: Transport::Tcp, client, vip };
-            Connection { key, backend: ([198, 51, 100, 10], 8080).into(), source: client }
-        })
-        .collect();
-    tracking.insert(&many, LIFETIME).expect("insert");
-    many.iter().map(|connection| connection.key).collect()
+/// Has the kernel of a host track so many flows and connections that it has no room for replicas. The connections, without which it has room.
+fn fill(host: &Host) -> Vec<ConnectionKey> {
+    // Replicas may use 90.
+    const FLOWS: u8 = 86;
+    const ALL: u8 = 92;
+    set(host, "netfilter/nf_conntrack_udp_timeout", "600");
+    host.ip("link set lo up");
+    host.run(|| {
+        let mut tracking = Tracking::open().expect("open connection tracking").with_share(ALL);
+        let room = |tracking: &mut Tracking, percent| tracking.usage().expect("usage").room(percent);
+        let [from, to] = ["127.0.0.1:0", "0.0.0.0:0"].map(|own| UdpSocket::bind(own).unwrap());
+        let port = to.local_addr().unwrap().port();
+        for number in 0..u32::try_from(room(&mut tracking, FLOWS)).unwrap() {
+            // What does not fit into the receiver's buffer is lost, and tracked.
+            from.send_to(b"", (Ipv4Addr::from_bits(0x7f01_0000 + number), port)).unwrap();
+        }
+        let many: Vec<Connection> = (0..u16::try_from(room(&mut tracking, ALL)).unwrap())
+            .map(|number| {
+                let (client, vip) =
+                    (([198, 18, 0, 1], 1024 + number).into(), ([198, 51, 100, 9], PORT).into());
+                let key = ConnectionKey { transport: Transport::Tcp, client, vip };
+                Connection { key, backend: ([198, 51, 100, 10], 8080).into(), source: client }
+            })
+            .collect();
+        tracking.insert(&many, LIFETIME).expect("insert");
+        many.iter().map(|connection| connection.key).collect()
+    })
 }
 
 #[test]
@@ -86,7 +119,7 @@ fn a_backup_whose_kernel_is_full_does_not_count_until_it_has_room() {
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     await_replicas(&nodes[B], 0);
-    let others = fill(scene.tracking(B));
+    let others = fill(scene.node(B));
     let streams = scene.connections(MANY);
     assert_eq!(kept(&streams), 2 * MANY);
     await_some("that the Active knows of it", || {
@@ -94,8 +127,7 @@ fn a_backup_whose_kernel_is_full_does_not_count_until_it_has_room() {
     });
     assert!(all(&shared(&nodes[B]), |peer| !peer.in_sync));
     assert_eq!(listed(&mut scene.tracking(B)), []);
-    // Room for these, and for what the node itself tracks.
-    scene.tracking(B).delete(&others[..10_000]).expect("delete");
+    scene.tracking(B).delete(&others).expect("delete");
     await_some("that it has them", || {
         all(&shared(&nodes[A]), |peer| !peer.is_full && peer.knows_all).then_some(())
     });
