@@ -94,23 +94,48 @@ pub(crate) struct Share {
     vip_as_source: bool,
     /// Where backends are whose answers to the VIP would not arrive.
     astray: BTreeSet<IpNet>,
-    /// It is not to take over from an Active whose connections it does not know.
-    holds_back: bool,
-    /// When that one dies it is to come after nodes that know them.
-    trails: bool,
+    succession: Succession,
+}
+
+/// How this node comes after an Active.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Succession {
+    /// By its priority, from one that lives or has died.
+    #[default]
+    Whole,
+    /// By its priority from one that has died. It takes over from none that lives, whose connections it does not know.
+    OfTheDead,
+    /// The same, but after nodes that know the connections.
+    Trailing,
+}
+
+impl Succession {
+    fn holds_back(self) -> bool {
+        match self {
+            Self::Whole => false,
+            Self::OfTheDead | Self::Trailing => true,
+        }
+    }
+
+    fn trails(self) -> bool {
+        match self {
+            Self::Whole | Self::OfTheDead => false,
+            Self::Trailing => true,
+        }
+    }
 }
 
 impl Share {
     /// Of a virtual router that was not looked at yet.
     fn unlooked() -> Self {
-        Self { holds_back: true, trails: true, ..Self::default() }
+        Self { succession: Succession::Trailing, ..Self::default() }
     }
 
     /// With what follows from it.
     pub(crate) fn applied_to(&self, config: RouterConfig) -> RouterConfig {
-        let preempt = config.preempt && !self.holds_back;
+        let preempt = config.preempt && !self.succession.holds_back();
         let trailing = Priority::new(priorities::trailing(config.priority.get())).ok();
-        let priority = trailing.filter(|_| self.trails).unwrap_or(config.priority);
+        let priority = trailing.filter(|_| self.succession.trails()).unwrap_or(config.priority);
         let (replicas, astray) = (self.replicas.clone(), self.astray.clone());
         RouterConfig { replicas, vip_as_source: self.vip_as_source, astray, preempt, priority, ..config }
     }
@@ -219,9 +244,10 @@ impl Router {
         let astray = match self.outlasting(way, now) {
             Ok(astray) => astray,
             Err(obstacle) => {
-                let holds_back = obstacle.may_pass() && self.holds_back(standing, false, now);
-                let share =
-                    Share { holds_back, trails: self.trails(standing, holds_back), ..Share::default() };
+                let waits = obstacle.may_pass();
+                let succession =
+                    if waits { self.succession(standing, false, now) } else { Succession::Whole };
+                let share = Share { succession, ..Share::default() };
                 let (active_since, waits_since) = (self.active_since, self.waits_since);
                 *self = Self { waits_since, active_since, ..Self::new(share) };
                 self.finding = obstacle.finding().filter(|_| is_active);
@@ -246,13 +272,12 @@ impl Router {
         });
         self.has_worked = known.error.is_none() && (self.has_worked || have_all().next().is_some());
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
-        let holds_back = self.holds_back(standing, in_sync, now);
+        let succession = self.succession(standing, in_sync, now);
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
             astray: astray.iter().map(|stray| stray.range).collect(),
-            holds_back,
-            trails: self.trails(standing, holds_back),
+            succession,
         };
         self.finding =
             self.active_since.and_then(|since| self.finding(assignment, &told, &astray, known, since, now));
@@ -278,34 +303,34 @@ impl Router {
         }
     }
 
-    /// Whether it leaves an Active in place. Where none is heard it takes over all the same.
-    fn holds_back(&mut self, standing: Standing, in_sync: bool, now: Instant) -> bool {
+    /// How it comes after an Active. Where none is heard it takes over in any case; between the end of one Active and the next it comes after
+    /// nodes that know the connections if it did before: so all that know them keep their order.
+    fn succession(&mut self, standing: Standing, in_sync: bool, now: Instant) -> Succession {
         match (standing.state, standing.active) {
             (State::Active, _) => {
                 self.waits_since = None;
-                false
+                Succession::Whole
             }
             (State::Backup, Some(_)) if in_sync => {
                 self.waits_since = None;
-                false
+                Succession::Whole
             }
             (State::Backup, Some(_)) => {
                 let since = *self.waits_since.get_or_insert(now);
-                now.duration_since(since) < LONGEST_WAIT
+                let waits = now.duration_since(since) < LONGEST_WAIT;
+                if waits { Succession::Trailing } else { Succession::Whole }
             }
-            (State::Initialize, _) | (State::Backup, None) => {
+            (State::Backup, None) => {
                 self.waits_since = None;
-                true
+                match self.share.succession {
+                    Succession::Whole | Succession::OfTheDead => Succession::OfTheDead,
+                    Succession::Trailing => Succession::Trailing,
+                }
             }
-        }
-    }
-
-    /// Whether it comes after nodes that know the connections. Between the end of one Active and the next it stays what it was: so all of
-    /// them that know them keep their order.
-    fn trails(&self, standing: Standing, holds_back: bool) -> bool {
-        match (standing.state, standing.active) {
-            (State::Backup, None) => self.share.trails,
-            (State::Active | State::Initialize, _) | (State::Backup, Some(_)) => holds_back,
+            (State::Initialize, _) => {
+                self.waits_since = None;
+                Succession::Trailing
+            }
         }
     }
 

@@ -121,7 +121,7 @@ fn the_vip_becomes_the_source_once_another_node_has_had_the_connections_and_stay
     for (what, millis, known, expected) in rows {
         let share = rig.look(millis, ACTIVE, &known);
         assert_eq!((share.vip_as_source, &share.replicas), (expected, &both), "{what}");
-        assert!(!share.holds_back, "{what}");
+        assert!(!share.succession.holds_back(), "{what}");
     }
     rig.obstacle = Some(Obstacle::Overlay("vx0".to_owned()));
     assert_eq!(rig.look(601_000, ACTIVE, &known(&[peer(SECOND, true, false)])), Share::default());
@@ -162,7 +162,10 @@ fn a_node_takes_over_from_an_active_once_it_has_its_connections_or_after_a_minut
     let nothing = (State::Initialize, None);
     let silent = (State::Backup, None);
     let mut rig = Rig::new();
-    assert!(rig.replication.share(&rig.assignment.key().unwrap()).holds_back, "before the first look");
+    assert!(
+        rig.replication.share(&rig.assignment.key().unwrap()).succession.holds_back(),
+        "before the first look"
+    );
     let rows = [
         ("it starts", 0, nothing, &not, true),
         ("its cable was out for long", 600_000, nothing, &not, true),
@@ -181,7 +184,7 @@ fn a_node_takes_over_from_an_active_once_it_has_its_connections_or_after_a_minut
         ("it was Active already", 901_000, ACTIVE, &not, false),
     ];
     for (what, millis, standing, known, expected) in rows {
-        assert_eq!(rig.look(millis, standing, known).holds_back, expected, "{what}");
+        assert_eq!(rig.look(millis, standing, known).succession.holds_back(), expected, "{what}");
     }
 }
 
@@ -190,7 +193,10 @@ fn a_node_without_the_connections_comes_after_those_that_have_them_when_the_acti
     let (in_sync, not) = (known(&[peer(SECOND, true, true)]), known(&[peer(SECOND, true, false)]));
     let silent = (State::Backup, None);
     let mut rig = Rig::new();
-    assert!(rig.replication.share(&rig.assignment.key().unwrap()).trails, "before the first look");
+    assert!(
+        rig.replication.share(&rig.assignment.key().unwrap()).succession.trails(),
+        "before the first look"
+    );
     let rows = [
         ("it starts", 0, (State::Initialize, None), &not, true),
         ("nobody is Active", 250, silent, &not, true),
@@ -204,7 +210,7 @@ fn a_node_without_the_connections_comes_after_those_that_have_them_when_the_acti
         ("a minute later it waits no more", 62_000, BESIDE_SECOND, &not, false),
     ];
     for (what, millis, standing, known, expected) in rows {
-        assert_eq!(rig.look(millis, standing, known).trails, expected, "{what}");
+        assert_eq!(rig.look(millis, standing, known).succession.trails(), expected, "{what}");
     }
 }
 
@@ -222,9 +228,16 @@ fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
     for (obstacle, waits) in rows {
         let mut rig = Rig { obstacle: Some(obstacle.clone()), ..Rig::new() };
         let share = rig.look(0, BESIDE_SECOND, &known(&[]));
-        assert_eq!(share, Share { holds_back: waits, trails: waits, ..Share::default() }, "{obstacle:?}");
-        assert!(!rig.look(60_000, BESIDE_SECOND, &known(&[])).holds_back, "{obstacle:?}, a minute later");
+        let succession = if waits { Succession::Trailing } else { Succession::Whole };
+        assert_eq!(share, Share { succession, ..Share::default() }, "{obstacle:?}");
+        assert!(
+            !rig.look(60_000, BESIDE_SECOND, &known(&[])).succession.holds_back(),
+            "{obstacle:?}, a minute later"
+        );
         assert_eq!(rig.told(), None, "it is the Active that tells");
+        let mut rig = Rig { obstacle: Some(obstacle.clone()), ..Rig::new() };
+        let share = rig.look(0, (State::Backup, None), &known(&[]));
+        assert_eq!(share.succession, succession, "{obstacle:?}, while nobody is heard");
     }
 }
 
@@ -331,7 +344,7 @@ fn what_no_node_could_go_on_with_is_not_replicated_and_the_active_says_why() {
         let mut rig = Rig { assignment, ..Rig::new() };
         assert_eq!(rig.look(0, ACTIVE, &known(&[])), Share::default(), "{expected}");
         assert_eq!(rig.told().map(|(holds, reason, _)| (holds, reason)), Some((false, expected)));
-        assert!(!rig.look(1, BESIDE_SECOND, &known(&[])).holds_back, "{expected}");
+        assert!(!rig.look(1, BESIDE_SECOND, &known(&[])).succession.holds_back(), "{expected}");
     }
 }
 
@@ -354,8 +367,7 @@ fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
         replicas: [ip(SECOND)].into(),
         vip_as_source: true,
         astray: astray.clone(),
-        holds_back: true,
-        trails: true,
+        succession: Succession::Trailing,
     };
     let applied = share.applied_to(config());
     assert!(applied.priority < config().priority);
