@@ -34,6 +34,8 @@ mod plan;
 mod routers;
 mod served;
 mod session;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod udp;
 
@@ -79,19 +81,20 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
         if *shared.replication_status() != status {
             shared.set_replication_status(status);
         }
-        wait(shared, &replication.sockets, due.since(clock::now()));
+        wait(shared, &replication.sockets, due.map(|due| due.since(clock::now())));
     }
 }
 
-fn wait(shared: &SharedState, sockets: &UdpSockets, limit: Duration) {
+fn wait(shared: &SharedState, sockets: &UdpSockets, limit: Option<Duration>) {
     let mut descriptors = vec![PollFd::new(shared.connections_waker().as_fd(), PollFlags::POLLIN)];
     descriptors.extend(sockets.descriptors().map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
-    poll(&mut descriptors, Some(limit), "connections of peers");
+    poll(&mut descriptors, limit, "connections of peers");
 }
 
 /// The thread's state.
 struct Replication {
-    epoch: Epoch,
+    /// Wall clock at the start: no sender's life counts as older than that, though the clock be set back.
+    start: u64,
     sockets: UdpSockets,
     sessions: BTreeMap<Ends, Session>,
     /// Opened when there is something to share.
@@ -119,7 +122,7 @@ impl Replication {
     fn new(settings: ConnectionReplication) -> Self {
         let sockets = UdpSockets::new(settings.port);
         Self {
-            epoch: Epoch { start: clock::wall_nanos(), random: UdpSockets::draw() },
+            start: clock::wall_nanos(),
             sockets,
             sessions: BTreeMap::new(),
             tracking: None,
@@ -148,8 +151,8 @@ impl Replication {
         self.taking_over.note(&outcome, what_follows, now);
     }
 
-    /// Does what there is to do; when to look again at the latest.
-    fn round(&mut self, routers: Vec<Router>, now: Time) -> Time {
+    /// Does what there is to do; when to look again at the latest, `None` where there is nothing to do until something else is wanted.
+    fn round(&mut self, routers: Vec<Router>, now: Time) -> Option<Time> {
         // Nothing is looked at each time of which there may be thousands.
         let is_planned =
             self.routers.iter().eq(&routers) && self.afterwards.values().all(|until| now < *until);
@@ -194,6 +197,7 @@ impl Replication {
             self.served.list_anew();
             self.next_look = now;
         }
+        self.kernel.serve(&plan.active);
         self.plan = plan;
         changes
     }
@@ -236,11 +240,13 @@ impl Replication {
             }
         }
         self.served.set_segments(plan.peers.keys().map(|ends| ends.interface).collect());
+        let start = self.start;
+        let epoch = || Epoch { start: start.max(clock::wall_nanos()), random: UdpSockets::draw() };
         // The table still has what they are to be told as ended.
         for (ends, session) in &mut self.sessions {
             let nothing = plan::PeerPlan::default();
             let peer = plan.peers.get(ends).unwrap_or(&nothing);
-            changes.extend(session.follow(peer, &plan.active, self.served.table(), self.epoch, now));
+            changes.extend(session.follow(peer, &plan.active, self.served.table(), epoch, now));
         }
         self.sessions.retain(|ends, _| plan.peers.contains_key(ends));
         let served = plan.followed.iter().chain(self.afterwards.keys()).copied().collect();
@@ -256,7 +262,8 @@ impl Replication {
             with(&mut self.tracking, |tracking| kernel.settle(active, tracking))?;
         }
         for session in self.sessions.values_mut().filter(|session| session.renewal_due <= now) {
-            let vips: BTreeSet<IpAddr> = session.replicas().vips().collect();
+            let is_due = |vip: &IpAddr| session.extends || !active.contains(vip);
+            let vips: BTreeSet<IpAddr> = session.replicas().vips().filter(is_due).collect();
             let some: Vec<Connection> =
                 session.replicas().after(session.renewed.as_ref(), &vips).take(RENEWED_AT_ONCE).collect();
             let (last, pause) = (
@@ -265,8 +272,7 @@ impl Replication {
             );
             let is_own = |connection: &Connection| active.contains(&connection.key.vip.ip());
             let (own, replicas): (Vec<Connection>, Vec<Connection>) = some.into_iter().partition(is_own);
-            // Once: from then on what is said on a connection, or not, decides how long it is remembered.
-            let own = if session.extends { own } else { Vec::new() };
+            // Those of its own once: from then on what is said on a connection, or not, decides how long it is remembered.
             with(&mut self.tracking, |tracking| {
                 kernel.renew(&replicas, tracking)?;
                 kernel.extend(&own, tracking)
@@ -319,11 +325,13 @@ impl Replication {
         self.putting.error().is_none()
     }
 
-    fn due(&self, now: Time) -> Time {
-        let look = match (self.sessions.is_empty(), self.following.retry()) {
-            (true, _) => now + IDLE,
-            (false, Some(retry)) => retry,
-            (false, None) => self.next_look,
+    fn due(&self, now: Time) -> Option<Time> {
+        let look = if self.sessions.is_empty() {
+            // The interface of a virtual router may come, and what was let go of lingers.
+            let is_wanted = self.routers.iter().any(|router| !router.plan.replicas.is_empty());
+            (is_wanted || !self.afterwards.is_empty()).then(|| now + IDLE)
+        } else {
+            Some(self.following.retry().unwrap_or(self.next_look))
         };
         let put = self.putting.retry();
         let room = Some(self.room_look).filter(|_| put.is_none() && self.kernel.is_full());
@@ -331,7 +339,7 @@ impl Replication {
             let renewal = Some(session.renewal_due).filter(|_| put.is_none());
             session.poll_timeout(self.answers()).into_iter().chain(renewal)
         });
-        sessions.chain(put).chain(room).fold(look, Time::min)
+        sessions.chain(put).chain(room).chain(look).min()
     }
 
     fn status(&self, now: Time) -> ReplicationStatus {

@@ -98,6 +98,11 @@ impl KernelReplicas {
         self.outcomes
     }
 
+    /// This node is Active for these VIPs: what it lacks of them comes no more.
+    pub(super) fn serve(&mut self, active: &BTreeSet<IpAddr>) {
+        self.roomless.retain(|key| !active.contains(&key.vip.ip()));
+    }
+
     /// Whether the kernel has no room for some of the replicas.
     pub(super) fn is_full(&self) -> bool {
         !self.roomless.is_empty()
@@ -148,7 +153,6 @@ impl KernelReplicas {
         active: &BTreeSet<IpAddr>,
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        self.roomless.retain(|key| !active.contains(&key.vip.ip()));
         let mut gone = Vec::new();
         let mut put = Vec::new();
         for (key, connection) in &self.owed {

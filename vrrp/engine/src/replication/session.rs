@@ -13,8 +13,6 @@ use windlass_vrrp::replication::{
 
 use super::plan::{Ends, PeerPlan};
 use super::served::Told;
-use super::udp::UdpSockets;
-use crate::clock;
 use crate::rate_limit::RateLimiter;
 use crate::status::PeerReplication;
 
@@ -65,13 +63,14 @@ impl Session {
         }
     }
 
-    /// Takes the plan, with the VIPs for which this node is Active; what follows from it for the kernel.
+    /// Takes the plan, with the VIPs for which this node is Active; what follows from it for the kernel. `epoch` is of a sender that begins: not
+    /// that of a former one to this peer, which knows greater tickets of it and would take those of this one for old.
     pub(super) fn follow(
         &mut self,
         plan: &PeerPlan,
         active: &BTreeSet<IpAddr>,
         table: &Connections,
-        epoch: Epoch,
+        epoch: impl FnOnce() -> Epoch,
         now: Time,
     ) -> Vec<Change> {
         if self.plan.keys != plan.keys {
@@ -85,10 +84,7 @@ impl Session {
                 }
             }
             sender => {
-                // Not that of a former sender to this peer, which knows greater tickets of it and would take those of this one for old.
-                let own =
-                    || Epoch { start: epoch.start.max(clock::wall_nanos()), random: UdpSockets::draw() };
-                *sender = plan.is_replica.then(|| Sender::new(own(), SenderConfig::default(), told(), now));
+                *sender = plan.is_replica.then(|| Sender::new(epoch(), SenderConfig::default(), told(), now));
             }
         }
         for vip in active.difference(&self.kept) {

@@ -40,14 +40,19 @@ fn replicate_and_forward(options: &mut Options) {
     options.connection_forwarding = Some(ConnectionForwarding::default());
 }
 
+/// Waits until the node is that in both of its virtual routers.
+fn await_states(node: &Node, state: State) {
+    for _ in VIPS {
+        node.await_state(state);
+    }
+}
+
 /// Both nodes, the first of them Active.
 fn start(scene: &Scene, change: impl Fn(&mut Options)) -> Vec<Node> {
     let nodes: Vec<Node> = NODES.iter().map(|host| scene.node(*host).engine_with(&change)).collect();
     for host in NODES {
         nodes[host].engine.apply(routers(scene, host));
-        for _ in 0..2 {
-            nodes[host].await_state(if host == A { State::Active } else { State::Backup });
-        }
+        await_states(&nodes[host], if host == A { State::Active } else { State::Backup });
     }
     nodes
 }
@@ -106,9 +111,7 @@ fn await_arrival(scene: &Scene, node: usize) {
 fn first_node_dies(scene: &Scene, nodes: &[Node]) {
     nodes[B].forget_events();
     scene.lan.pull_cable(A);
-    for _ in 0..2 {
-        nodes[B].await_state(State::Active);
-    }
+    await_states(&nodes[B], State::Active);
 }
 
 /// It hands over, and lives.
@@ -116,9 +119,7 @@ fn drain_first_node(scene: &Scene, nodes: &[Node]) {
     let low = |router| RouterConfig { priority: Priority::new(1).unwrap(), ..router };
     nodes[B].forget_events();
     nodes[A].engine.apply(routers(scene, A).into_iter().map(low).collect());
-    for _ in 0..2 {
-        nodes[B].await_state(State::Active);
-    }
+    await_states(&nodes[B], State::Active);
 }
 
 #[test]
@@ -195,9 +196,7 @@ fn a_node_that_was_cut_off_tells_its_connections_again_once_it_is_back() {
     assert_eq!(kept(&streams), 2 * MANY);
     nodes[A].forget_events();
     scene.lan.plug_cable(A);
-    for _ in 0..2 {
-        nodes[A].await_state(State::Active);
-    }
+    await_states(&nodes[A], State::Active);
     await_arrival(&scene, A);
     let more = scene.connections(MANY);
     assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY));
@@ -219,9 +218,7 @@ fn drained_taken_back_and_dead(backend: Backend, told_by_second: usize, told_by_
     // It takes them back.
     nodes[A].forget_events();
     nodes[A].engine.apply(routers(&scene, A));
-    for _ in 0..2 {
-        nodes[A].await_state(State::Active);
-    }
+    await_states(&nodes[A], State::Active);
     assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "taken back, {backend:?}");
     await_arrival(&scene, A);
     assert_eq!((kept(&streams), kept(&more)), (2 * MANY, 2 * MANY), "and later, {backend:?}");
@@ -345,4 +342,26 @@ fn without_replication_they_end() {
     assert_eq!(kept(&streams), 2 * MANY);
     first_node_dies(&scene, &nodes);
     assert_eq!(kept(&streams), 0);
+}
+
+/// The thread sleeps until then.
+#[test]
+fn replication_begins_when_it_is_wanted() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes: Vec<Node> = NODES.iter().map(|host| scene.node(*host).engine_with(replicate)).collect();
+    let unwanted = |router| RouterConfig { replicas: [].into(), ..router };
+    for host in NODES {
+        nodes[host].engine.apply(routers(&scene, host).into_iter().map(unwanted).collect());
+        await_states(&nodes[host], if host == A { State::Active } else { State::Backup });
+    }
+    assert!(NODES.iter().all(|host| nodes[*host].engine.replication_status().peers.is_empty()));
+    for host in NODES {
+        nodes[host].engine.apply(routers(&scene, host));
+    }
+    let streams = replicated(&scene, &nodes);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 2 * MANY);
 }

@@ -247,7 +247,7 @@ fn it_is_full_as_long_as_there_is_a_replica_for_which_the_kernel_has_no_room() {
     replicas.renew(&[connection(3)], &mut kernel).unwrap();
     assert!(replicas.is_full(), "the fourth");
     // Its VIP has become this node's.
-    replicas.settle(&[VIP].into(), &mut kernel).unwrap();
+    replicas.serve(&[VIP].into());
     assert!(!replicas.is_full());
     replicas.renew(&[connection(4)], &mut kernel).unwrap();
     assert!(replicas.is_full());

@@ -19,7 +19,7 @@ impl Pair {
         let now = Time::default();
         let ends = |own: usize| Ends { own: ENDS[own], interface: 1, peer: ENDS[1 - own] };
         let (mut active, mut backup) = (Session::new(ends(0), 7, now), Session::new(ends(1), 8, now));
-        let (table, epoch) = (Connections::default(), |start| Epoch { start, random: 1 });
+        let (table, epoch) = (Connections::default(), |start| move || Epoch { start, random: 1 });
         let told = PeerPlan { is_replica: true, told: [VIP].into(), believed: [VIP].into(), keys: None };
         let believed = PeerPlan { believed: [VIP].into(), ..PeerPlan::default() };
         active.follow(&told, &[VIP].into(), &table, epoch(1), now);
@@ -91,7 +91,7 @@ fn who_is_not_told_anything_asks_and_so_is_known_to_live() {
     let mut pair = Pair::new();
     // Told nothing: there is no sender.
     let untold = PeerPlan { believed: [VIP].into(), ..PeerPlan::default() };
-    pair.active.follow(&untold, &[VIP].into(), &pair.table, Epoch { start: 1, random: 1 }, pair.now);
+    pair.active.follow(&untold, &[VIP].into(), &pair.table, || unreachable!("no sender begins"), pair.now);
     let answers = |pair: &Pair| pair.active.status(true, pair.now).answers;
     assert!(!answers(&pair));
     for second in 0..60 {
@@ -116,7 +116,7 @@ fn a_session_that_begins_anew_is_heard_by_who_heard_the_former_one() {
     assert!(is_in_sync(&pair));
     let plan = pair.active.plan.clone();
     pair.active = Session::new(pair.active.ends, 9, pair.now);
-    pair.active.follow(&plan, &[VIP].into(), &pair.table, Epoch { start: 1, random: 1 }, pair.now);
+    pair.active.follow(&plan, &[VIP].into(), &pair.table, || Epoch { start: 2, random: 2 }, pair.now);
     pair.put(1001);
     pair.run(true, Duration::from_secs(10));
     assert!(is_in_sync(&pair));

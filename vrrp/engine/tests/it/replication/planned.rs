@@ -36,9 +36,7 @@ fn what_ended_on_the_next_node_is_told_by_the_first_no_more_when_it_takes_the_ad
     await_replicas(&nodes[A], 0);
     nodes[A].forget_events();
     nodes[A].engine.apply(routers(&scene, A));
-    for _ in 0..2 {
-        nodes[A].await_state(State::Active);
-    }
+    await_states(&nodes[A], State::Active);
     await_arrival(&scene, A);
     let more = scene.connections(MANY + 1);
     await_replicas(&nodes[B], more.len() / 2);
