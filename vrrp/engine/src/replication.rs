@@ -55,6 +55,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const AFTERWARDS: Duration = Duration::from_secs(10);
 /// Time from one renewal of all replicas to the next: a third of what the kernel remembers them for.
 const RENEWAL: Duration = Duration::from_secs(200);
+/// How long all else is left alone while a takeover waits for replicas. What has to be known for that wakes the thread.
+const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
 /// Replicas that are renewed at once, and time until the next of them.
 const RENEWED_AT_ONCE: usize = 1024;
 const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
@@ -157,6 +159,9 @@ impl Replication {
         let is_planned =
             self.routers.iter().eq(&routers) && self.afterwards.values().all(|until| now < *until);
         let mut changes = if is_planned { Vec::new() } else { self.plan(routers, now) };
+        if self.routers.iter().any(|router| router.waits(now)) {
+            self.postpone(now + TAKEOVER_PAUSE);
+        }
         changes.extend(self.hear(now));
         let sessions = &self.sessions;
         self.kernel.note(changes, |key| sessions.values().find_map(|session| session.replica(key)));
@@ -183,6 +188,14 @@ impl Replication {
         }
         self.transmit(now);
         self.due(now)
+    }
+
+    /// Leaves what may take long until then: lists of what the node serves, and renewals.
+    fn postpone(&mut self, until: Time) {
+        self.next_look = self.next_look.max(until);
+        for session in self.sessions.values_mut() {
+            session.renewal_due = session.renewal_due.max(until);
+        }
     }
 
     /// Shares what follows from these virtual routers from now on; what follows for the kernel.

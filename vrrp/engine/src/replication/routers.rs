@@ -53,6 +53,11 @@ impl Router {
         })
     }
 
+    /// Whether its takeover waits for replicas to be put in the place of what was forwarded.
+    pub(super) fn waits(&self, now: Time) -> bool {
+        self.active && self.handle.is_blocked() && self.handle.prepares_until(now).is_some()
+    }
+
     /// Whether this node is Active, and the hold thread has found out whether the former Active lives, so that connections are forwarded
     /// to it.
     fn is_settled(&self, now: Time) -> bool {
