@@ -9,13 +9,13 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use rustls::{
     ClientConfig, RootCertStore,
     client::Resumption,
@@ -31,12 +31,14 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 pub use self::tally::{ApiOutcome, Silence};
-use crate::{lab::Lab, load::is_whole, sandbox::Entrance};
+use crate::{lab::Lab, load::is_whole, sandbox::Entrance, wait::await_that};
 
 /// Time from one request to the next, whatever became of that.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a request may take, its connection included. Others are asked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a number of answers may take to come, an outage included.
+const LIMIT: Duration = Duration::from_mins(1);
 /// Where the API server is asked.
 const PORT: u16 = 6443;
 
@@ -53,6 +55,7 @@ pub enum ApiConnections {
 #[derive(Debug)]
 pub struct ApiProbe {
     stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
     thread: Option<JoinHandle<anyhow::Result<ApiOutcome>>>,
 }
 
@@ -68,7 +71,8 @@ impl Lab {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let settings = settings(&self.pki.path("ca.crt"))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let answered = Arc::new(AtomicU64::new(0));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&answered));
         let thread = std::thread::Builder::new().name(format!("api-probe-{client}")).spawn(move || {
             entrance.enter()?;
             let asker = Rc::new(Asker {
@@ -76,16 +80,28 @@ impl Lab {
                 tls: TlsConnector::from(settings),
                 kept: (connections == ApiConnections::Kept).then(RefCell::default),
                 outcome: RefCell::default(),
+                answered: counted,
                 begin: Instant::now(),
             });
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(LocalSet::new().run_until(run(asker, stopped)))
         })?;
-        Ok(ApiProbe { stop, thread: Some(thread) })
+        Ok(ApiProbe { stop, answered, thread: Some(thread) })
     }
 }
 
 impl ApiProbe {
+    /// Waits until so many further requests have been answered.
+    pub async fn await_answers(&self, count: u64) -> anyhow::Result<()> {
+        let before = self.answered.load(Ordering::Relaxed);
+        await_that(&format!("{count} further requests are answered"), LIMIT, async || {
+            let answered = self.answered.load(Ordering::Relaxed) - before;
+            ensure!(answered >= count, "{answered} were");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Ends the client, once the requests that are under way have ended, and tells what it saw.
     pub fn stop(mut self) -> anyhow::Result<ApiOutcome> {
         self.stop.store(true, Ordering::Relaxed);
@@ -108,6 +124,8 @@ struct Asker {
     /// Connections that no request uses now; `None`: none is kept.
     kept: Option<RefCell<Vec<Connection>>>,
     outcome: RefCell<ApiOutcome>,
+    /// For others to see.
+    answered: Arc<AtomicU64>,
     begin: Instant,
 }
 
@@ -121,6 +139,7 @@ async fn run(asker: Rc<Asker>, stopped: Arc<AtomicBool>) -> anyhow::Result<ApiOu
         requests.spawn_local(async move {
             let answered = timeout(PATIENCE, asker.ask()).await;
             let answered = answered.unwrap_or_else(|_| Err(io::Error::other("no answer within 1 s")));
+            asker.answered.fetch_add(answered.is_ok().into(), Ordering::Relaxed);
             asker
                 .outcome
                 .borrow_mut()

@@ -11,6 +11,9 @@ const API_SERVER: &str = "kube-apiserver";
 /// So many questions in a row one node has to answer, alone: five seconds.
 const ASKED: u64 = 500;
 
+/// So many answers a client has had when all is well.
+const ANSWERS: u64 = 20;
+
 /// What befalls a node.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -87,9 +90,10 @@ async fn survive(lab: &Lab, answering: &Answering, fault: Fault) -> anyhow::Resu
     let other = lab.control_plane_nodes().find(|node| node.name() != owner).context("one node")?;
     lab.lead_etcd(other.name()).await?;
     let client = lab.api_probe("c2", vip, ApiConnections::New)?;
+    client.await_answers(ANSWERS).await?;
     fault.inflict(lab, &owner).await?;
     let next = await_alone(answering, vip, |node| node != owner).await?;
-    lab.await_api_server_at_vip().await?;
+    client.await_answers(ANSWERS).await?;
     let seen = client.stop()?;
     println!(
         "{}: {fault:?} of {owner}: {next} has the VIP, {} ms without an answer, {} of {} requests failed: {:?}",

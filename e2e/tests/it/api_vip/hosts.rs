@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario};
 
 use super::{CHECK, PORT, address, await_alone, await_fit, await_served};
-use crate::setup::{LIMIT, await_answer};
+use crate::setup::LIMIT;
 
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 /// A port that no VIP has, but on which each node listens on all its addresses: kube-proxy's health.
@@ -70,7 +70,7 @@ fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone
         lab.backend("web", &nodes).await?;
         lab.load_balancer("web", |_| ()).await?;
         let service = lab.ingress("web", LIMIT).await?;
-        await_answer(lab, service).await?;
+        await_web(lab, service).await?;
 
         for node in nodes {
             // What one of them does is nothing to the other one's clients, nor is an orderly restart to its own.
@@ -84,7 +84,7 @@ fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone
             await_served(lab, vip, &nodes).await?;
             lab.stop_agent(node, Signal::SIGTERM).await?;
             lab.start_agent(node)?;
-            await_answer(lab, service).await?;
+            await_web(lab, service).await?;
             for client in clients {
                 let seen = client.stop()?;
                 println!("{}: restarts on {node}: {seen:?}", lab.name());
@@ -99,10 +99,19 @@ fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone
         lab.node(&owner)?.power_off().await?;
         lab.await_owner_other_than("c1", vip, &owner).await?;
         lab.await_owner_other_than("c1", service, &owner).await?;
-        await_answer(lab, service).await?;
         let other: Vec<&str> = nodes.into_iter().filter(|node| *node != owner).collect();
         await_served(lab, vip, &other).await.map(drop)
     })
+}
+
+/// Waits until a pod of the Service answers.
+async fn await_web(lab: &Lab, service: IpAddr) -> anyhow::Result<()> {
+    await_that(&format!("web answers at {service}"), LIMIT, async || {
+        let answer = lab.curl("c1", service, SERVICE_PORT).await?;
+        ensure!(answer.starts_with("web-"), "{answer} answers");
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Starts `windlass vip` on a node with this file.
