@@ -86,13 +86,13 @@ impl Router {
                         // T7: the timer runs on and the interval is not adopted.
                         backup.disregard();
                         if self.config.is_fitter_than(priority) {
-                            backup.replace_unfit(&self.config, now);
+                            backup.replace_unfit(advert.source, &self.config, now);
                         }
                         return AdvertOutcome::Inferior;
                     }
                 }
                 // T6
-                backup.obey(advert.interval, &self.config, now);
+                backup.obey(advert.source, advert.interval, &self.config, now);
                 if backup.ask_again(&self.config, now) {
                     self.fallback.choose_only([&advert.source]);
                     self.actions.push_back(Action::SendUnicast { priority: None });

@@ -35,6 +35,8 @@ pub(super) struct Backup {
     listened_again: bool,
     /// The router last heard as Active.
     pub(super) active: Option<IpAddr>,
+    /// The Active that was obeyed last.
+    obeyed: Option<IpAddr>,
     /// When to ask the Active for unicast, as it is not heard, or all where none is known; `None`: not before one was heard again.
     ask_at: Option<Time>,
     /// Two adverts of the Active are missing, and it was asked for unicast.
@@ -57,6 +59,7 @@ impl Backup {
             reason: TransitionReason::ActiveSilent,
             listened_again: false,
             active,
+            obeyed: active,
             ask_at: None,
             misses_active: false,
             asked: now,
@@ -116,15 +119,18 @@ impl Backup {
         (self.ask_at, self.misses_active) = (None, false);
     }
 
-    /// T7, and the Active is not fit for its work: it is not waited for until it would count as silent, as if it had resigned.
-    pub(super) fn replace_unfit(&mut self, config: &Config, now: Time) {
-        if now + config.skew(self.learned) < self.deadline {
+    /// T7, and the Active is not fit for its work: it is not waited for until it would count as silent, as if it had resigned. Unless
+    /// another one was obeyed, which is there until it falls silent.
+    pub(super) fn replace_unfit(&mut self, source: IpAddr, config: &Config, now: Time) {
+        let is_alone = self.obeyed.is_none_or(|obeyed| obeyed == source);
+        if is_alone && now + config.skew(self.learned) < self.deadline {
             self.arm(TimerLength::Skew, config, now);
         }
     }
 
     /// T6: the Active is there and told its interval.
-    pub(super) fn obey(&mut self, interval: Interval, config: &Config, now: Time) {
+    pub(super) fn obey(&mut self, source: IpAddr, interval: Interval, config: &Config, now: Time) {
+        self.obeyed = Some(source);
         self.learned = Some(interval);
         self.reason = TransitionReason::ActiveSilent;
         self.listened_again = false;

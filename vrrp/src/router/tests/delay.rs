@@ -144,6 +144,23 @@ fn further_adverts_of_an_active_that_is_not_fit_do_not_put_its_replacement_off()
     assert_eq!(router.state(), State::Active);
 }
 
+/// Where two are Active, as after a partition, the one that is not fit is for the other to drive out.
+#[test]
+fn one_that_is_not_fit_beside_a_fit_active_does_not_have_that_replaced() {
+    let fit_from = Priority::new(60).unwrap();
+    let mut router = router(State::Backup, Config { fit_from, ..delayed() }, START);
+    let mut now = START;
+    for _ in 0..20 {
+        router.handle_advert(advert(HIGHER, 150, 1000), now);
+        let obeyed = router.poll_timeout();
+        router.handle_advert(advert(LOWER, 50, 1000), now + millis(100));
+        assert_eq!(router.poll_timeout(), obeyed);
+        now = now + millis(1000);
+        router.handle_timeout(now);
+    }
+    assert_eq!(router.state(), State::Backup);
+}
+
 /// Each peer that comes before has its turn to preempt, but for the Active itself.
 #[test]
 fn those_that_come_before_are_left_their_turn_to_preempt() {
