@@ -36,6 +36,8 @@ const REMEMBERED: Duration = Duration::from_secs(123);
 const SETTLED: Duration = Duration::from_secs(2);
 /// Shortest time between two changes of the VRID.
 pub const REST: Duration = Duration::from_secs(10);
+/// How long a node that has moved to a VRID listens there before it follows somebody elsewhere.
+const ARRIVAL: Duration = Duration::from_secs(1);
 /// How long an Active waits for another one, under another VRID, to come to its own.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Most routers that are remembered, those that were heard last the longest ago are forgotten first.
@@ -118,6 +120,16 @@ impl VridChoice {
     pub fn vrid(&self) -> Option<Vrid> {
         self.vrid
     }
+
+    /// The virtual router still runs under another VRID, as Backup of `active`: what was chosen has not come about, as when it was
+    /// a forger's. After a while that one is taken.
+    pub fn note_running(&mut self, running: Vrid, active: IpAddr, now: Time) {
+        let is_new = self.changed.is_some_and(|changed| now.since(changed) < REST);
+        if self.vrid.is_some_and(|vrid| vrid != running) && !is_new {
+            self.hear(running, active, Listing::Ours, now);
+        }
+    }
+
     /// The node sends from another address from now on.
     pub fn set_source(&mut self, source: IpAddr) {
         self.source = source;
@@ -185,12 +197,21 @@ impl VridChoice {
         let may_move = self.changed.is_none_or(|changed| now.since(changed) >= REST);
         let peers: Vec<_> = self.peers(now).filter(|(vrid, _)| *vrid != own && !taken(*vrid)).collect();
         let first = peers.iter().copied().min_by_key(|(vrid, _)| self.order.place(*vrid));
+        // Who has just come here from another VRID has heard nobody here yet, and is not led back by what it heard there before.
+        let is_later = |key: &&(Vrid, IpAddr)| {
+            let after = |changed: Time| {
+                self.heard.get(key).is_some_and(|heard| heard.last > changed) && now.since(changed) >= ARRIVAL
+            };
+            self.changed.is_none_or(after)
+        };
+        let first_since =
+            peers.iter().filter(is_later).map(|(vrid, _)| *vrid).min_by_key(|vrid| self.order.place(*vrid));
         let follow = match role {
             // Where another process of the node has the VRID, this one is not run.
             Role::Initialize if first.is_none() && may_move && self.is_strangers(own, SETTLED, now) => {
                 return self.free(taken);
             }
-            Role::Initialize | Role::Backup { active: None } => first.map(|(vrid, _)| vrid),
+            Role::Initialize | Role::Backup { active: None } => first_since,
             // Another one is Active here: those two have to agree first.
             Role::Backup { active: Some(active) } => {
                 peers.iter().find(|(_, source)| *source == active).map(|(vrid, _)| *vrid)

@@ -154,3 +154,35 @@ fn an_active_that_waits_in_vain_for_another_moves_to_it() {
     }
     assert_eq!(first.decide(Role::Active, none, seconds(23.0)), Decision::Use(vrid(1)));
 }
+
+/// Two are Active, each under its own VRID, until they have agreed.
+#[test]
+fn a_node_that_has_moved_is_not_led_back_by_what_it_heard_before() {
+    let mut choice = choice();
+    let starts = Role::Backup { active: None };
+    choice.hear(vrid(1), host(2), Listing::Ours, seconds(0.1));
+    assert_eq!(choice.decide(Role::Initialize, none, seconds(0.1)), Decision::Use(vrid(1)));
+    choice.hear(vrid(0), host(3), Listing::Ours, seconds(0.2));
+    assert_eq!(choice.decide(starts, none, seconds(0.2)), Decision::Use(vrid(0)));
+    assert_eq!(choice.decide(starts, none, seconds(0.21)), Decision::Use(vrid(0)));
+    choice.hear(vrid(1), host(2), Listing::Ours, seconds(1.1));
+    assert_eq!(choice.decide(starts, none, seconds(1.1)), Decision::Use(vrid(0)), "it has just come");
+    choice.hear(vrid(1), host(2), Listing::Ours, seconds(1.2));
+    assert_eq!(
+        choice.decide(starts, none, seconds(1.2)),
+        Decision::Use(vrid(1)),
+        "it is heard there, and nobody here"
+    );
+}
+
+#[test]
+fn a_vrid_that_did_not_come_about_is_given_up_for_the_one_that_runs() {
+    let mut choice = chosen();
+    choice.hear(vrid(3), host(2), Listing::Ours, seconds(20.0));
+    assert_eq!(choice.decide(Role::Backup { active: None }, none, seconds(20.0)), Decision::Use(vrid(3)));
+    let follows = Role::Backup { active: Some(host(5)) };
+    for (at, expected) in [(20.5, 3), (29.9, 3), (30.0, 0)] {
+        choice.note_running(vrid(0), host(5), seconds(at));
+        assert_eq!(choice.decide(follows, none, seconds(at)), Decision::Use(vrid(expected)), "{at}");
+    }
+}
