@@ -1,5 +1,6 @@
 //! The command line, and how the process begins and ends.
 
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -256,7 +257,9 @@ pub(crate) fn run() -> ExitCode {
         Role::Agent(args) => run_agent(*args),
         Role::Vip(args) => run_vip(*args),
         Role::Probe(ProbeArgs { page, socket }) => {
-            probe::ask(&socket, &page).map(|answer| println!("{}", answer.trim_end())).map_err(Into::into)
+            // Who reads no further has read enough: no `println!`, which panics.
+            let show = |answer: String| drop(writeln!(io::stdout(), "{}", answer.trim_end()));
+            probe::ask(&socket, &page).map(show).map_err(Into::into)
         }
         Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
         Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
