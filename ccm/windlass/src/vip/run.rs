@@ -15,8 +15,9 @@ use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, MarkMask,
 
 use super::flags::SettingsFlags;
 use super::holder::Holder;
-use super::metrics::Display;
+use super::metrics::{Display, Shown};
 use super::settings::Settings;
+use super::sole_process::{self, SoleProcess};
 
 /// Name of the guard's table. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
@@ -41,15 +42,16 @@ pub(crate) async fn run(
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let settings = flags.settings()?;
+    let display = Display::default();
+    display.register(&registry)?;
+    serve(&socket, registry, &display, &token);
+    let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
+
     let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
     let lost = Arc::new(AtomicBool::new(false));
     let engine = Arc::new(
         Engine::start(engine_options(events, Arc::clone(&lost))).context("cannot start the VRRP engine")?,
     );
-    let display = Display::default();
-    display.register(&registry)?;
-    serve(&socket, registry, &display, &token);
-
     let mut holder = Holder::new(Arc::clone(&engine), settings, display);
     let news = Arc::clone(holder.news());
     let mut settings = SettingsFile { flags, told: None };
@@ -86,6 +88,26 @@ pub(crate) async fn run(
         let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     }
     outcome
+}
+
+/// Waits until no other process of the host holds virtual IPs; `None`: asked to stop before.
+async fn sole(settings: &Settings, display: &Display, token: &CancellationToken) -> Option<SoleProcess> {
+    let mut is_told = false;
+    loop {
+        if let Some(sole) = SoleProcess::claim(sole_process::NAME) {
+            return Some(sole);
+        }
+        if !is_told {
+            is_told = true;
+            let obstacle = "another `windlass vip` runs on this host, as a static pod or a unit of systemd: end one, or have one of them hold \
+                            all virtual IPs by a file of settings; this one waits until the other has ended";
+            tracing::error!("{obstacle}");
+            let shown =
+                |address: String| Shown { address, obstacle: Some(obstacle.to_owned()), ..Shown::default() };
+            display.set(settings.vips.iter().map(|vip| shown(vip.address.to_string())).collect());
+        }
+        token.run_until_cancelled(tokio::time::sleep(LOOK)).await?;
+    }
 }
 
 fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options {
