@@ -29,6 +29,8 @@ const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 pub(super) struct VirtualIp {
     pub(super) settings: VipSettings,
     place: Result<Place, String>,
+    /// The interface that has it though this process did not put it there.
+    bound_by_others: Option<String>,
     vrid: VridSource,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Node<'a> {
 impl VirtualIp {
     pub(super) fn new(settings: VipSettings) -> Self {
         let vrid = settings.vrid.map_or(VridSource::Chosen(None), VridSource::Given);
-        Self { settings, place: Err("not looked for yet".to_owned()), vrid }
+        Self { settings, place: Err("not looked for yet".to_owned()), bound_by_others: None, vrid }
     }
 
     /// Takes other settings, of the same address. What was chosen stays.
@@ -76,6 +78,8 @@ impl VirtualIp {
 
     /// Looks where it is to be announced; whether that has changed.
     pub(super) fn find_place(&mut self, machine: &HostAddresses, now: Time) -> bool {
+        let bound = machine.addresses.iter().find(|(_, address)| *address == self.settings.address);
+        self.bound_by_others = bound.map(|(interface, _)| interface.clone());
         let place = place::find(&self.settings, machine);
         if place == self.place {
             return false;
@@ -143,6 +147,9 @@ impl VirtualIp {
         if let (Some(vrid), true) = (before, status.is_some_and(|status| status.lacks_vrid)) {
             vrids.hear(vrid, place.source, Listing::Others, node.now);
         }
+        if let Some(RouterStatus { key, state: State::Backup, active: Some(active), .. }) = status {
+            vrids.note_running(key.vrid, *active, node.now);
+        }
         let taken = |vrid| (node.vrid_in_use)(&place.interface, self.settings.address, vrid);
         *decision = vrids.decide(role, taken, node.now);
         if before != vrids.vrid() {
@@ -162,7 +169,16 @@ impl VirtualIp {
                     .to_owned(),
             ),
             (Ok(_), _) if no_keys => Some("there is no key that signs its adverts yet".to_owned()),
-            (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => None,
+            (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => {
+                let address = self.settings.address;
+                self.bound_by_others.as_ref().map(|interface| {
+                    format!(
+                        "not by one node alone: interface {interface} of this host has {address}, which this process did not put there, so \
+                         that its kernel answers for it whoever has it: remove it (`ip addr del {address} dev {interface}`, and from the \
+                         network's configuration), and end what else announces it, as keepalived"
+                    )
+                })
+            }
         }
     }
 
@@ -178,10 +194,12 @@ impl VirtualIp {
         let peers: BTreeSet<IpAddr> = settings.peers.iter().filter(|peer| !is_own(peer)).copied().collect();
         // Without a peer there is nobody to speak to by unicast.
         let multicast = settings.multicast || peers.is_empty();
+        let priority = priority(settings.priority, failing, place.source);
         let config = RouterConfig {
-            priority: priority(settings.priority, failing, place.source),
+            priority,
             interval: settings.advert_interval,
-            preempt: true,
+            // One that is not fit takes over from nobody that is heard: where all are unfit a move is a gap for nothing.
+            preempt: priority.get() >= FIT_FROM,
             preempt_delay: if settings.preempt { Duration::ZERO } else { NEVER },
             fit_from: Priority::new(FIT_FROM).ok()?,
             recognise_peers: multicast,

@@ -83,6 +83,15 @@ fn a_fit_node_is_left_in_place_unless_others_are_to_preempt() {
 }
 
 #[test]
+fn an_unfit_node_takes_over_from_none_that_is_heard() {
+    for more in ["", "  preempt: true"] {
+        let vip = running(more);
+        assert!(router(&vip, &[]).preempt && router(&vip, &[99]).preempt, "fit");
+        assert!(!router(&vip, &[100]).preempt && !router(&vip, &[200]).preempt, "unfit");
+    }
+}
+
+#[test]
 fn named_peers_are_spoken_to_by_unicast_without_this_node_itself() {
     let file = "  peers: [192.0.2.11, 192.0.2.21, 192.0.2.31]";
     let unicast = router(&running(file), &[]);
@@ -123,6 +132,17 @@ fn a_vrid_that_another_process_of_the_host_has_is_not_chosen() {
     let in_use = move |_: &str, _, vrid| vrid == first;
     vip.choose_vrid(None, Node { vrid_in_use: &in_use, ..node(START + LISTENED) });
     assert!(vip.vrid().is_some_and(|vrid| vrid != first));
+}
+
+#[test]
+fn an_address_that_somebody_else_put_on_the_host_is_an_obstacle_until_it_is_removed() {
+    let mut vip = running("");
+    let mut bound = machine();
+    bound.addresses = vec![("lo".to_owned(), host(99)), ("eth0".to_owned(), host(100))];
+    vip.find_place(&bound, START);
+    assert!(vip.obstacle(None).unwrap().contains("`ip addr del 192.0.2.100 dev eth0`"));
+    vip.find_place(&machine(), START);
+    assert_eq!(vip.obstacle(None), None);
 }
 
 #[test]
