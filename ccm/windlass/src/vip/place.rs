@@ -28,7 +28,7 @@ pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, 
                 family(address)
             )
         })?,
-        None => machine.interfaces.iter().find(|interface| has_network_of(interface, address)).ok_or_else(|| {
+        None => nearest(machine, address).ok_or_else(|| {
             format!(
                 "no interface of this host has a network with {address}: it has {}. Name an interface on whose LAN the address is to \
                  be, or another address. Where the hosts are in several networks, no address moves between them without BGP, which \
@@ -79,8 +79,14 @@ fn networks_of(interface: &InterfaceInfo, address: IpAddr) -> impl Iterator<Item
     nets.filter(move |net| net.addr().is_ipv4() == address.is_ipv4())
 }
 
-fn has_network_of(interface: &InterfaceInfo, address: IpAddr) -> bool {
-    networks_of(interface, address).any(|net| is_within(&net, address))
+/// The interface with the smallest network that has the address, as the kernel's routes choose; of several alike the first.
+fn nearest(machine: &HostAddresses, address: IpAddr) -> Option<&InterfaceInfo> {
+    let length = |interface| {
+        let nets = networks_of(interface, address).filter(|net| is_within(net, address));
+        nets.map(|net| net.prefix_len()).max()
+    };
+    let having = machine.interfaces.iter().rev().filter(|interface| length(interface).is_some());
+    having.max_by_key(|interface| length(interface))
 }
 
 /// An address that others bind to be reached by is of no network (/32, /128).

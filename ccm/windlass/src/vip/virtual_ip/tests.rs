@@ -68,6 +68,21 @@ fn a_virtual_ip_runs_on_the_interface_of_its_network_once_it_has_listened() {
 }
 
 #[test]
+fn the_interface_with_the_smallest_network_is_taken_and_of_several_alike_the_first() {
+    let mut machine = machine();
+    let mut docker0 = machine.interfaces.first().unwrap().clone();
+    "docker0".clone_into(&mut docker0.name);
+    docker0.ipv4 = vec![([192, 0, 0, 1].into(), 16)];
+    let mut eth9 = machine.interfaces.first().unwrap().clone();
+    "eth9".clone_into(&mut eth9.name);
+    machine.interfaces.insert(0, docker0);
+    machine.interfaces.push(eth9);
+    let mut vip = VirtualIp::new(settings(""));
+    vip.find_place(&machine, START);
+    assert_eq!(vip.place().unwrap().interface, "eth0");
+}
+
+#[test]
 fn a_check_that_fails_makes_a_node_unfit_and_a_light_one_does_not() {
     let vip = running("");
     let fit = Priority::new(FIT_FROM).unwrap();
