@@ -150,8 +150,14 @@ impl Holder {
             vip.choose_vrid(status_of(&statuses, *address), node);
         }
         let vips = self.vips.values();
-        let routers: Vec<RouterConfig> =
-            vips.filter_map(|(vip, checked)| vip.router(checked.failing().into_iter(), node)).collect();
+        let is_untranslated = self.translation.lasting_failure().is_some();
+        let routers: Vec<RouterConfig> = vips
+            .filter_map(|(vip, checked)| {
+                // What comes here would go nowhere.
+                let untranslated = (is_untranslated && vip.is_translated()).then_some(u8::MAX);
+                vip.router(checked.failing().into_iter().chain(untranslated), node)
+            })
+            .collect();
         self.restrict();
         self.translate(&statuses);
         if routers != self.routers {
@@ -198,7 +204,11 @@ impl Holder {
         for (address, (vip, checked)) in &mut self.vips {
             checked.log(*address);
             let status = status_of(statuses, *address);
-            let obstacle = vip.obstacle(keys).or_else(|| status.and_then(|status| status.error.clone()));
+            let untranslated = self.translation.lasting_failure().filter(|_| vip.is_translated());
+            let obstacle = vip
+                .obstacle(keys)
+                .or_else(|| status.and_then(|status| status.error.clone()))
+                .or_else(|| untranslated.map(str::to_owned));
             if let Some(obstacle) = &obstacle {
                 if self.obstacles.get(address) != Some(obstacle) {
                     tracing::warn!(%address, "the virtual IP cannot be announced here: {obstacle}");

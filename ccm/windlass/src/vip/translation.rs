@@ -8,11 +8,18 @@ use windlass_engine::{BalanceError, Balancer, Balancing, Checked};
 /// Its name.
 const TABLE: &str = "windlass-vip-nat";
 
+/// A kernel that has refused it at so many looks does not do so by a mistake of a moment.
+const LASTING: u32 = 3;
+
 /// The table, as soon as the kernel lets it be made. What is in the way is told once, and tried again.
 #[derive(Default)]
 pub(super) struct Translation {
     balancer: Option<Balancer>,
     failure: Option<String>,
+    /// Whether the kernel took it once.
+    worked: bool,
+    /// At how many looks in a row there was a failure.
+    failed_looks: u32,
     /// What was in the way at the last look: a neighbour that is asked for the first time takes a moment to answer.
     seen: BTreeSet<String>,
     told: BTreeSet<String>,
@@ -29,11 +36,18 @@ impl Translation {
         if let Some(failure) = failure.as_ref().filter(|failure| self.failure.as_ref() != Some(*failure)) {
             tracing::error!(table = TABLE, "{failure}");
         }
+        self.worked |= failure.is_none();
         self.failure = failure;
+    }
+
+    /// Why what comes for virtual IPs goes nowhere, if that is so and lasts.
+    pub(super) fn lasting_failure(&self) -> Option<&str> {
+        self.failure.as_deref().filter(|_| !self.worked || self.failed_looks >= LASTING)
     }
 
     /// Puts back what others have changed, and tells what is in the way. To be called each second.
     pub(super) fn check(&mut self) {
+        self.failed_looks = if self.failure.is_some() { self.failed_looks.saturating_add(1) } else { 0 };
         let Some(balancer) = &mut self.balancer else { return };
         match balancer.check() {
             Ok(Checked::Intact) => {}
@@ -56,5 +70,26 @@ impl Translation {
             Some(balancer) => Ok(balancer),
             none => Ok(none.insert(Balancer::open(TABLE)?)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_counts_from_the_first_until_it_worked_once_and_then_when_it_lasts() {
+        let mut translation = Translation { failure: Some("refused".to_owned()), ..Translation::default() };
+        assert_eq!(translation.lasting_failure(), Some("refused"));
+        translation.worked = true;
+        for _ in 0..LASTING {
+            assert_eq!(translation.lasting_failure(), None);
+            translation.check();
+        }
+        assert_eq!(translation.lasting_failure(), Some("refused"));
+        translation.failure = None;
+        translation.check();
+        translation.failure = Some("refused".to_owned());
+        assert_eq!(translation.lasting_failure(), None);
     }
 }
