@@ -41,6 +41,8 @@ pub(crate) async fn run(
     }
     for node in lab.control_plane_nodes() {
         system.stop(lab, node.name()).await?;
+        // What one of them leaves for connections that go on would serve the next one's clients.
+        lab.exec(node.name(), &["nft", "flush", "ruleset"]).await?;
     }
     Ok(())
 }
