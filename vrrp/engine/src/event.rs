@@ -39,6 +39,8 @@ pub enum Event {
         carp: bool,
         /// The virtual addresses that its advert listed.
         addresses: Vec<IpAddr>,
+        /// Its VRRP message, with what followed it, so that it can be told whether it was signed.
+        message: Vec<u8>,
     },
     /// A virtual router cannot run. It is tried again by itself; [`Event::Recovered`] follows when it can.
     Failed {
@@ -191,6 +193,7 @@ impl Event {
     pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter, datagram: &Datagram<'_>) -> Self {
         let ForeignRouter { source, vrid, version, carp, .. } = foreign;
         let addresses = wire::listed_addresses(datagram, &foreign).collect();
-        Self::ForeignRouter { interface: interface.to_owned(), vrid, source, version, carp, addresses }
+        let (interface, message) = (interface.to_owned(), datagram.payload.to_vec());
+        Self::ForeignRouter { interface, vrid, source, version, carp, addresses, message }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::Notify;
 use windlass_engine::{
@@ -17,7 +17,7 @@ use super::place;
 use super::settings::{Settings, VipSettings};
 use super::signing_keys::KeysFolder;
 use super::translation::Translation;
-use super::virtual_ip::{Node, VirtualIp};
+use super::virtual_ip::{Heard, Node, VirtualIp};
 use crate::agent::engine_events;
 
 /// The virtual IPs and what they need.
@@ -104,7 +104,7 @@ impl Holder {
         if let Some(keys) = &mut self.keys {
             keys.refresh();
         }
-        let now = self.now();
+        let now = since(self.began);
         match Engine::host_addresses() {
             Ok(machine) => {
                 for (vip, _) in self.vips.values_mut() {
@@ -128,10 +128,11 @@ impl Holder {
     /// Takes in what the engine tells.
     pub(super) fn hear(&mut self, event: &Event) {
         engine_events::log(event);
-        if let Event::ForeignRouter { interface, vrid, source, addresses, .. } = event {
-            let now = self.now();
+        if let Event::ForeignRouter { interface, vrid, source, addresses, message, .. } = event {
+            let heard = Heard { interface, vrid: *vrid, source: *source, listed: addresses, message };
+            let node = node(self.keys.as_ref(), self.began);
             for (vip, _) in self.vips.values_mut() {
-                vip.hear(interface, *vrid, *source, addresses, now);
+                vip.hear(heard, node);
             }
         }
     }
@@ -139,13 +140,7 @@ impl Holder {
     /// Tells the engine and the kernel what has changed.
     pub(super) fn bring(&mut self) {
         let statuses = self.engine.snapshot();
-        let node = Node {
-            keys: self.keys.as_ref().map(KeysFolder::keys),
-            vrid_in_use: &|interface, address, vrid| {
-                Engine::is_vrid_in_use(interface, Family::of(address), vrid)
-            },
-            now: self.now(),
-        };
+        let node = node(self.keys.as_ref(), self.began);
         for (address, (vip, _)) in &mut self.vips {
             vip.choose_vrid(status_of(&statuses, *address), node);
         }
@@ -166,11 +161,6 @@ impl Holder {
         }
         self.show(&statuses);
     }
-
-    fn now(&self) -> Time {
-        Time::from_nanos(1) + self.began.elapsed()
-    }
-
     /// Closes all ports but those that are served.
     fn restrict(&mut self) {
         let ports = self.vips.iter().map(|(address, (vip, _))| (*address, vip.settings.ports.clone()));
@@ -231,6 +221,20 @@ impl Holder {
         self.obstacles = obstacles;
         self.display.set(all);
     }
+}
+
+/// What all virtual IPs need.
+fn node(keys: Option<&KeysFolder>, began: Instant) -> Node<'_> {
+    Node {
+        keys: keys.map(KeysFolder::keys),
+        vrid_in_use: &|interface, address, vrid| Engine::is_vrid_in_use(interface, Family::of(address), vrid),
+        now: since(began),
+        wall: SystemTime::now().into(),
+    }
+}
+
+fn since(began: Instant) -> Time {
+    Time::from_nanos(1) + began.elapsed()
 }
 
 /// How the virtual router stands that has this address.

@@ -20,6 +20,14 @@ pub(super) struct SigningKeys {
 }
 
 impl SigningKeys {
+    /// The key of this id that consists of one digit.
+    #[cfg(test)]
+    pub(super) fn of(id: u8, digit: &str) -> Self {
+        let mut content = FolderContent::default();
+        content.add(&id.to_string(), Ok(digit.repeat(64).as_bytes()));
+        Self::default().renewed(&content)
+    }
+
     /// The keys from now on, where the folder has this content. Nothing is forgotten: a folder that is empty or cannot be read takes
     /// away nothing that works.
     fn renewed(&self, content: &FolderContent) -> Self {

@@ -8,8 +8,10 @@ use windlass_engine::{
     Backends, Balancing, ClientSource, Hold, HostAddresses, Priority, Protocol, ProtocolPort, Restrictions,
     RouterConfig, RouterStatus, State, Transport, Vrid,
 };
-use windlass_vrrp::Time;
+use windlass_vrrp::auth::{Authenticator, SignedData, WallTime};
 use windlass_vrrp::vrid_choice::{Decision, Listing, Role, VridChoice};
+use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert};
+use windlass_vrrp::{Family, Time, Versions};
 
 use super::election::{FIT_FROM, priority};
 use super::place::{self, Place};
@@ -31,6 +33,8 @@ pub(super) struct VirtualIp {
     place: Result<Place, String>,
     /// The interface that has it though this process did not put it there.
     bound_by_others: Option<String>,
+    /// Tells who has a key of those that advertise the address under other VRIDs.
+    authenticator: Authenticator,
     vrid: VridSource,
 }
 
@@ -58,12 +62,31 @@ pub(super) struct Node<'a> {
     /// Whether a process of this machine has this VRID on this interface.
     pub(super) vrid_in_use: &'a dyn Fn(&str, IpAddr, Vrid) -> bool,
     pub(super) now: Time,
+    pub(super) wall: WallTime,
+}
+
+/// A router that is no peer, or not under this VRID.
+#[derive(Clone, Copy)]
+pub(super) struct Heard<'a> {
+    pub(super) interface: &'a str,
+    pub(super) vrid: u8,
+    pub(super) source: IpAddr,
+    /// The addresses that its advert lists.
+    pub(super) listed: &'a [IpAddr],
+    /// The VRRP message, with what follows it.
+    pub(super) message: &'a [u8],
 }
 
 impl VirtualIp {
     pub(super) fn new(settings: VipSettings) -> Self {
         let vrid = settings.vrid.map_or(VridSource::Chosen(None), VridSource::Given);
-        Self { settings, place: Err("not looked for yet".to_owned()), bound_by_others: None, vrid }
+        Self {
+            settings,
+            place: Err("not looked for yet".to_owned()),
+            bound_by_others: None,
+            authenticator: Authenticator::new(None),
+            vrid,
+        }
     }
 
     /// Takes other settings, of the same address. What was chosen stays.
@@ -111,9 +134,9 @@ impl VirtualIp {
             VridSource::Chosen(choice) => choice.as_ref().and_then(|known| known.vrids.vrid()),
         }
     }
-
-    /// A router was heard on an interface that is not obeyed here.
-    pub(super) fn hear(&mut self, interface: &str, vrid: u8, source: IpAddr, listed: &[IpAddr], now: Time) {
+    /// A router was heard that is not obeyed here. Who lists the address is a peer, where adverts are signed only if its are.
+    pub(super) fn hear(&mut self, heard: Heard<'_>, node: Node<'_>) {
+        let Heard { interface, vrid, source, listed, message } = heard;
         let is_here = self.place.as_ref().is_ok_and(|place| place.interface == interface);
         let is_of_family = source.is_ipv4() == self.settings.address.is_ipv4();
         let (VridSource::Chosen(Some(Choice { vrids, .. })), Ok(vrid), true, true) =
@@ -121,14 +144,21 @@ impl VirtualIp {
         else {
             return;
         };
+        let mut is_believed = || match node.keys {
+            None => true,
+            Some(keys) => {
+                self.authenticator.reconfigure(keys.authentication(self.settings.advert_interval));
+                is_signed(&mut self.authenticator, source, message, node.wall)
+            }
+        };
         let listing = if listed.contains(&self.settings.address) {
-            Listing::Ours
+            if is_believed() { Listing::Ours } else { Listing::Others }
         } else if listed.is_empty() {
             Listing::Nothing
         } else {
             Listing::Others
         };
-        vrids.hear(vrid, source, listing, now);
+        vrids.hear(vrid, source, listing, node.now);
     }
 
     /// Chooses a VRID where that is to be done; whether it is another one.
@@ -273,4 +303,18 @@ impl VirtualIp {
     fn ports(&self) -> impl Iterator<Item = ProtocolPort> {
         self.settings.ports.iter().map(|port| ProtocolPort { protocol: Protocol::Tcp, port: *port })
     }
+}
+
+/// Whether one of the keys signed this advert to the group of all VRRP routers.
+fn is_signed(authenticator: &mut Authenticator, source: IpAddr, message: &[u8], wall: WallTime) -> bool {
+    if authenticator.config().is_none() {
+        return false;
+    }
+    let group = wire::default_group(Family::of(source));
+    let datagram = Datagram { source, destination: group, ttl: wire::TTL, payload: message };
+    let addressing = Addressing::Multicast { group, unicast: false };
+    let expected = ExpectedAdvert { versions: Versions::V2AndV3, addressing, trailer: true };
+    let Ok(packet) = wire::parse(&datagram, |_| Some(&expected)) else { return false };
+    let data = SignedData { source, vrid: packet.vrid, message: packet.message };
+    authenticator.admit(data, packet.trailer, wall).is_ok()
 }

@@ -5,6 +5,7 @@ use super::*;
 
 const START: Time = Time::from_nanos(1);
 const LISTENED: Duration = Duration::from_secs(4);
+const WALL: WallTime = WallTime::since_epoch(Duration::from_secs(1_800_000_000));
 
 fn settings(more: &str) -> VipSettings {
     let text = format!("vips:\n- address: 192.0.2.100\n  ports: [6443]\n{more}");
@@ -36,7 +37,11 @@ fn nothing_in_use(_: &str, _: IpAddr, _: Vrid) -> bool {
 }
 
 fn node(now: Time) -> Node<'static> {
-    Node { keys: None, vrid_in_use: &nothing_in_use, now }
+    Node { keys: None, vrid_in_use: &nothing_in_use, now, wall: WALL }
+}
+
+fn heard<'a>(interface: &'a str, vrid: u8, source: u8, listed: &'a [IpAddr]) -> Heard<'a> {
+    Heard { interface, vrid, source: host(source), listed, message: &[] }
 }
 
 /// One that has chosen its VRID.
@@ -131,12 +136,44 @@ fn a_vrid_is_the_one_given_or_that_of_whoever_advertises_the_address() {
     assert_eq!(router(&given, &[]).vrid.get(), 7, "without listening");
     let mut joining = VirtualIp::new(settings(""));
     joining.find_place(&machine(), START);
-    joining.hear("eth1", 9, host(21), &[host(100)], START);
-    joining.hear("eth0", 10, host(21), &[host(99)], START);
+    joining.hear(heard("eth1", 9, 21, &[host(100)]), node(START));
+    joining.hear(heard("eth0", 10, 21, &[host(99)]), node(START));
     assert!(!joining.choose_vrid(None, node(START)), "another LAN, another address");
-    joining.hear("eth0", 11, host(21), &[host(100)], START);
+    joining.hear(heard("eth0", 11, 21, &[host(100)]), node(START));
     assert!(joining.choose_vrid(None, node(START)));
     assert_eq!(joining.vrid().map(Vrid::get), Some(11));
+}
+
+/// A station that has no key would lead the address from one VRID to the next.
+#[test]
+fn where_adverts_are_signed_who_advertises_the_address_without_a_key_is_a_stranger() {
+    let signed = |key: &str, vrid: u8| {
+        let keys = SigningKeys::of(1, key);
+        let authentication = keys.authentication(settings("").advert_interval);
+        let advert = wire::Advert {
+            path: wire::Path::V4 { source: [192, 0, 2, 21].into(), destination: wire::GROUP_V4 },
+            ttl: wire::TTL,
+            vrid: Vrid::new(vrid).unwrap(),
+            priority: Some(Priority::DEFAULT),
+            interval: settings("").advert_interval,
+            addresses: wire::AddressList::representing(&[host(100)].into(), host(21), 10),
+        };
+        let mut signer = Authenticator::new(authentication);
+        let sign = |data: SignedData<'_>| signer.sign(data, WALL);
+        advert.signed_message(windlass_vrrp::Version::V3, wire::Checksum::Rfc9568, sign)
+    };
+    let keys = SigningKeys::of(1, "a");
+    let keyed = |now| Node { keys: Some(&keys), ..node(now) };
+    let mut vip = VirtualIp::new(settings(""));
+    vip.find_place(&machine(), START);
+    let own = [host(100)];
+    for message in [Vec::new(), signed("b", 11)] {
+        vip.hear(Heard { message: &message, ..heard("eth0", 11, 21, &own) }, keyed(START));
+        assert!(!vip.choose_vrid(None, keyed(START)), "without a key, or with another");
+    }
+    vip.hear(Heard { message: &signed("a", 12), ..heard("eth0", 12, 21, &own) }, keyed(START));
+    assert!(vip.choose_vrid(None, keyed(START)));
+    assert_eq!(vip.vrid().map(Vrid::get), Some(12));
 }
 
 #[test]
