@@ -5,7 +5,7 @@ use super::*;
 
 const START: Time = Time::from_nanos(1);
 const LISTENED: Duration = Duration::from_secs(4);
-const WALL: WallTime = WallTime::since_epoch(Duration::from_secs(1_800_000_000));
+const WALL: WallTime = WallTime::since_epoch(Duration::from_hours(500_000));
 
 fn settings(more: &str) -> VipSettings {
     let text = format!("vips:\n- address: 192.0.2.100\n  ports: [6443]\n{more}");
