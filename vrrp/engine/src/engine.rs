@@ -14,7 +14,7 @@ use crate::config::RouterConfig;
 use crate::core::Core;
 use crate::event::Event;
 use crate::event_thread::{self, EventSender, EventThread};
-use crate::handle::SharedState;
+use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
 use crate::inbox::Inbox;
 use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind};
@@ -247,8 +247,8 @@ impl Engine {
         self.lateness.read()
     }
 
-    /// Resigns everything, lets go of all VIPs and joins the threads. VIPs on an interface stay until a peer has announced
-    /// them, for the router's interval and 100 ms at most. Events until then are delivered before it returns,
+    /// Resigns everything, lets go of all VIPs and joins the threads. VIPs on an interface stay, and connections that began
+    /// on other nodes are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most. Events until then are delivered before it returns,
     /// unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
         drop(self);
@@ -257,12 +257,19 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        let forwards = self.shared.forwarding_status().addresses > 0;
         // The timer thread first: resigning needs the others' sockets. A thread that panicked has nothing to resign.
         self.inbox.stop();
         if let Some(thread) = self.timer_thread.take() {
             let _ = thread.join();
-        }
-        while self.shared.handles().iter().any(|handle| handle.is_lingering(clock::now())) {
+        } // What began elsewhere is forwarded until its clients have heard of the next Active.
+        let hands_over = |handle: &RouterHandle| forwards || !handle.bound().is_empty();
+        while self
+            .shared
+            .handles()
+            .iter()
+            .any(|handle| handle.is_lingering(clock::now()) && hands_over(handle))
+        {
             thread::sleep(HAND_OVER_POLL);
         }
         self.shared.stop();

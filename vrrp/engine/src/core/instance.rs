@@ -382,7 +382,11 @@ impl Instance {
 
     pub(super) fn resign(&mut self, out: &mut InstanceContext<'_>) {
         let may_be_followed = self.router.config().may_have_peers();
-        if self.is_active() && may_be_followed && !self.handle.bound().is_empty() {
+        let hands_over = match self.config.hold {
+            Hold::Respond => self.config.forward_connections,
+            Hold::Address | Hold::Vmac => !self.handle.bound().is_empty(),
+        };
+        if self.is_active() && may_be_followed && hands_over {
             self.handle.linger(out.now + self.config.interval.duration() + HAND_OVER);
         }
         self.router.shutdown(out.now);
