@@ -127,6 +127,7 @@ fn connections_go_on_when_the_active_dies_wherever_their_backend_is_that_lives()
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode, Backend::OfSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
@@ -158,6 +159,7 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
@@ -173,6 +175,7 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     // What has its backend on the second node is told by the first only: of the second it is forwarded to, or dies with it.
     for (backend, told_by_second, told_by_first) in [
         (Backend::OnThirdHost, 2 * MANY, 2 * MANY),
@@ -189,6 +192,7 @@ fn a_node_that_was_cut_off_tells_its_connections_again_once_it_is_back() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let streams = replicated(&scene, &nodes);
@@ -237,6 +241,7 @@ fn what_outlived_a_node_goes_on_when_there_is_nobody_left_to_tell() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let streams = replicated(&scene, &nodes);
@@ -252,6 +257,7 @@ fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let flows = scene.flows(2);
@@ -273,6 +279,7 @@ fn they_go_on_though_datagrams_are_lost_and_forged() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     for host in NODES {
         let lost = "table inet loss {
@@ -304,6 +311,7 @@ fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let authentication = |secret: &str| {
@@ -336,6 +344,7 @@ fn without_replication_they_end() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, |options| options.guard = true);
     let streams = scene.connections(MANY);
@@ -350,6 +359,7 @@ fn replication_begins_when_it_is_wanted() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes: Vec<Node> = NODES.iter().map(|host| scene.node(*host).engine_with(replicate)).collect();
     let unwanted = |router| RouterConfig { replicas: [].into(), ..router };

@@ -22,6 +22,7 @@ fn who_does_not_hear_of_its_connections_says_so_until_it_does_and_nobody_is_in_s
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     set(scene.node(A), EVENTS, "0");
     let nodes = start(&scene, replicate);
@@ -44,6 +45,7 @@ fn who_hears_of_its_connections_no_more_says_so_until_it_does() {
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     await_replicas(&nodes[B], 0);
@@ -66,6 +68,7 @@ fn a_backup_that_would_not_hear_of_its_own_connections_has_those_of_the_active()
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     set(scene.node(B), EVENTS, "0");
     let nodes = start(&scene, replicate);
