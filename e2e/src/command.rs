@@ -40,6 +40,30 @@ pub fn number(name: &str, otherwise: usize, least: usize, most: usize) -> anyhow
     number.with_context(|| format!("{name}={text:?} is no number from {least} to {most}"))
 }
 
+/// Those of `all` that a setting of the environment names by their keys, as `FAULTS="cable drain"`, in order of `all`; `otherwise` where
+/// there is no such setting.
+pub fn wanted<T: Copy>(
+    setting: &str,
+    all: &[T],
+    otherwise: &[T],
+    key: impl Fn(T) -> &'static str,
+) -> anyhow::Result<Vec<T>> {
+    match std::env::var(setting) {
+        Ok(text) => named(&text, all, key).with_context(|| format!("{setting}={text:?}")),
+        Err(_) => Ok(otherwise.to_vec()),
+    }
+}
+
+/// Those of `all` whose keys are in `text`, in order of `all`. Refuses what is the key of none.
+pub fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
+    let names: Vec<&str> = text.split_whitespace().collect();
+    let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();
+    if let Some(unknown) = names.iter().find(|name| !keys.contains(name)) {
+        anyhow::bail!("{unknown} is none of {}", keys.join(", "));
+    }
+    Ok(all.iter().copied().filter(|one| names.contains(&key(*one))).collect())
+}
+
 /// The signals by which a user or a system ends a program, caught instead of ending it on the spot.
 pub(crate) enum Interrupts {
     Caught {

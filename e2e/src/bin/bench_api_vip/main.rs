@@ -28,8 +28,8 @@ fn main() -> ExitCode {
 fn bench() -> anyhow::Result<()> {
     let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
     let nodes = u8::try_from(command::number("NODES", NODES, 2, 5)?)?;
-    let systems = wanted("SYSTEMS", &System::ALL, System::key)?;
-    let faults = wanted("FAULTS", &Fault::ALL, Fault::key)?;
+    let systems = command::wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
+    let faults = command::wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
     println!("bench: starting the lab");
     let lab = Lab::builder().control_plane_nodes(nodes).client("c1").client("c2").light().interactive();
     let samples = Lab::run("bench-api-vip", lab, async |lab| {
@@ -44,30 +44,13 @@ fn bench() -> anyhow::Result<()> {
     report::write(&report::rows(&samples, nodes))
 }
 
-/// Those that the environment names, as `FAULTS="cable hangs"`, in order of `all`; all if it names none.
-fn wanted<T: Copy>(setting: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
-    match std::env::var(setting) {
-        Ok(text) => named(&text, all, key).with_context(|| format!("{setting}={text:?}")),
-        Err(_) => Ok(all.to_vec()),
-    }
-}
-
-fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
-    let names: Vec<&str> = text.split_whitespace().collect();
-    let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();
-    if let Some(unknown) = names.iter().find(|name| !keys.contains(name)) {
-        anyhow::bail!("{unknown} is none of {}", keys.join(", "));
-    }
-    Ok(all.iter().copied().filter(|one| names.contains(&key(*one))).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_setting_names_some_of_all_and_nothing_else() {
-        let faults = |text| named(text, &Fault::ALL, Fault::key);
+        let faults = |text| command::named(text, &Fault::ALL, Fault::key);
         assert_eq!(faults(" hangs cable ").unwrap(), [Fault::Cable, Fault::ApiHangs]);
         let error = faults("cable fire").unwrap_err().to_string();
         assert!(error.starts_with("fire is none of cable, leader-cable, "), "{error}");

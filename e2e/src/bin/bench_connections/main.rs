@@ -17,7 +17,6 @@ mod windlass;
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::Context as _;
 use windlass_e2e::{KeptOptions, Lab, ProxyMode, command};
 
 use crate::{
@@ -39,11 +38,11 @@ fn main() -> ExitCode {
 fn bench() -> anyhow::Result<()> {
     let connections = command::number("CONNECTIONS", CONNECTIONS, 8, 10_000)?;
     let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
-    let systems = wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
-    let faults = wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
-    let families = wanted("FAMILIES", &Family::ALL, &[Family::V4], Family::key)?;
+    let systems = command::wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
+    let faults = command::wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
+    let families = command::wanted("FAMILIES", &Family::ALL, &[Family::V4], Family::key)?;
     let all_modes = [ProxyMode::Nftables, ProxyMode::Iptables];
-    let modes = wanted("MODES", &all_modes, &[ProxyMode::Nftables], ProxyMode::as_str)?;
+    let modes = command::wanted("MODES", &all_modes, &[ProxyMode::Nftables], ProxyMode::as_str)?;
     let kept = KeptOptions { connections: connections / Backend::ALL.len(), pause: PAUSE };
     let mut rows = Vec::new();
     for mode in modes {
@@ -66,35 +65,13 @@ fn bench() -> anyhow::Result<()> {
     report::write(&rows)
 }
 
-/// Those that the environment names, as `FAULTS="cable drain"`, in order of `all`.
-fn wanted<T: Copy>(
-    setting: &str,
-    all: &[T],
-    otherwise: &[T],
-    key: impl Fn(T) -> &'static str,
-) -> anyhow::Result<Vec<T>> {
-    match std::env::var(setting) {
-        Ok(text) => named(&text, all, key).with_context(|| format!("{setting}={text:?}")),
-        Err(_) => Ok(otherwise.to_vec()),
-    }
-}
-
-fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
-    let names: Vec<&str> = text.split_whitespace().collect();
-    let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();
-    if let Some(unknown) = names.iter().find(|name| !keys.contains(name)) {
-        anyhow::bail!("{unknown} is none of {}", keys.join(", "));
-    }
-    Ok(all.iter().copied().filter(|one| names.contains(&key(*one))).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_setting_names_some_of_all_and_nothing_else() {
-        let faults = |text| named(text, &Fault::ALL, Fault::key);
+        let faults = |text| command::named(text, &Fault::ALL, Fault::key);
         assert_eq!(faults(" drain cable ").unwrap(), [Fault::Cable, Fault::Drain]);
         let error = faults("cable fire").unwrap_err().to_string();
         assert_eq!(error, "fire is none of cable, frozen, drain, killed, back");
