@@ -10,6 +10,7 @@
 mod change;
 mod error;
 mod ethtool;
+mod kept;
 mod monitor;
 mod route;
 mod routes;
@@ -20,6 +21,7 @@ pub(crate) mod tests;
 pub(crate) use change::{Address, Change, Link};
 pub(crate) use error::{NetlinkError, Refusal};
 pub(crate) use ethtool::EthtoolSocket;
+pub(crate) use kept::KeptRouteSocket;
 pub(crate) use monitor::{Monitor, Notification};
 pub(crate) use route::RouteSocket;
 pub(crate) use routes::{Hop, Route, Way};

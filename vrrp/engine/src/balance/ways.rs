@@ -9,7 +9,7 @@ use windlass_vrrp::Family;
 
 use super::{BalanceError, BalanceObstacle, Balancing};
 use crate::marked_ways::{NextHop, Owner};
-use crate::netlink::{Hop, NetlinkError, Refusal, RouteSocket, Way};
+use crate::netlink::{Hop, KeptRouteSocket, NetlinkError, Refusal, Way};
 use crate::options::MarkMask;
 use crate::tag::AddressTag;
 
@@ -60,7 +60,7 @@ pub(super) fn numbers(peers: &BTreeSet<IpAddr>, count: u32) -> Option<BTreeMap<I
 /// What is in the kernel for the ways back.
 pub(super) struct Ways {
     owner: Owner,
-    route: Option<RouteSocket>,
+    route: KeptRouteSocket,
     /// Peers that answers are led to, by family and number, and the addresses of this node that they come from.
     told: BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
     /// Whether rules that an earlier process left were looked for.
@@ -74,7 +74,7 @@ impl Ways {
     pub(super) fn new(settings: WaysBack) -> Self {
         Self {
             owner: Owner { tag: settings.tag.get(), marks: settings.marks },
-            route: None,
+            route: KeptRouteSocket::default(),
             told: BTreeMap::new(),
             is_swept: false,
             known: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl Ways {
             if sources.is_empty() {
                 continue;
             }
-            let way = self.with_route(|route| route.way_towards(peer)).map_err(failed)?;
+            let way = self.route.with(|route| route.way_towards(peer)).map_err(failed)?;
             let interface = match way {
                 Some(Way::By(Hop { interface, gateway: None })) => interface,
                 Some(Way::By(Hop { gateway: Some(_), .. }) | Way::ThisNode) | None => {
@@ -125,7 +125,7 @@ impl Ways {
             };
             let hop = NextHop { interface, address: peer };
             let orders = self.owner.lead_from(hop, number, sources.iter().copied(), of_family(&vips));
-            let answers = self.with_route(|route| route.batch(orders)).map_err(failed)?;
+            let answers = self.route.with(|route| route.batch(orders)).map_err(failed)?;
             if let Some(refused) = answers.into_iter().filter_map(Result::err).find(is_refusal) {
                 return Err(failed(refused.into()));
             }
@@ -168,7 +168,7 @@ impl Ways {
             return Ok(());
         }
         let owner = self.owner;
-        self.with_route(|route| {
+        self.route.with(|route| {
             for rule in route.rules()? {
                 let Some((deletion, family, number)) = owner.left_behind(&rule) else { continue };
                 let sources = wanted.get(&(family, number));
@@ -197,27 +197,11 @@ impl Ways {
     /// The link-layer address of a peer: the last one that was known, while the kernel is asking for it.
     fn link_layer_address(&mut self, hop: NextHop) -> Result<Option<[u8; 6]>, NetlinkError> {
         let NextHop { interface, address } = hop;
-        match self.with_route(|route| route.link_layer_address(interface, address))? {
+        match self.route.with(|route| route.link_layer_address(interface, address))? {
             Some(found) => drop(self.known.insert(address, found)),
-            None => self.with_route(|route| route.ask_station(interface, address))?,
+            None => self.route.with(|route| route.ask_station(interface, address))?,
         }
         Ok(self.known.get(&address).copied())
-    }
-
-    fn with_route<T>(
-        &mut self,
-        act: impl FnOnce(&mut RouteSocket) -> Result<T, NetlinkError>,
-    ) -> Result<T, NetlinkError> {
-        let mut route = match self.route.take() {
-            Some(route) => route,
-            None => RouteSocket::open()?,
-        };
-        let outcome = act(&mut route);
-        // After a failure of the exchange answers may be left over.
-        if outcome.is_ok() {
-            self.route = Some(route);
-        }
-        outcome
     }
 }
 

@@ -15,7 +15,7 @@ use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
 use crate::handle::Plan;
 use crate::marked_ways::{NextHop, Owner};
-use crate::netlink::{NetlinkError, RouteSocket};
+use crate::netlink::{KeptRouteSocket, NetlinkError};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
 
@@ -43,7 +43,7 @@ const PICKS_UP_CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_loo
 pub(super) struct Moves {
     owner: Owner,
     plan: MovePlan,
-    route: Option<RouteSocket>,
+    route: KeptRouteSocket,
     /// Rules and routes that the kernel has been told, by family and number.
     told: BTreeMap<(Family, u32), NextHop>,
     moved: Arc<BTreeMap<IpAddr, Moved>>,
@@ -67,7 +67,7 @@ impl Moves {
         Self {
             owner: Owner { tag, marks: settings.marks },
             plan: MovePlan::new(settings),
-            route: None,
+            route: KeptRouteSocket::default(),
             told: BTreeMap::new(),
             moved: Arc::default(),
             marked: BTreeSet::new(),
@@ -83,7 +83,7 @@ impl Moves {
     /// Removes the rules that an earlier engine left behind.
     pub(super) fn sweep(&mut self) {
         let owner = self.owner;
-        let swept = self.with_route(|route| {
+        let swept = self.route.with(|route| {
             for rule in route.rules()? {
                 let Some((deletion, family, number)) = owner.left_behind(&rule) else { continue };
                 let [_, route_deletion] = owner.release(family, number);
@@ -157,7 +157,7 @@ impl Moves {
         let orders: Vec<_> = over.flat_map(|(family, number)| owner.release(*family, *number)).collect();
         if !orders.is_empty() {
             // What is refused is gone already.
-            self.with_route(|route| route.batch(orders))?;
+            self.route.with(|route| route.batch(orders))?;
             self.told.retain(|key, _| wanted.contains(key));
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Moves {
         }
         let owner = self.owner;
         let orders: Vec<_> = hops.iter().flat_map(|(hop, number)| owner.lead(*hop, *number)).collect();
-        let answers = self.with_route(|route| route.batch(orders))?;
+        let answers = self.route.with(|route| route.batch(orders))?;
         for (answers, (hop, number)) in answers.chunks(2).zip(hops) {
             let refusal = answers.iter().find_map(|answer| match answer {
                 Err(refusal) if refusal.errno != Errno::EEXIST => Some(refusal),
@@ -304,9 +304,9 @@ impl Moves {
             let NextHop { interface, address } = hop;
             // What cannot be asked does not answer.
             let answered = self.questions.is_asked(hop)
-                && self.with_route(|route| route.has_answered(interface, address)).unwrap_or(false);
+                && self.route.with(|route| route.has_answered(interface, address)).unwrap_or(false);
             if !answered {
-                let _ = self.with_route(|route| route.ask_station(interface, address));
+                let _ = self.route.with(|route| route.ask_station(interface, address));
             }
             self.questions.note(hop, answered, now);
         }
@@ -324,7 +324,7 @@ impl Moves {
     /// What is sent to a node that no longer answers is lost: better that clients are told.
     fn bury_the_dead(&mut self, hops: &[(NextHop, u32)], now: Time) {
         for (hop, _) in hops {
-            let reachable = self.with_route(|route| route.is_reachable(hop.interface, hop.address));
+            let reachable = self.route.with(|route| route.is_reachable(hop.interface, hop.address));
             if self.plan.note_reachable(*hop, reachable.unwrap_or(None)) {
                 tracing::info!(
                     peer = %hop.address,
@@ -333,22 +333,6 @@ impl Moves {
             }
         }
         self.plan.expire(now);
-    }
-
-    fn with_route<T>(
-        &mut self,
-        act: impl FnOnce(&mut RouteSocket) -> Result<T, NetlinkError>,
-    ) -> Result<T, NetlinkError> {
-        let mut route = match self.route.take() {
-            Some(route) => route,
-            None => RouteSocket::open()?,
-        };
-        let outcome = act(&mut route);
-        // After a failure of the exchange answers may be left over.
-        if outcome.is_ok() {
-            self.route = Some(route);
-        }
-        outcome
     }
 }
 
