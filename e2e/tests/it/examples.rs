@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt as _, api::ListParams};
 use windlass_api::{Announcement, CONDITION_APPLIED, CONDITION_READY, VirtualIPPool, applied};
 use windlass_e2e::{Lab, await_that, scenario, workspace};
 
-use crate::setup::{LIMIT, await_verdict, code_lines, services};
+use crate::setup::{LIMIT, await_verdict, run_commands, services};
 
 /// The addresses that a Service shows.
 async fn shown(lab: &Lab, service: &str) -> anyhow::Result<Vec<IpAddr>> {
@@ -77,14 +77,8 @@ fn every_example_is_accepted_and_its_services_get_what_they_ask_for() -> anyhow:
         })
         .await?;
 
-        for (page, count) in [("docs/pools.md", 3), ("docs/services.md", 3), ("docs/announcements.md", 2)] {
-            let lines = code_lines(page)?;
-            let commands: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
-            ensure!(commands.len() >= count, "{page} has lost its commands: {commands:?}");
-            for command in commands {
-                let words: Vec<&str> = command.split_whitespace().collect();
-                lab.kubectl(&words).await.with_context(|| format!("`kubectl {command}` of {page}"))?;
-            }
+        for page in ["docs/pools.md", "docs/services.md", "docs/announcements.md"] {
+            run_commands(lab, page, &[]).await?;
         }
         Ok(())
     })

@@ -156,3 +156,43 @@ pub(crate) fn code_lines(page: &str) -> anyhow::Result<Vec<String>> {
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
     Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
 }
+
+/// The words of a line of shell without anything but single quotes.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (index, part) in line.split('\'').enumerate() {
+        // What is between quotes belongs to the word around it, with its blanks.
+        let mut pieces = if index % 2 == 1 { vec![part] } else { part.split(' ').collect() }.into_iter();
+        words.last_mut().expect("one at least").push_str(pieces.next().unwrap_or_default());
+        words.extend(pieces.map(str::to_owned));
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Runs each kubectl command of a page, as an admin in the folder of the repository, with `names` in the place of what the page has
+/// in capitals.
+pub(crate) async fn run_commands(lab: &Lab, page: &str, names: &[(&str, &str)]) -> anyhow::Result<()> {
+    let root = workspace().display().to_string();
+    let lines = code_lines(page)?;
+    let commands: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
+    ensure!(!commands.is_empty(), "{page} has lost its commands");
+    for command in commands {
+        let words: Vec<String> = words(command)
+            .into_iter()
+            .map(|word| match names.iter().find(|(name, _)| *name == word) {
+                Some((_, value)) => (*value).to_owned(),
+                None if word == "manifests" || word.starts_with("manifests/") => format!("{root}/{word}"),
+                None => word,
+            })
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        lab.kubectl(&words).await.with_context(|| format!("`kubectl {command}` of {page}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn quotes_keep_words_together() {
+    assert_eq!(words("get x  -o jsonpath='{a b}' -A"), ["get", "x", "-o", "jsonpath={a b}", "-A"]);
+}

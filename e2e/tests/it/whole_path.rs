@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario, workspace};
 
-use crate::setup::code_lines;
+use crate::setup::{code_lines, run_commands};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
@@ -31,21 +31,7 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         })
         .await?;
 
-        let commands = readme_commands()?;
-        ensure!(commands.len() >= 3, "the README has lost its kubectl commands: {commands:?}");
-        let root = workspace().display().to_string();
-        for command in &commands {
-            let words: Vec<String> =
-                command
-                    .split_whitespace()
-                    .skip(1)
-                    .map(|word| {
-                        if word.starts_with("manifests") { format!("{root}/{word}") } else { word.to_owned() }
-                    })
-                    .collect();
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            lab.kubectl(&words).await.with_context(|| format!("the README's `{command}`"))?;
-        }
+        run_commands(lab, "README.md", &[]).await?;
 
         lab.backend("web", &["n1", "n2", "n3"]).await?;
         lab.load_balancer("web", |_| ()).await?;
@@ -68,6 +54,11 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         println!("whole path: {} ms without an answer", probe.stop()?.longest_gap.as_millis());
         lab.node(&owner)?.plug_cable()?;
         lab.await_owner("c1", vip).await?;
+        let address = vip.to_string();
+        let names = [("SERVICE", "web"), ("NODE", "n1"), ("ADDRESS", &*address)];
+        for page in ["docs/troubleshooting.md", "docs/operations.md"] {
+            run_commands(lab, page, &names).await?;
+        }
         Ok(())
     })
 }
@@ -89,9 +80,4 @@ fn readme_names_only_commands_that_exist() -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// The README's kubectl commands.
-fn readme_commands() -> anyhow::Result<Vec<String>> {
-    Ok(code_lines("README.md")?.into_iter().filter(|line| line.starts_with("kubectl ")).collect())
 }
