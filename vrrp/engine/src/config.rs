@@ -54,8 +54,8 @@ pub struct RouterConfig {
     /// alone. Without the own source.
     pub peers: BTreeSet<IpAddr>,
     /// Whether a router of this VRID that lists one of its VIPs is a peer, too, from its first advert on, for candidates that do not
-    /// know each other's addresses. With [`Self::authentication`] only if its adverts are signed. The last [`MOST_RECOGNISED`] are
-    /// remembered. For [`Transport::Multicast`], or beside named peers. Default: no.
+    /// know each other's addresses. With [`Self::authentication`] only if its adverts are signed. [`MOST_RECOGNISED`] are remembered, and
+    /// where many come at once those that go on ([`Event::PeersNotRecognised`](crate::Event::PeersNotRecognised)). For [`Transport::Multicast`], or beside named peers. Default: no.
     pub recognise_peers: bool,
     /// The VIPs it serves while Active, any number, of its family, and no other router's on this interface: of two that have
     /// one in common the one with the higher VRID fails. With none it still elects, ready for the first.
@@ -125,7 +125,7 @@ pub struct RouterConfig {
     pub authentication: Option<Authentication>,
 }
 
-/// Most peers that are known by their adverts alone ([`RouterConfig::recognise_peers`]): then the one that was heard last the longest ago
+/// Most peers that are known by their adverts alone ([`RouterConfig::recognise_peers`]): then the one that was heard least, or last the longest ago,
 /// is forgotten.
 pub const MOST_RECOGNISED: usize = 64;
 

@@ -169,6 +169,13 @@ pub enum Event {
         /// The peer.
         source: IpAddr,
     },
+    /// More that nobody knew before list a VIP of this router, which recognises peers by that
+    /// ([`crate::RouterConfig::recognise_peers`]), than are taken for peers at once: those heard for the first time are not obeyed before
+    /// their second advert, or later. Forged adverts do that. At most once a minute.
+    PeersNotRecognised {
+        /// The router.
+        key: RouterKey,
+    },
     /// Which restrictions of sources are in force has changed, or what is in the way of them:
     /// [`Engine::guard_status`](crate::Engine::guard_status) tells.
     GuardChanged,

@@ -56,7 +56,7 @@ mod schedule;
 mod source_announcements;
 #[cfg(test)]
 mod tests;
-mod token_bucket;
+pub(crate) mod token_bucket;
 mod tracker;
 
 use conflicts::Conflicts;

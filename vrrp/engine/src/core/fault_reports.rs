@@ -26,6 +26,7 @@ enum Fault {
     SourceInUse,
     AdvertsRefused,
     SecondActive,
+    PeersNotRecognised,
 }
 
 /// Adverts of a peer of lower claim while this node is Active.
@@ -52,6 +53,12 @@ impl FaultReports {
     /// An advert came from the router's own address.
     pub(super) fn own_source(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
         self.reported.permits(Fault::SourceInUse, now).then(|| Event::SourceInUse { key: key.clone() })
+    }
+
+    /// Somebody is not taken for a peer, for want of a limit to those that are.
+    pub(super) fn not_recognised(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
+        let is_reported = self.reported.permits(Fault::PeersNotRecognised, now);
+        is_reported.then(|| Event::PeersNotRecognised { key: key.clone() })
     }
 
     /// A peer's advert came that is beaten by this node's own, while this node was Active.

@@ -29,6 +29,8 @@ use crate::vrid_claim::{ClaimedByAnother, VridClaim};
 
 mod hearing;
 
+pub(super) use hearing::Refusal;
+
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
 const HAND_OVER: Duration = Duration::from_millis(100);

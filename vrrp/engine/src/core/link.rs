@@ -20,7 +20,7 @@ use crate::status::{LinkStatus, RouterStatus};
 use super::backlog::Backlog;
 use super::context::{Context, LinkId, RouterId};
 use super::heard_peers::HeardPeers;
-use super::instance::Instance;
+use super::instance::{Instance, Refusal};
 use super::postponed::{self, Interim};
 use super::receive_filter::ReceiveFilter;
 
@@ -458,7 +458,8 @@ impl Link {
                         }
                         false
                     }
-                    Err(error) => return sockets.counters.count_unauthenticated(error),
+                    Err(Refusal::Unauthentic(error)) => return sockets.counters.count_unauthenticated(error),
+                    Err(Refusal::NotRecognised) => return,
                 }
             }
             Err(rejection) => {

@@ -1,16 +1,54 @@
 //! Peers that nobody named: they are known by the VIPs that they advertise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use windlass_vrrp::Time;
 
 use crate::config::{MOST_RECOGNISED, RouterConfig};
+use crate::neighbour::token_bucket::{BURST, TokenBucket};
 
-/// When each was last heard.
-#[derive(Debug, Default)]
+/// New peers a second that are taken for such, beyond a burst: each has this node's adverts built anew.
+const NEW_A_SECOND: NonZeroU32 = NonZeroU32::new(8).unwrap();
+/// As much of the burst is left to those that were heard before.
+const RESERVE: usize = BURST as usize / 2;
+/// So many adverts tell a router from one that was forged. They are in the name of anybody, and rarely of the same for so long.
+const SETTLED: u32 = 30;
+/// How long it is remembered at least that somebody was heard who was not taken for a peer: for several intervals of the 100 ms that are the
+/// rule.
+const HEARD_BEFORE: Duration = Duration::from_secs(1);
+/// And of how many.
+const MOST_WAITING: usize = 4096;
+
+/// Those that are taken for peers, in bounds: whoever forges adverts can have many that do not exist taken for peers, but at no more than
+/// a pace; and those that do exist are not forgotten for them.
+#[derive(Debug)]
 pub(super) struct RecognisedPeers {
-    last: BTreeMap<IpAddr, Time>,
+    known: BTreeMap<IpAddr, Known>,
+    pace: TokenBucket,
+    /// Who was heard and is no peer yet, in this time and in the one before.
+    waiting: [HashSet<IpAddr>; 2],
+    /// When this time began.
+    waiting_since: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    last: Time,
+    adverts: u32,
+}
+
+impl Default for RecognisedPeers {
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            pace: TokenBucket::new(NEW_A_SECOND),
+            waiting: Default::default(),
+            waiting_since: Time::default(),
+        }
+    }
 }
 
 impl RecognisedPeers {
@@ -25,35 +63,51 @@ impl RecognisedPeers {
             && listed.any(|address| config.addresses.contains(&address))
     }
 
-    /// A peer was heard that is not among those that were named.
-    pub(super) fn note(&mut self, source: IpAddr, now: Time) {
-        if !self.last.contains_key(&source) && self.last.len() >= MOST_RECOGNISED {
-            let oldest = self.last.iter().min_by_key(|(_, last)| **last).map(|(peer, _)| *peer);
-            if let Some(oldest) = oldest {
-                self.last.remove(&oldest);
+    /// Somebody is recognised who is not known yet; whether to take it for a peer now. One that is heard for the first time is put off
+    /// where many come at once: one that exists is heard again.
+    pub(super) fn admit(&mut self, source: IpAddr, now: Time) -> bool {
+        let age = now.since(self.waiting_since);
+        if age >= HEARD_BEFORE {
+            let last = std::mem::take(&mut self.waiting[0]);
+            self.waiting[1] = if age < HEARD_BEFORE * 2 { last } else { HashSet::new() };
+            self.waiting_since = now;
+        }
+        let was_heard = self.waiting.iter().any(|waiting| waiting.contains(&source));
+        let may_be_new = self.pace.allowance(now) > if was_heard { 0 } else { RESERVE };
+        if !may_be_new {
+            if self.waiting[0].len() < MOST_WAITING {
+                self.waiting[0].insert(source);
+            }
+            return false;
+        }
+        self.pace.spend(1, now);
+        if self.known.len() >= MOST_RECOGNISED {
+            // One that settled here only for another that did, however long it has been silent, as Backups are.
+            let least = self.known.iter().min_by_key(|(_, known)| (known.adverts.min(SETTLED), known.last));
+            if let Some(least) = least.map(|(peer, _)| *peer) {
+                self.known.remove(&least);
             }
         }
-        self.last.insert(source, now);
+        self.known.insert(source, Known { last: now, adverts: 1 });
+        true
     }
 
     /// A peer was heard; if it was recognised it is not the next to be forgotten.
     pub(super) fn heard(&mut self, source: IpAddr, now: Time) {
-        if let Some(last) = self.last.get_mut(&source) {
-            *last = now;
+        if let Some(known) = self.known.get_mut(&source) {
+            *known = Known { last: now, adverts: known.adverts.saturating_add(1) };
         }
     }
 
     /// All peers of a virtual router: those that were named for it and these.
     pub(super) fn with(&self, named: &BTreeSet<IpAddr>, config: &RouterConfig) -> BTreeSet<IpAddr> {
-        let others = self.last.keys().filter(|peer| config.recognise_peers && **peer != config.source);
+        let others = self.known.keys().filter(|peer| config.recognise_peers && **peer != config.source);
         named.iter().chain(others).copied().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use windlass_vrrp::Vrid;
 
     use super::*;
@@ -83,22 +137,81 @@ mod tests {
         assert!(!recognises(&named_alone, 3, &[100]));
     }
 
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(1) + Duration::from_hours(1) + Duration::from_millis(ms)
+    }
+
+    fn stranger(number: u32) -> IpAddr {
+        (0x0a00_0000 + number).to_be_bytes().into()
+    }
+
     #[test]
     fn the_peer_that_was_heard_last_the_longest_ago_is_forgotten_for_one_too_many() {
         let mut peers = RecognisedPeers::default();
-        let at = |seconds| Time::from_nanos(1) + Duration::from_secs(seconds);
         let many = u8::try_from(MOST_RECOGNISED).unwrap();
         for number in 0..many {
-            peers.note(host(10 + number), at(u64::from(number)));
+            assert!(peers.admit(host(10 + number), at(1000 * u64::from(number))));
         }
-        peers.heard(host(10), at(1000));
-        peers.note(host(200), at(1001));
+        for ms in 0..2 {
+            peers.heard(host(10), at(1_000_000 + ms));
+            peers.heard(host(11), at(500_000 + ms));
+        }
+        assert!(peers.admit(host(200), at(1_001_000)));
         let named = config().peers;
         let known = peers.with(&named, &config());
-        assert!(known.contains(&host(10)) && known.contains(&host(200)) && !known.contains(&host(11)));
+        assert!(known.contains(&host(10)) && known.contains(&host(11)) && known.contains(&host(200)));
+        assert!(!known.contains(&host(12)), "heard once, before all others");
         assert!(known.contains(&host(2)), "the named one");
         assert_eq!(known.len(), MOST_RECOGNISED + 1);
         let named_alone = RouterConfig { recognise_peers: false, ..config() };
         assert_eq!(peers.with(&named, &named_alone), named);
+    }
+
+    /// Adverts of so many strangers a second, each of which exists no more than once, for a minute; among them a peer that is known and
+    /// silent, and one that begins to speak, each 100 ms, after half a minute. How many were taken for peers, and after how many of its
+    /// adverts the new one.
+    fn flood(a_second: u32) -> (u32, Option<u32>) {
+        let mut peers = RecognisedPeers::default();
+        assert!(peers.admit(host(3), at(0)));
+        (0..SETTLED).for_each(|_| peers.heard(host(3), at(0)));
+        let (mut taken, mut spoken, mut heard_after) = (0, 0, None);
+        for number in 0..60 * a_second {
+            let ms = 1000 * u64::from(number) / u64::from(a_second);
+            taken += u32::from(peers.admit(stranger(number), at(ms)));
+            let known = peers.with(&BTreeSet::new(), &config());
+            assert!(known.contains(&host(3)), "after {ms} ms");
+            assert!(
+                known.len() <= MOST_RECOGNISED && peers.waiting.iter().all(|one| one.len() <= MOST_WAITING)
+            );
+            if ms >= 30_400 + 100 * u64::from(spoken) {
+                spoken += 1;
+                if known.contains(&host(4)) {
+                    peers.heard(host(4), at(ms));
+                } else if peers.admit(host(4), at(ms)) {
+                    heard_after = heard_after.or(Some(spoken));
+                }
+            }
+        }
+        assert!(peers.known.contains_key(&host(4)));
+        (taken, heard_after)
+    }
+
+    #[test]
+    fn a_flood_of_forged_peers_is_taken_at_a_pace_and_pushes_no_real_one_out() {
+        for a_second in [100, 700, 3000] {
+            let (taken, heard_after) = flood(a_second);
+            let most = BURST + 60 * NEW_A_SECOND.get();
+            assert!(taken <= most, "{taken} of {a_second} a second");
+            assert!(
+                heard_after.is_some_and(|adverts| adverts <= 2),
+                "{heard_after:?} of {a_second} a second"
+            );
+        }
+    }
+
+    #[test]
+    fn the_nodes_of_a_cluster_that_begin_at_once_are_recognised_by_their_first_adverts() {
+        let mut peers = RecognisedPeers::default();
+        assert!((0..30).all(|number| peers.admit(host(10 + number), at(0))));
     }
 }

@@ -1,4 +1,4 @@
-//! How fast frames may go out, decided without clock: at once up to a burst, evenly beyond it.
+//! How fast frames may go out, or something else may be done, decided without clock: at once up to a burst, evenly beyond it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use windlass_vrrp::Time;
 mod tests;
 
 /// Frames that may go at once after a pause.
-const BURST: u32 = 64;
+pub(crate) const BURST: u32 = 64;
 /// Frames worth waking up for.
 const WORTHWHILE: u32 = 16;
 
 /// The pace of all frames on all interfaces: a takeover of thousands of addresses must not overrun the queues of switches
 /// and of the hosts that listen.
 #[derive(Debug)]
-pub(super) struct TokenBucket {
+pub(crate) struct TokenBucket {
     /// Time that one frame takes.
     gap: Duration,
     /// When everything sent would have gone at an even pace.
@@ -24,24 +24,24 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    pub(super) fn new(frames_per_second: NonZeroU32) -> Self {
+    pub(crate) fn new(frames_per_second: NonZeroU32) -> Self {
         Self { gap: Duration::from_secs(1) / frames_per_second.get(), even: Time::default() }
     }
 
     /// Frames that may go now.
-    pub(super) fn allowance(&self, now: Time) -> usize {
+    pub(crate) fn allowance(&self, now: Time) -> usize {
         let ahead = self.even.since(now);
         let room = (self.gap * BURST).saturating_sub(ahead);
         usize::try_from(room.as_nanos() / self.gap.as_nanos().max(1)).unwrap_or(usize::MAX)
     }
 
     /// This many went.
-    pub(super) fn spend(&mut self, frames: usize, now: Time) {
+    pub(crate) fn spend(&mut self, frames: usize, now: Time) {
         self.even = self.even.max(now) + self.gap * u32::try_from(frames).unwrap_or(u32::MAX);
     }
 
     /// When there is an allowance worth waking up for.
-    pub(super) fn next(&self, now: Time) -> Time {
+    pub(crate) fn next(&self, now: Time) -> Time {
         let wait = self.even.since(now).saturating_sub(self.gap * (BURST - WORTHWHILE));
         now + wait
     }

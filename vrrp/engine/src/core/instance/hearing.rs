@@ -1,7 +1,5 @@
 //! What the adverts of its peers do to a virtual router.
 
-use std::net::IpAddr;
-
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Packet};
 use windlass_vrrp::{AdvertOutcome, Config, ReceivedAdvert, Time};
@@ -11,13 +9,22 @@ use crate::core::recognised::RecognisedPeers;
 
 use super::{Instance, InstanceContext};
 
+/// Why what an advert with a router's VRID asks for is not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::core) enum Refusal {
+    /// Authentication refuses it.
+    Unauthentic(AuthError),
+    /// Its sender is not taken for a peer yet, as many are that were never heard before.
+    NotRecognised,
+}
+
 impl Instance {
-    /// Does what an advert with its VRID asks for, unless authentication refuses it.
+    /// Does what an advert with its VRID asks for, unless that is refused.
     pub(in crate::core) fn handle_advert(
         &mut self,
         packet: &Packet<'_>,
         out: &mut InstanceContext<'_>,
-    ) -> Result<AdvertOutcome, AuthError> {
+    ) -> Result<AdvertOutcome, Refusal> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
         let is_named = self.config.peers.contains(&packet.source);
         let is_recognised =
@@ -26,7 +33,7 @@ impl Instance {
             let copies = self.config.falls_back();
             let admitted = self.peer_authentication.admit(packet, copies, &self.key, out.now, out.events);
             self.counters.unauthenticated += u64::from(admitted.is_err());
-            match admitted? {
+            match admitted.map_err(Refusal::Unauthentic)? {
                 Admission::Signed => {}
                 Admission::Unsigned => self.counters.unsigned += 1,
                 Admission::Again => {
@@ -37,7 +44,12 @@ impl Instance {
             }
         }
         if is_recognised {
-            self.recognise(packet.source, out);
+            if !self.recognised.admit(packet.source, out.now) {
+                self.counters.foreign_adverts += 1;
+                out.events.extend(self.fault_reports.not_recognised(&self.key, out.now));
+                return Err(Refusal::NotRecognised);
+            }
+            self.count_among_peers(out);
         } else {
             self.recognised.heard(packet.source, out.now);
         }
@@ -71,9 +83,8 @@ impl Instance {
         Ok(outcome)
     }
 
-    /// Counts this router among the peers from now on.
-    fn recognise(&mut self, source: IpAddr, out: &mut InstanceContext<'_>) {
-        self.recognised.note(source, out.now);
+    /// Counts those that are recognised among the peers from now on.
+    fn count_among_peers(&mut self, out: &mut InstanceContext<'_>) {
         self.config.peers = self.recognised.with(&self.named, &self.config);
         let peers = self.config.peers.clone();
         self.router.reconfigure(Config { peers, ..self.router.config().clone() }, out.now);
