@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::health::HealthChecks;
 
 /// The Unix socket cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on the socket {}: {source}; name a file that this process may make", path.display())]
+#[error("cannot listen on the socket {}: {source}; name another file, which this process may make", path.display())]
 pub struct SocketError {
     /// Where it was to be.
     pub path: PathBuf,
@@ -36,7 +37,8 @@ pub struct SocketServer {
 }
 
 impl SocketServer {
-    /// Listens on `path`, whose folder is made if need be. A socket that another process left there is replaced.
+    /// Listens on `path`, whose folder is made if need be. A socket that another process left there is replaced, one that a process listens
+    /// on is not.
     ///
     /// # Errors
     /// It cannot be made, or something else is there.
@@ -46,7 +48,15 @@ impl SocketServer {
                 fs::create_dir_all(folder)?;
             }
             match fs::symlink_metadata(path) {
-                Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path)?,
+                Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {
+                    Ok(_) => {
+                        return Err(io::Error::new(
+                            ErrorKind::AddrInUse,
+                            "another process answers there: end it",
+                        ));
+                    }
+                    Err(_) => fs::remove_file(path)?,
+                },
                 Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "there is something else")),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

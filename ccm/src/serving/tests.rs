@@ -304,6 +304,8 @@ async fn on_a_unix_socket_its_owner_is_answered_and_a_socket_that_was_left_is_re
     drop(SocketServer::bind(&path).unwrap());
     let server = SocketServer::bind(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let error = SocketServer::bind(&path).unwrap_err().to_string();
+    assert!(error.contains("another process answers there") && error.contains("agent.sock"), "{error}");
     let (health, token) = (HealthChecks::new(), CancellationToken::new());
     health.add("state", Scope::READY, || Err("not read yet".to_owned()));
     let serving = tokio::spawn(server.serve(Registry::new(), health, token.clone()));

@@ -36,7 +36,7 @@ enum Role {
     Controller(Box<ControllerArgs>),
     /// Announces on this node the addresses it is to announce, electing by VRRP among the nodes
     Agent(Box<AgentArgs>),
-    /// Asks the agent that runs here for a page, as its probes do, and prints it: fails unless all is well
+    /// Asks the agent that runs here, or `windlass vip`, for a page, as its probes do, and prints it: fails unless all is well
     Probe(ProbeArgs),
     /// Holds virtual IPs of this host's own programs, such as the API server's, electing by VRRP; needs no cluster
     Vip(Box<VipArgs>),
@@ -92,7 +92,7 @@ struct ProbeArgs {
     /// /livez, /readyz, /healthz or /metrics
     #[arg(default_value = "/livez")]
     page: String,
-    /// The agent's --socket
+    /// The --socket of whom is asked: `windlass vip` has another default
     #[arg(long, default_value = SOCKET, value_name = "FILE")]
     socket: PathBuf,
 }

@@ -88,7 +88,7 @@ impl Endpoints {
 }
 
 /// What `bind` gives once it can; `None`: `token` was cancelled before.
-async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
+pub(crate) async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
     bind: impl Fn() -> F,
     token: &CancellationToken,
 ) -> Option<T> {
