@@ -40,6 +40,31 @@ fn a_crash_is_made_good_within_three_intervals_and_skew() {
     }
 }
 
+/// Nodes that were given one priority have one skew time: two of them take over in one moment, and the one with the lower address has
+/// yielded when it has heard the other's advert. Priorities that differ by eight, as those that follow from nodes' addresses do, keep them
+/// apart by 3 ms.
+#[test]
+fn backups_of_one_priority_are_active_beside_each_other_for_no_longer_than_an_advert_takes() {
+    for (priorities, longest, takeovers) in
+        [([201, 150, 150], LATENCY, 2), ([201, 150, 142], Duration::ZERO, 1)]
+    {
+        for phase in 0..20 {
+            let mut lan = lan(&priorities);
+            lan.run_for(Duration::from_millis(5) * phase);
+            lan.crash(0);
+            let (step, mut beside) = (Duration::from_micros(10), Duration::ZERO);
+            let end = lan.now() + lan.bound();
+            while lan.now() < end {
+                lan.run_for(step);
+                beside += if lan.active().len() > 1 { step } else { Duration::ZERO };
+            }
+            assert!(beside <= longest + step, "{beside:?} with {priorities:?}");
+            assert_eq!(promotions(&lan, 1) + promotions(&lan, 2), takeovers, "{priorities:?}");
+            assert_settled(&lan);
+        }
+    }
+}
+
 /// Scenario 66.
 #[test]
 fn a_resignation_is_followed_within_the_skew() {
