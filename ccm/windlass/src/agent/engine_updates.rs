@@ -34,7 +34,7 @@ pub(super) struct EngineUpdates {
     failed: FailedChecks,
     keys: Arc<Keys>,
     /// When this node's interfaces were lost lately.
-    flaps: Flaps,
+    flaps: BTreeMap<String, Flaps>,
     /// Whose connections other nodes know.
     replication: Replication,
 }
@@ -47,7 +47,7 @@ impl EngineUpdates {
         failed: FailedChecks,
         keys: Arc<Keys>,
     ) -> Self {
-        let (wanted, given, flaps) = (Arc::default(), Vec::new(), Flaps::default());
+        let (wanted, given, flaps) = (Arc::default(), Vec::new(), BTreeMap::new());
         let replication = Replication::default();
         Self { engine, engine_state, guard_obstacle, wanted, given, failed, keys, flaps, replication }
     }
@@ -78,14 +78,15 @@ impl EngineUpdates {
 
     /// An interface can no longer be used.
     pub(super) fn note_lost(&mut self, interface: &str, now: Instant) {
-        if self.flaps.note(interface, now) {
+        if self.flaps.entry(interface.to_owned()).or_default().note(now) {
             self.apply();
         }
     }
 
     /// When [`Self::shorten_delays`] has something to do next.
     pub(super) fn next_delay_change(&self) -> Option<Instant> {
-        self.flaps.next_change(Instant::now())
+        let now = Instant::now();
+        self.flaps.values().filter_map(|flaps| flaps.next_change(now)).min()
     }
 
     /// What was lost long ago counts no longer.
@@ -206,7 +207,8 @@ impl EngineUpdates {
 
     fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
         let is_active = assignment.key().is_ok_and(|key| self.engine_state.is_active(&key));
-        let delay = self.flaps.delay(&assignment.interface, Instant::now());
+        let flaps = self.flaps.get(&assignment.interface);
+        let delay = flaps.map_or(Duration::ZERO, |flaps| flaps.delay(Instant::now()));
         let share = match assignment.key() {
             Ok(key) if assignment.replicates() => self.replication.share(&key),
             Ok(_) | Err(_) => Share::default(),

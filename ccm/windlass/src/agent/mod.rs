@@ -31,7 +31,7 @@ mod duplicates;
 pub(crate) mod engine_events;
 mod engine_state;
 mod engine_updates;
-mod flaps;
+pub(crate) mod flaps;
 mod health;
 mod hold;
 mod index;
