@@ -59,6 +59,7 @@ mod faults;
 pub mod guard;
 mod handle;
 mod hold;
+mod host_claim;
 mod inbox;
 mod interfaces;
 mod lateness;
@@ -96,6 +97,7 @@ pub use config::{
 };
 pub use engine::Engine;
 pub use event::Event;
+pub use host_claim::{ClaimedByAnother, HostClaim};
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
 pub use lateness::Lateness;
 pub use netfilter::table::Checked;

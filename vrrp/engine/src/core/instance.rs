@@ -25,7 +25,8 @@ use super::peer_authentication::PeerAuthentication;
 use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::{self, PreparedAdverts};
 use super::recognised::RecognisedPeers;
-use crate::vrid_claim::{ClaimedByAnother, VridClaim};
+use crate::host_claim::{ClaimedByAnother, HostClaim};
+use crate::vrid_claim;
 
 mod hearing;
 
@@ -85,7 +86,7 @@ pub(super) struct Instance {
     /// Those of its addresses that came to it when this node served them in other routers.
     added_in_service: BTreeSet<IpAddr>,
     /// Its VRID, which is no other process', or is; not known before it is to run.
-    claim: Option<Result<VridClaim, ClaimedByAnother>>,
+    claim: Option<Result<HostClaim, ClaimedByAnother>>,
     /// Its timer.
     timer_id: TimerId,
 }
@@ -157,7 +158,7 @@ impl Instance {
     pub(super) fn claim_vrid(&mut self) {
         if !matches!(self.claim, Some(Ok(_))) {
             let RouterKey { interface, family, vrid } = &self.key;
-            self.claim = Some(VridClaim::make(interface, *family, self.config.group(), *vrid));
+            self.claim = Some(vrid_claim::claim(interface, *family, self.config.group(), *vrid));
         }
     }
 
