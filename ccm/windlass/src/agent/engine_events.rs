@@ -14,6 +14,23 @@ mod tests;
 pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
     IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
 
+/// What helps, by the settings of whoever runs the engine.
+pub(crate) struct Remedies {
+    /// Where multicast does not pass.
+    pub(crate) multicast: &'static str,
+    /// Against a station that sends in a peer's name.
+    pub(crate) forged: &'static str,
+    /// Where a virtual IP is an address of the interface.
+    pub(crate) on_interface: &'static str,
+}
+
+/// Those of an agent.
+pub(crate) const AGENT: Remedies = Remedies {
+    multicast: MULTICAST_REMEDY,
+    forged: "require a key (spec.vrrp.authentication of the Announcement)",
+    on_interface: "remove it there, or give the Service another address",
+};
+
 /// A fault of this machine or of the LAN that does not go away by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -33,7 +50,7 @@ impl Fault {
     }
 
     /// The one that an event tells of, if it does.
-    pub(crate) fn of(event: &Event) -> Option<Self> {
+    pub(crate) fn of(event: &Event, remedies: &Remedies) -> Option<Self> {
         match event {
             Event::SourceInUse { key } => Some(Self::new(
                 node_event::SOURCE_IN_USE,
@@ -49,8 +66,8 @@ impl Fault {
                 &format!(
                     "{source} goes on as Active of VRID {} beside this node, which comes first: it does not hear this node's adverts \
                      (look for a firewall, a full receive queue or a cable that carries one way only, there) or does not believe them \
-                     (keys, clock), or another station sends in its name: require a key (spec.vrrp.authentication of the Announcement)",
-                    key.vrid
+                     (keys, clock), or another station sends in its name: {}",
+                    key.vrid, remedies.forged
                 ),
             )),
             Event::AdvertsRefused { key, error } => Some(Self::new(
@@ -81,8 +98,8 @@ impl Fault {
                 key,
                 Some(*address),
                 &format!(
-                    "the virtual IP {address} is an address of the interface: this node answers for it in Backup, too; remove it \
-                     there, or give the Service another address"
+                    "the virtual IP {address} is an address of the interface: this node answers for it in Backup, too; {}",
+                    remedies.on_interface
                 ),
             )),
             _ => None,
@@ -91,7 +108,7 @@ impl Fault {
 }
 
 /// One line of the log for an event that is no [`Fault`].
-pub(crate) fn log(event: &Event) {
+pub(crate) fn log(event: &Event, remedies: &Remedies) {
     match event {
         Event::StateChanged { key, state, reason } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
@@ -131,10 +148,15 @@ pub(crate) fn log(event: &Event) {
         }
         Event::WithoutMulticast { key, peers } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface, ?peers,
-            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", MULTICAST_REMEDY
+            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", remedies.multicast
         ),
         // The engine has said why.
         Event::GuardChanged => {}
+        Event::PeersNotRecognised { key } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface,
+            "many stations that were never heard before advertise a virtual IP of this virtual router: no more than a few a second are taken \
+             for peers, those that go on first. If their adverts are forged: {}", remedies.forged
+        ),
         _ => tracing::warn!(?event, "event of the VRRP engine"),
     }
 }

@@ -291,9 +291,9 @@ pub(crate) async fn run(
             Err(panicked) = &mut writer => break Err(panicked).context("the writer of the state failed"),
             Some(event) = incoming.recv() => {
                 engine_state.record(&event, Instant::now(), Timestamp::now());
-                match Fault::of(&event) {
+                match Fault::of(&event, &engine_events::AGENT) {
                     Some(fault) => node_events.fault(fault, Instant::now()),
-                    None => engine_events::log(&event),
+                    None => engine_events::log(&event, &engine_events::AGENT),
                 }
                 if let Some(thread) = engine.stopped_by() {
                     break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));

@@ -2,38 +2,63 @@
 //!
 //! | priority in adverts | node |
 //! |---|---|
-//! | 101 to 254 | fit: takes over at once from one that is not, and is left in place by others unless they preempt |
-//! | 1 to 100 | unfit: a check fails that matters; serves if all are |
+//! | 101 to 254 | fit |
+//! | up to 50 less, from 51 on | its checks pass, but one has failed again and again: it takes over after those that are fit |
+//! | 1 to 50 | unfit: a check fails that matters; serves if all are |
 //!
-//! Nodes that were given no priority differ by their addresses, so that two Backups do not take over in the same moment.
+//! A node from 51 on takes over at once from one below, and is left in place by others unless they preempt.
+//!
+//! Nodes that were given no priority, or the highest, differ by their addresses, so that two Backups do not take over in the same moment.
+//! Those that were given another one alike may: there the protocol decides (RFC 9568 §6.4.3), by their addresses, too.
 
 use std::net::IpAddr;
 
 use windlass_vrrp::Priority;
 
-/// Priority from which on a node is fit.
-pub(super) const FIT_FROM: u8 = 101;
-/// Without a priority of its own a node has this one, and a part that follows from its address.
-const DEFAULT: u8 = 200;
+/// Priority from which on a node's checks pass.
+pub(super) const PASSING_FROM: u8 = 51;
+/// What its failing checks must leave of a node's priority, so that it is fit.
+const FIT_FROM: u8 = 101;
+/// The most that checks take that have to prove themselves: more than the addresses make of a difference, and no more than a fifth
+/// of an interval of skew time.
+const MOST_PROVING: u8 = 50;
+/// Without a priority of its own a node has this one, the highest that can be given, and a part that follows from its address.
+const HIGHEST: u8 = 200;
 /// Number of different parts.
 const PARTS: u8 = 46;
+/// Neighbouring addresses have parts so far from each other, and of five in a row no two are nearer than 8: 3 ms of the skew time with
+/// adverts each 100 ms. It has no factor in common with the number of parts.
+const STRIDE: u32 = 19;
 
-/// The priority of a node that sends from `source`, whose administrator gave it the priority `given`, and whose failing checks have
-/// these weights.
-pub(super) fn priority(given: Option<u8>, failing: impl Iterator<Item = u8>, source: IpAddr) -> Priority {
-    let lost = failing.fold(0_u8, u8::saturating_add);
-    let left = given.unwrap_or(DEFAULT).saturating_sub(lost).max(1);
-    let part = if given.is_none() { part(source) } else { 0 };
+/// What its checks take from a node's priority, each its weight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LostPriority {
+    /// Those that fail.
+    pub(super) failing: u8,
+    /// Those that pass and have to prove themselves.
+    pub(super) proving: u8,
+}
+
+/// The priority of a node that sends from `source`, whose administrator gave it the priority `given`.
+pub(super) fn priority(given: Option<u8>, lost: LostPriority, source: IpAddr) -> Priority {
+    let left = given.unwrap_or(HIGHEST).saturating_sub(lost.failing).max(1);
+    let part = match given {
+        None => part(source),
+        // No other that was given comes between.
+        Some(HIGHEST) if lost == LostPriority::default() => part(source),
+        Some(_) => 0,
+    };
     let number = if left >= FIT_FROM {
-        left.saturating_add(part)
+        left.saturating_sub(lost.proving.min(MOST_PROVING)).saturating_add(part)
     } else {
-        // The part must make nobody fit.
-        left.min(FIT_FROM - PARTS).saturating_add(part)
+        // The part must not have it pass for one whose checks pass.
+        let most = if given.is_none() { PASSING_FROM - PARTS } else { PASSING_FROM - 1 };
+        left.min(most).saturating_add(part)
     };
     Priority::new(number.min(254)).unwrap_or(Priority::LOWEST)
 }
 
-/// Neighbouring addresses have different parts.
+/// Neighbouring addresses have parts that are far from each other.
 fn part(source: IpAddr) -> u8 {
     let last = match source {
         IpAddr::V4(source) => u32::from(source),
@@ -41,50 +66,80 @@ fn part(source: IpAddr) -> u8 {
             sum.wrapping_mul(31).wrapping_add(word.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
         }),
     };
-    u8::try_from(last % u32::from(PARTS)).unwrap_or(0)
+    let parts = u32::from(PARTS);
+    u8::try_from(last % parts * STRIDE % parts).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
-    fn of(given: Option<u8>, failing: &[u8], host: u8) -> u8 {
-        priority(given, failing.iter().copied(), [192, 0, 2, host].into()).get()
+    fn of(given: Option<u8>, failing: u8, proving: u8, host: u8) -> u8 {
+        priority(given, LostPriority { failing, proving }, [192, 0, 2, host].into()).get()
     }
 
     #[test]
-    fn a_priority_that_was_given_loses_the_weights_of_the_checks_that_fail() {
-        for (given, failing, expected) in [
-            (200, vec![], 200),
-            (150, vec![], 150),
-            (200, vec![20], 180),
-            (200, vec![99], 101),
-            (200, vec![100], 55),
-            (150, vec![100], 50),
-            (101, vec![200], 1),
-            (200, vec![200, 200, 200], 1),
+    fn a_priority_that_was_given_loses_the_weights_of_checks_that_fail_or_have_to_prove_themselves() {
+        for (given, failing, proving, expected) in [
+            (199, 0, 0, 199),
+            (150, 0, 0, 150),
+            (200, 20, 0, 180),
+            (200, 99, 0, 101),
+            (200, 100, 0, 50),
+            (110, 90, 0, 20),
+            (101, 200, 0, 1),
+            (200, u8::MAX, 0, 1),
+            (200, 0, 20, 180),
+            (200, 0, 100, 150),
+            (120, 0, 100, 70),
+            (200, 99, 100, 51),
+            (101, 0, u8::MAX, 51),
+            (200, 100, 100, 50),
         ] {
-            assert_eq!(of(Some(given), &failing, 11), expected, "{given} less {failing:?}");
+            assert_eq!(
+                of(Some(given), failing, proving, 11),
+                expected,
+                "{given} less {failing} and {proving}"
+            );
         }
     }
 
     #[test]
-    fn no_address_makes_an_unfit_node_fit_or_a_fit_one_unfit() {
+    fn no_address_changes_what_the_checks_say_of_a_node() {
         for host in 0..=255 {
-            assert!(of(None, &[], host) >= 200);
-            assert!(of(None, &[99], host) >= FIT_FROM);
-            assert!(of(None, &[100], host) < FIT_FROM);
-            assert!(of(None, &[200], host) >= 1);
+            for given in [None, Some(200), Some(101)] {
+                assert!(of(given, 0, 0, host) >= FIT_FROM && of(given, 0, 100, host) >= PASSING_FROM);
+                assert!((1..PASSING_FROM).contains(&of(given, 100, 0, host)));
+                assert!((1..PASSING_FROM).contains(&of(given, 200, 200, host)));
+            }
+            assert!(of(None, 99, 0, host) >= FIT_FROM);
+            for given in [None, Some(200), Some(150)] {
+                assert!(
+                    of(given, 0, 100, host) < of(given, 0, 0, 255 - host),
+                    "of nodes alike the fit one first"
+                );
+            }
         }
     }
 
     #[test]
-    fn nodes_beside_each_other_differ_whether_fit_or_not() {
-        for failing in [vec![], vec![100]] {
-            let priorities: BTreeSet<u8> = (10..15).map(|host| of(None, &failing, host)).collect();
-            assert_eq!(priorities.len(), 5, "{failing:?}");
+    fn nodes_beside_each_other_differ_by_eight_at_least_where_no_priority_tells_them_apart() {
+        for (given, failing, proving) in [(None, 0, 0), (None, 0, 100), (None, 100, 0), (Some(200), 0, 0)] {
+            for first in 0..250 {
+                let mut all: Vec<u8> =
+                    (first..first + 5).map(|host| of(given, failing, proving, host)).collect();
+                all.sort_unstable();
+                assert!(all.windows(2).all(|two| two[1] - two[0] >= 8), "{given:?} from {first}: {all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_given_more_comes_first() {
+        for host in 0..=255 {
+            for given in 101..200 {
+                assert!(of(Some(given), 0, 0, host) < of(Some(given + 1), 0, 0, 255 - host));
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
 use windlass_engine::{
@@ -11,24 +11,39 @@ use windlass_engine::{
 };
 use windlass_vrrp::Time;
 
-use super::checked::Checked;
+use super::checked::{Checked, RunningChecks};
+use super::election::LostPriority;
 use super::metrics::{Display, Shown};
 use super::place;
 use super::settings::{Settings, VipSettings};
 use super::signing_keys::KeysFolder;
 use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
-use crate::agent::engine_events;
+use crate::agent::engine_events::{self, Fault, Remedies};
+
+/// How long a virtual IP that is held no longer is served all the same, as far as packets for it come here: until everybody has heard of
+/// the node that has it now.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// What helps against what the engine tells.
+const REMEDIES: Remedies = Remedies {
+    multicast: "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop IGMP and MLD, or name the nodes as \
+                peers",
+    forged: "sign adverts (keysDir)",
+    on_interface: "remove it there",
+};
 
 /// The virtual IPs and what they need.
 pub(super) struct Holder {
     engine: Arc<Engine>,
     settings: Settings,
     vips: BTreeMap<IpAddr, (VirtualIp, Checked)>,
+    /// Those that are held no longer, and until when they are served.
+    leaving: BTreeMap<IpAddr, (VirtualIp, Checked, Instant)>,
+    checks: RunningChecks,
     keys: Option<KeysFolder>,
     translation: Translation,
     own: BTreeSet<IpAddr>,
-    news: Arc<Notify>,
     began: Instant,
     display: Display,
     /// What the engine was told.
@@ -45,10 +60,11 @@ impl Holder {
             engine,
             settings: Settings { keys_dir: None, vips: Vec::new() },
             vips: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            checks: RunningChecks::default(),
             keys: None,
             translation: Translation::default(),
             own: BTreeSet::new(),
-            news: Arc::default(),
             began: Instant::now(),
             display,
             routers: Vec::new(),
@@ -62,7 +78,7 @@ impl Holder {
 
     /// Notified when a check has found something: [`Self::bring`].
     pub(super) fn news(&self) -> &Arc<Notify> {
-        &self.news
+        self.checks.news()
     }
 
     /// Takes these settings in place of the last ones.
@@ -75,28 +91,18 @@ impl Holder {
         }
         let mut before = std::mem::take(&mut self.vips);
         for wanted in &settings.vips {
-            let known = before.remove(&wanted.address);
-            self.vips.insert(wanted.address, self.changed(known, wanted));
+            let left = self.leaving.remove(&wanted.address).map(|(vip, checked, _)| (vip, checked));
+            let known = before.remove(&wanted.address).or(left);
+            let changed = changed(known, wanted, &mut self.checks);
+            self.vips.insert(wanted.address, changed);
         }
+        let until = Instant::now() + LINGER;
+        let gone = before.into_iter().map(|(address, (vip, checked))| (address, (vip, checked, until)));
+        self.leaving.extend(gone);
         self.settings = settings;
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         tracing::info!(?addresses, "virtual IPs of this host");
         self.look();
-    }
-
-    fn changed(&self, known: Option<(VirtualIp, Checked)>, wanted: &VipSettings) -> (VirtualIp, Checked) {
-        match known {
-            Some((vip, checked)) if vip.settings == *wanted => (vip, checked),
-            Some((mut vip, checked)) => {
-                let is_checked_alike =
-                    vip.settings.checks == wanted.checks && vip.settings.balance == wanted.balance;
-                vip.change(wanted.clone());
-                // What is known goes on counting: a priority that changes is not to move the address.
-                let checked = if is_checked_alike { checked } else { Checked::start(wanted, &self.news) };
-                (vip, checked)
-            }
-            None => (VirtualIp::new(wanted.clone()), Checked::start(wanted, &self.news)),
-        }
     }
 
     /// Looks for what nobody tells, and brings it.
@@ -104,10 +110,12 @@ impl Holder {
         if let Some(keys) = &mut self.keys {
             keys.refresh();
         }
+        self.leaving.retain(|_, (_, _, until)| Instant::now() < *until);
         let now = since(self.began);
         match Engine::host_addresses() {
             Ok(machine) => {
-                for (vip, _) in self.vips.values_mut() {
+                let leaving = self.leaving.values_mut().map(|(vip, _, _)| vip);
+                for vip in self.vips.values_mut().map(|(vip, _)| vip).chain(leaving) {
                     vip.find_place(&machine, now);
                 }
                 self.own = place::own_addresses(&machine);
@@ -125,16 +133,21 @@ impl Holder {
         self.bring();
     }
 
-    /// Takes in what the engine tells.
-    pub(super) fn hear(&mut self, event: &Event) {
-        engine_events::log(event);
+    /// Takes in what the engine tells. Whether [`Self::bring`] may wait a moment: of foreign routers there may be many.
+    pub(super) fn hear(&mut self, event: &Event) -> bool {
+        match Fault::of(event, &REMEDIES) {
+            Some(fault) => tracing::warn!("{}", fault.message),
+            None => engine_events::log(event, &REMEDIES),
+        }
         if let Event::ForeignRouter { interface, vrid, source, addresses, message, .. } = event {
             let heard = Heard { interface, vrid: *vrid, source: *source, listed: addresses, message };
             let node = node(self.keys.as_ref(), self.began);
             for (vip, _) in self.vips.values_mut() {
                 vip.hear(heard, node);
             }
+            return true;
         }
+        false
     }
 
     /// Tells the engine and the kernel what has changed.
@@ -145,12 +158,16 @@ impl Holder {
             vip.choose_vrid(status_of(&statuses, *address), node);
         }
         let vips = self.vips.values();
-        let is_untranslated = self.translation.lasting_failure().is_some();
+        let (now, is_untranslated) = (Instant::now(), self.translation.lasting_failure().is_some());
         let routers: Vec<RouterConfig> = vips
             .filter_map(|(vip, checked)| {
-                // What comes here would go nowhere.
-                let untranslated = (is_untranslated && vip.is_translated()).then_some(u8::MAX);
-                vip.router(checked.failing().into_iter().chain(untranslated), node)
+                let lost = if is_untranslated && vip.is_translated() {
+                    // What comes here would go nowhere.
+                    LostPriority { failing: u8::MAX, proving: 0 }
+                } else {
+                    checked.lost_priority(now)
+                };
+                vip.router(lost, node)
             })
             .collect();
         self.restrict();
@@ -161,22 +178,29 @@ impl Holder {
         }
         self.show(&statuses);
     }
+
     /// Closes all ports but those that are served.
     fn restrict(&mut self) {
-        let ports = self.vips.iter().map(|(address, (vip, _))| (*address, vip.settings.ports.clone()));
+        let ports = self.served().map(|(vip, _)| (vip.settings.address, vip.settings.ports.clone()));
         let restricted: BTreeMap<IpAddr, BTreeSet<u16>> = ports.collect();
         if restricted != self.restricted {
             let mut restrictions = Restrictions::default();
-            self.vips.values().for_each(|(vip, _)| vip.restrict(&mut restrictions));
+            self.served().for_each(|(vip, _)| vip.restrict(&mut restrictions));
             self.engine.restrict(Arc::new(restrictions));
             self.restricted = restricted;
         }
     }
 
+    /// The virtual IPs of which packets are served that come here.
+    fn served(&self) -> impl Iterator<Item = (&VirtualIp, &Checked)> {
+        let leaving = self.leaving.values().map(|(vip, checked, _)| (vip, checked));
+        self.vips.values().map(|(vip, checked)| (vip, checked)).chain(leaving)
+    }
+
     /// Has the kernel send what comes for the virtual IPs where it is served.
     fn translate(&mut self, statuses: &[RouterStatus]) {
         let mut balancing = Balancing { own: self.own.clone(), ..Balancing::default() };
-        for (vip, checked) in self.vips.values() {
+        for (vip, checked) in self.served() {
             vip.balance(&checked.well(), &mut balancing);
         }
         let is_local = |(address, (vip, _)): &(&IpAddr, &(VirtualIp, Checked))| {
@@ -188,11 +212,11 @@ impl Holder {
 
     /// Shows metrics and readiness, and logs what has changed.
     fn show(&mut self, statuses: &[RouterStatus]) {
-        let keys = self.keys.as_ref().map(KeysFolder::keys);
+        let (keys, now) = (self.keys.as_ref().map(KeysFolder::keys), Instant::now());
         let mut obstacles = BTreeMap::new();
         let mut all = Vec::new();
         for (address, (vip, checked)) in &mut self.vips {
-            checked.log(*address);
+            checked.log(*address, now);
             let status = status_of(statuses, *address);
             let untranslated = self.translation.lasting_failure().filter(|_| vip.is_translated());
             let obstacle = vip
@@ -213,13 +237,33 @@ impl Holder {
                 active: is_claimed(statuses, *address),
                 priority: router.map_or(0, |router| router.priority.get()),
                 became_active: status.map_or(0, |status| status.counters.became_active),
-                checks: checked.checks(),
+                checks: checked.checks(now),
                 backends: checked.backends(),
                 obstacle,
             });
         }
         self.obstacles = obstacles;
         self.display.set(all);
+    }
+}
+
+/// The virtual IP that is wanted, where another of its address is known.
+fn changed(
+    known: Option<(VirtualIp, Checked)>,
+    wanted: &VipSettings,
+    checks: &mut RunningChecks,
+) -> (VirtualIp, Checked) {
+    match known {
+        Some((vip, checked)) if vip.settings == *wanted => (vip, checked),
+        Some((mut vip, checked)) => {
+            let is_checked_alike =
+                vip.settings.checks == wanted.checks && vip.settings.balance == wanted.balance;
+            vip.change(wanted.clone());
+            // What is known goes on counting: a priority that changes is not to move the address. What is asked as before goes on, too.
+            let checked = if is_checked_alike { checked } else { Checked::start(wanted, checks) };
+            (vip, checked)
+        }
+        None => (VirtualIp::new(wanted.clone()), Checked::start(wanted, checks)),
     }
 }
 

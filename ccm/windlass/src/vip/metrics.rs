@@ -18,11 +18,20 @@ pub(super) struct Shown {
     /// 0 if it is in no election.
     pub(super) priority: u8,
     pub(super) became_active: u64,
-    /// Each check and backend by its name, and whether it is well.
-    pub(super) checks: Vec<(String, bool)>,
+    pub(super) checks: Vec<ShownCheck>,
+    /// Each backend by its name, and whether it is well.
     pub(super) backends: Vec<(String, bool)>,
     /// Why it cannot be announced here.
     pub(super) obstacle: Option<String>,
+}
+
+/// One check as it is shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ShownCheck {
+    pub(super) name: String,
+    pub(super) is_passing: bool,
+    /// It passes, and has failed so often lately that it has to prove itself.
+    pub(super) is_proving: bool,
 }
 
 /// What is shown now.
@@ -58,7 +67,7 @@ impl Display {
             vrid: gauge("windlass_vip_vrid", "VRID of the virtual IP; 0: none yet", vip)?,
             priority: gauge(
                 "windlass_vip_priority",
-                "Priority of this node for the virtual IP; from 101 on it is fit, 0: in no election",
+                "Priority of this node for the virtual IP; below 51 it is unfit, 0: in no election",
                 vip,
             )?,
             transitions: IntCounterVec::new(
@@ -71,6 +80,11 @@ impl Display {
             check: gauge(
                 "windlass_vip_check_passing",
                 "Whether the check of this node passes",
+                &["address", "check"],
+            )?,
+            proving: gauge(
+                "windlass_vip_check_proving",
+                "Whether the check of this node passes, but has failed so often lately that nodes that are fit come before this one",
                 &["address", "check"],
             )?,
             backend: gauge(
@@ -89,12 +103,14 @@ struct Metrics {
     priority: IntGaugeVec,
     transitions: IntCounterVec,
     check: IntGaugeVec,
+    proving: IntGaugeVec,
     backend: IntGaugeVec,
 }
 
 impl Metrics {
-    fn all(&self) -> [&dyn Collector; 6] {
-        [&self.active, &self.vrid, &self.priority, &self.transitions, &self.check, &self.backend]
+    fn all(&self) -> [&dyn Collector; 7] {
+        let Self { display: _, active, vrid, priority, transitions, check, proving, backend } = self;
+        [active, vrid, priority, transitions, check, proving, backend]
     }
 }
 
@@ -105,7 +121,7 @@ impl Collector for Metrics {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Virtual IPs that are gone are shown no more.
-        for gauge in [&self.active, &self.vrid, &self.priority, &self.check, &self.backend] {
+        for gauge in [&self.active, &self.vrid, &self.priority, &self.check, &self.proving, &self.backend] {
             gauge.reset();
         }
         self.transitions.reset();
@@ -115,8 +131,10 @@ impl Collector for Metrics {
             self.vrid.with_label_values(&labels).set(vip.vrid.into());
             self.priority.with_label_values(&labels).set(vip.priority.into());
             self.transitions.with_label_values(&labels).inc_by(vip.became_active);
-            for (check, is_well) in &vip.checks {
-                self.check.with_label_values(&[vip.address.as_str(), check]).set((*is_well).into());
+            for check in &vip.checks {
+                let labels = [vip.address.as_str(), check.name.as_str()];
+                self.check.with_label_values(&labels).set(check.is_passing.into());
+                self.proving.with_label_values(&labels).set(check.is_proving.into());
             }
             for (backend, is_well) in &vip.backends {
                 self.backend.with_label_values(&[vip.address.as_str(), backend]).set((*is_well).into());
@@ -140,7 +158,10 @@ mod tests {
             active: true,
             priority: 203,
             became_active: 2,
-            checks: vec![("tcp://127.0.0.1:6443".to_owned(), false)],
+            checks: vec![
+                ShownCheck { name: "tcp://127.0.0.1:6443".to_owned(), ..ShownCheck::default() },
+                ShownCheck { name: "exec:/bin/true".to_owned(), is_passing: true, is_proving: true },
+            ],
             backends: vec![("192.0.2.11:6443".to_owned(), true)],
             obstacle: Some("interface eth0 is down".to_owned()),
         }
@@ -158,6 +179,8 @@ mod tests {
             "windlass_vip_priority{address=\"192.0.2.100\",interface=\"eth0\"} 203",
             "windlass_vip_vrid{address=\"192.0.2.100\",interface=\"eth0\"} 7",
             "windlass_vip_check_passing{address=\"192.0.2.100\",check=\"tcp://127.0.0.1:6443\"} 0",
+            "windlass_vip_check_proving{address=\"192.0.2.100\",check=\"tcp://127.0.0.1:6443\"} 0",
+            "windlass_vip_check_proving{address=\"192.0.2.100\",check=\"exec:/bin/true\"} 1",
             "windlass_vip_backend_up{address=\"192.0.2.100\",backend=\"192.0.2.11:6443\"} 1",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");

@@ -7,7 +7,7 @@
 //! | `place`, `election`, `signing_keys`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
 //! | `holder`, `translation` | what the engine and the kernel are told of all of them |
 //! | `metrics` | what is shown of them |
-//! | `run`, `sole_process` | the process, the only one of the host |
+//! | `run` | the process, the only one of the host |
 //! | `manifest` | static pods and units of systemd that run it |
 
 mod checked;
@@ -21,7 +21,6 @@ mod place;
 mod run;
 mod settings;
 mod signing_keys;
-mod sole_process;
 mod translation;
 mod virtual_ip;
 

@@ -1,5 +1,6 @@
 //! The process: what is found, heard and checked goes to the virtual IPs, and what they say to the engine and the kernel.
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +9,18 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use prometheus::Registry;
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::serving::{HealthChecks, Scope, SocketServer};
-use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, MarkMask, Options};
+use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, HostClaim, MarkMask, Options};
 
 use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
-use super::sole_process::{self, SoleProcess};
+use crate::http::bound;
 
-/// Name of the guard's table. An agent on the same host has another.
+/// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
 /// Mark of the addresses that are put on interfaces.
 const TAG: u8 = 0x58;
@@ -31,6 +32,8 @@ const MARKS: u32 = 0x0f;
 const LOOK: Duration = Duration::from_secs(1);
 /// Each stranger is heard of as often: a VRID that is free may be wanted soon.
 const FOREIGN_ROUTER_PERIOD: Duration = Duration::from_secs(1);
+/// For so long more news of foreign routers is waited for: whoever forges adverts makes many.
+const GATHER: Duration = Duration::from_millis(50);
 /// Events of the engine that wait to be read.
 const EVENT_QUEUE: usize = 4096;
 
@@ -58,6 +61,8 @@ pub(crate) async fn run(
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "holding virtual IPs");
+    // When what was told is to be acted on.
+    let mut bring_at = None;
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
@@ -65,10 +70,16 @@ pub(crate) async fn run(
                 if let Some(thread) = engine.stopped_by() {
                     break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
                 }
-                holder.hear(&event);
-                if incoming.is_empty() {
-                    holder.bring();
+                if holder.hear(&event) {
+                    bring_at.get_or_insert_with(|| Instant::now() + GATHER);
+                } else {
+                    bring_at = Some(Instant::now());
                 }
+            }
+            // What is to be done at once waits for no more than what was told before.
+            () = sleep_until(bring_at.unwrap_or_else(Instant::now)), if bring_at.is_some() && incoming.is_empty() => {
+                bring_at = None;
+                holder.bring();
             }
             () = news.notified() => holder.bring(),
             _ = look.tick() => {
@@ -90,11 +101,12 @@ pub(crate) async fn run(
     outcome
 }
 
-/// Waits until no other process of the host holds virtual IPs; `None`: asked to stop before.
-async fn sole(settings: &Settings, display: &Display, token: &CancellationToken) -> Option<SoleProcess> {
+/// Waits until no other process of the host holds virtual IPs; `None`: asked to stop before. Two would make the same tables, each as it
+/// wants them, and take the address from each other.
+async fn sole(settings: &Settings, display: &Display, token: &CancellationToken) -> Option<HostClaim> {
     let mut is_told = false;
     loop {
-        if let Some(sole) = SoleProcess::claim(sole_process::NAME) {
+        if let Ok(sole) = HostClaim::make(GUARD) {
             return Some(sole);
         }
         if !is_told {
@@ -132,10 +144,12 @@ fn serve(socket: &Path, registry: Registry, display: &Display, token: &Cancellat
     let (display, token) = (display.clone(), token.clone());
     let health = HealthChecks::new();
     health.add("virtual-ips", Scope::READY, move || display.readiness());
-    match SocketServer::bind(socket) {
-        Ok(server) => drop(tokio::spawn(server.serve(registry, health, token))),
-        Err(error) => tracing::error!(%error, "probes are not answered; virtual IPs are held all the same"),
-    }
+    let socket = socket.to_owned();
+    tokio::spawn(async move {
+        if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
+            server.serve(registry, health, token).await;
+        }
+    });
 }
 
 /// The settings of a file, which may change.

@@ -16,8 +16,12 @@ const LASTING: u32 = 3;
 pub(super) struct Translation {
     balancer: Option<Balancer>,
     failure: Option<String>,
+    /// What the kernel was told last, unless that failed.
+    brought: Option<(Balancing, BTreeSet<IpAddr>)>,
     /// Whether the kernel took it once.
     worked: bool,
+    /// The kernel is to be told again who is local.
+    is_local_due: bool,
     /// At how many looks in a row there was a failure.
     failed_looks: u32,
     /// What was in the way at the last look: a neighbour that is asked for the first time takes a moment to answer.
@@ -26,13 +30,21 @@ pub(super) struct Translation {
 }
 
 impl Translation {
-    /// Has it say this, and take what the node itself sends to the `local` ones.
+    /// Has it say this, and take what the node itself sends to the `local` ones. Tells the kernel what has changed, and after
+    /// [`Self::check`] who is local, which it forgets.
     pub(super) fn bring(&mut self, balancing: &Balancing, local: &BTreeSet<IpAddr>) {
+        let before = self.brought.take();
+        let (before, local_before) = before.as_ref().map(|(balancing, local)| (balancing, local)).unzip();
+        let (is_known, is_local_known) = (before == Some(balancing), local_before == Some(local));
+        let is_forgotten = std::mem::take(&mut self.is_local_due);
         let done = self.open().and_then(|balancer| {
-            balancer.apply(balancing)?;
-            balancer.local(local)
+            if !is_known {
+                balancer.apply(balancing)?;
+            }
+            if is_known && is_local_known && !is_forgotten { Ok(()) } else { balancer.local(local) }
         });
         let failure = done.err().map(|error| error.to_string());
+        self.brought = failure.is_none().then(|| (balancing.clone(), local.clone()));
         if let Some(failure) = failure.as_ref().filter(|failure| self.failure.as_ref() != Some(*failure)) {
             tracing::error!(table = TABLE, "{failure}");
         }
@@ -47,6 +59,7 @@ impl Translation {
 
     /// Puts back what others have changed, and tells what is in the way. To be called each second.
     pub(super) fn check(&mut self) {
+        self.is_local_due = true;
         self.failed_looks = if self.failure.is_some() { self.failed_looks.saturating_add(1) } else { 0 };
         let Some(balancer) = &mut self.balancer else { return };
         match balancer.check() {

@@ -13,7 +13,7 @@ use windlass_vrrp::vrid_choice::{Decision, Listing, Role, VridChoice};
 use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert};
 use windlass_vrrp::{Family, Time, Versions};
 
-use super::election::{FIT_FROM, priority};
+use super::election::{LostPriority, PASSING_FROM, priority};
 use super::place::{self, Place};
 use super::settings::{SourceAddress, VipSettings};
 use super::signing_keys::SigningKeys;
@@ -212,8 +212,8 @@ impl VirtualIp {
         }
     }
 
-    /// Its virtual router, where the checks with these weights fail; `None` while something is missing.
-    pub(super) fn router(&self, failing: impl Iterator<Item = u8>, node: Node<'_>) -> Option<RouterConfig> {
+    /// Its virtual router, where checks take so much from the priority; `None` while something is missing.
+    pub(super) fn router(&self, lost: LostPriority, node: Node<'_>) -> Option<RouterConfig> {
         let settings = &self.settings;
         let (place, vrid) = (self.place.as_ref().ok()?, self.vrid()?);
         let authentication = match node.keys {
@@ -224,14 +224,15 @@ impl VirtualIp {
         let peers: BTreeSet<IpAddr> = settings.peers.iter().filter(|peer| !is_own(peer)).copied().collect();
         // Without a peer there is nobody to speak to by unicast.
         let multicast = settings.multicast || peers.is_empty();
-        let priority = priority(settings.priority, failing, place.source);
+        let priority = priority(settings.priority, lost, place.source);
         let config = RouterConfig {
             priority,
             interval: settings.advert_interval,
-            // One that is not fit takes over from nobody that is heard: where all are unfit a move is a gap for nothing.
-            preempt: priority.get() >= FIT_FROM,
-            preempt_delay: if settings.preempt { Duration::ZERO } else { NEVER },
-            fit_from: Priority::new(FIT_FROM).ok()?,
+            // One whose checks fail takes over from nobody that is heard: where they fail on all a move is a gap for nothing.
+            preempt: priority.get() >= PASSING_FROM,
+            preempt_delay: if settings.preempt && lost.proving == 0 { Duration::ZERO } else { NEVER },
+            // One whose checks pass is left in place though they have failed before: a move would break connections that are served.
+            fit_from: Priority::new(PASSING_FROM).ok()?,
             recognise_peers: multicast,
             transport: if multicast {
                 Transport::default()

@@ -48,11 +48,11 @@ fn faults_that_somebody_has_to_mend_say_where_and_what_helps() {
             &["192.0.2.12", "remove it"],
         ),
     ] {
-        let fault = Fault::of(&event).expect("a fault");
+        let fault = Fault::of(&event, &AGENT).expect("a fault");
         assert_eq!((fault.reason, fault.about, &fault.key), (reason, about, &key));
         assert!(fault.message.starts_with("on eth0: "), "{fault:?}");
         assert!(words.iter().all(|word| fault.message.contains(word)), "{fault:?}");
         assert!(node_event::ALL.contains(&fault.reason));
     }
-    assert_eq!(Fault::of(&Event::Recovered { key }), None);
+    assert_eq!(Fault::of(&Event::Recovered { key }, &AGENT), None);
 }

@@ -10,8 +10,9 @@
 //! | `command` | running a program |
 //! | `words` | what others say, as part of a reason |
 //!
-//! A server that stops answering is found failing `fall` intervals after the first attempt that it leaves unanswered at the latest: each
-//! interval has one attempt, which takes no longer than it.
+//! A server that stops answering is found failing `fall` intervals and 50 ms later at the latest: each interval has one attempt, which takes
+//! no longer than it, and after `fall - 1` failures the last one is not waited for as long. With a `fall` of 1 it is an interval and the
+//! timeout. What fails again and again has to prove itself when it passes again.
 
 mod cadence;
 mod command;
@@ -24,7 +25,7 @@ mod tls;
 mod words;
 
 pub(crate) use self::rise_and_fall::{CheckState, Verdict};
-pub(crate) use self::runner::{run, run_backend};
+pub(crate) use self::runner::run;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! A check made again and again.
 
-use std::net::SocketAddr;
-
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -10,30 +8,22 @@ use super::cadence::Cadence;
 use super::probe::{Probe, Within};
 use super::rise_and_fall::{CheckState, RiseAndFall};
 use super::{Answer, command};
-use crate::vip::settings::{CheckKind, CheckSettings, Question, Rhythm, Target};
+use crate::vip::settings::{CheckKind, Rhythm, Target};
 
-/// Makes a check of this node until `token` is cancelled. `changes` always has the last state; whoever waits on it is woken when the
-/// verdict or the error is another one.
-pub(crate) async fn run(check: CheckSettings, changes: watch::Sender<CheckState>, token: CancellationToken) {
-    let CheckSettings { kind, rhythm, weight: _ } = check;
+/// Makes a check until `token` is cancelled. `changes` always has the last state; whoever waits on it is woken when the verdict or the
+/// error is another one.
+pub(crate) async fn run(
+    kind: CheckKind,
+    rhythm: Rhythm,
+    changes: watch::Sender<CheckState>,
+    token: CancellationToken,
+) {
     match kind {
         CheckKind::Server { target, question } => {
             repeat(rhythm, ServerCheck { target, probe: Probe::new(question) }, changes, token).await;
         }
         CheckKind::Command(words) => repeat(rhythm, CommandCheck(words), changes, token).await,
     }
-}
-
-/// Does the same with the check of this backend.
-pub(crate) async fn run_backend(
-    backend: SocketAddr,
-    question: Question,
-    rhythm: Rhythm,
-    changes: watch::Sender<CheckState>,
-    token: CancellationToken,
-) {
-    let check = ServerCheck { target: backend.into(), probe: Probe::new(question) };
-    repeat(rhythm, check, changes, token).await;
 }
 
 /// What is attempted again and again.
@@ -76,10 +66,10 @@ pub(super) async fn repeat(
         if token.run_until_cancelled(sleep_until(cadence.next())).await.is_none() {
             return;
         }
-        let within = Within::from_now(timeout);
-        if cadence.stalled(cadence.next(), within.start()) {
+        if cadence.stalled(cadence.next(), Instant::now()) {
             judge.note_stall();
         }
+        let within = Within::from_now(judge.patience(timeout));
         let Some(answer) = token.run_until_cancelled(check.attempt(within)).await else { return };
         let now = Instant::now();
         let stalled = cadence.stalled(within.end(), now);
@@ -88,7 +78,7 @@ pub(super) async fn repeat(
         }
         // An attempt that failed while the process stood still did not have its time. A success is one all the same.
         if answer.is_ok() || !stalled {
-            judge.note(answer, now.into_std());
+            judge.note(answer, now.saturating_duration_since(within.start()), now.into_std());
         }
         changes.send_if_modified(|state| {
             let new = judge.state();

@@ -1,6 +1,6 @@
-use std::time::Duration;
-
 use super::*;
+
+const TOOK: Duration = Duration::from_millis(10);
 
 /// The verdicts after each result: `+` a success, `-` a failure, `|` the process stood still. `?`, `P`, `F`: unknown, passing, failing.
 fn verdicts(rise: u32, fall: u32, results: &str) -> String {
@@ -16,8 +16,8 @@ fn verdicts(rise: u32, fall: u32, results: &str) -> String {
         let now = start + Duration::from_secs(second);
         let before = judge.state().clone();
         match result {
-            '+' => judge.note(Ok(()), now),
-            '-' => judge.note(Err(format!("at {second}")), now),
+            '+' => judge.note(Ok(()), TOOK, now),
+            '-' => judge.note(Err(format!("at {second}")), TOOK, now),
             _ => judge.note_stall(),
         }
         let after = judge.state();
@@ -67,8 +67,68 @@ fn results_that_are_alike_are_counted_and_only_passing_is_well() {
     assert!(!judge.state().is_passing(), "nobody knows yet");
     let mut counts = Vec::new();
     for result in "--++-+".chars() {
-        judge.note(if result == '+' { Ok(()) } else { Err(String::new()) }, start);
+        judge.note(if result == '+' { Ok(()) } else { Err(String::new()) }, TOOK, start);
         counts.push((judge.state().in_a_row, judge.state().is_passing()));
     }
     assert_eq!(counts, [(1, false), (2, false), (1, false), (2, true), (1, true), (1, true)]);
+}
+
+#[test]
+fn the_attempt_that_would_be_one_failure_too_many_is_waited_for_as_long_as_a_success_may_need() {
+    let ms = Duration::from_millis;
+    // (fall, how long successes take, results so far, how long the next attempt is waited for), in ms
+    for (fall, took, results, expected) in [
+        (3, 10, "", 500),
+        (3, 10, "+", 500),
+        (3, 10, "+-", 500),
+        (3, 10, "+--", 50),
+        (3, 10, "+---", 500),
+        (3, 10, "---", 500),
+        (3, 10, "+--|", 500),
+        (2, 10, "+-", 50),
+        // There is no other.
+        (1, 10, "+", 500),
+        // A slow server that is well has its time.
+        (3, 100, "+--", 200),
+        (3, 240, "+--", 480),
+        (3, 300, "+--", 500),
+    ] {
+        let now = Instant::now();
+        let mut judge = RiseAndFall::new(2, fall, now);
+        for result in results.chars() {
+            match result {
+                '+' => judge.note(Ok(()), ms(took), now),
+                '-' => judge.note(Err(String::new()), ms(500), now),
+                _ => judge.note_stall(),
+            }
+        }
+        assert_eq!(judge.patience(ms(500)), ms(expected), "fall {fall}, {took} ms, {results:?}");
+    }
+}
+
+/// For how many seconds the check has to pass after each failure, where failures begin so many seconds apart.
+fn proofs(apart: u64, failures: u32) -> Vec<u64> {
+    let mut now = Instant::now();
+    let mut judge = RiseAndFall::new(1, 1, now);
+    judge.note(Ok(()), TOOK, now);
+    let mut proofs = Vec::new();
+    for _ in 0..failures {
+        judge.note(Err(String::new()), TOOK, now);
+        assert!(!judge.state().is_proving(now), "it fails");
+        let back = now + Duration::from_secs(1);
+        judge.note(Ok(()), TOOK, back);
+        let until = judge.state().proves_until.unwrap_or(back);
+        assert_eq!(judge.state().is_proving(back), until > back);
+        assert!(!judge.state().is_proving(until), "it has proved itself");
+        proofs.push(until.duration_since(back).as_secs());
+        now += Duration::from_secs(apart);
+    }
+    proofs
+}
+
+#[test]
+fn a_check_that_fails_again_and_again_has_to_pass_for_longer_each_time() {
+    assert_eq!(proofs(60, 7), [0, 30, 60, 120, 240, 300, 300]);
+    assert_eq!(proofs(2, 7), [0, 0, 0, 30, 30, 30, 60], "what comes within five seconds is one failure");
+    assert_eq!(proofs(1000, 4), [0; 4], "a failure now and then costs nothing");
 }

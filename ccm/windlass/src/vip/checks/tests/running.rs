@@ -5,9 +5,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::vip::checks::runner::{Check, repeat, run, run_backend};
+use crate::vip::checks::runner::{Check, repeat, run};
 use crate::vip::checks::{CheckState, Verdict};
-use crate::vip::settings::{CheckKind, CheckSettings, Rhythm};
+use crate::vip::settings::{CheckKind, Rhythm};
 
 fn rhythm(interval: u64, rise: u32, fall: u32) -> Rhythm {
     let interval = Duration::from_millis(interval);
@@ -37,10 +37,9 @@ async fn a_check_follows_its_server_and_ends_with_its_token() {
     })
     .await;
     let kind = CheckKind::Server { target: address.into(), question: page(&[200], None) };
-    let check = CheckSettings { kind, rhythm: rhythm(300, 2, 3), weight: 100 };
     let (sender, mut changes) = starting();
     let token = CancellationToken::new();
-    let running = tokio::spawn(run(check, sender, token.clone()));
+    let running = tokio::spawn(run(kind, rhythm(300, 2, 3), sender, token.clone()));
 
     let state = await_verdict(&mut changes, Verdict::Passing).await;
     assert_eq!(state.error, None);
@@ -56,23 +55,17 @@ async fn a_check_follows_its_server_and_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn a_command_and_a_backend_are_checked_likewise() {
+async fn a_command_is_checked_likewise() {
     let command = CheckKind::Command(vec!["/bin/false".to_owned()]);
-    let check = CheckSettings { kind: command, rhythm: rhythm(1000, 1, 1), weight: 100 };
     let (sender, mut changes) = starting();
     let token = CancellationToken::new();
-    tokio::spawn(run(check, sender, token.clone()));
+    tokio::spawn(run(command, rhythm(1000, 1, 1), sender, token.clone()));
     let state = await_verdict(&mut changes, Verdict::Failing).await;
     assert_eq!(state.error.as_deref(), Some("it ended with exit code 1"));
-
-    let (backend, _) = pages(OK).await;
-    let (sender, mut changes) = starting();
-    tokio::spawn(run_backend(backend, page(&[200], None), rhythm(1000, 1, 1), sender, token.clone()));
-    await_verdict(&mut changes, Verdict::Passing).await;
     token.cancel();
 }
 
-/// What an attempt does: it takes so many ms, of its time or with the process standing still, and succeeds or not.
+/// What an attempt does: it answers after so many ms of its time, or would, or with the process standing still, and succeeds or not.
 #[derive(Clone, Copy)]
 struct Attempt {
     takes: u64,
@@ -80,8 +73,11 @@ struct Attempt {
 }
 
 const WELL: Attempt = Attempt { takes: 10, succeeds: true };
+/// Under load.
+const SLOW: Attempt = Attempt { takes: 300, succeeds: true };
 const FAILS: Attempt = Attempt { takes: 10, succeeds: false };
-const HANGS: Attempt = Attempt { takes: 500, succeeds: false };
+/// For longer than any attempt is waited for.
+const HANGS: Attempt = Attempt { takes: 3_600_000, succeeds: false };
 /// The process stood still meanwhile.
 const FROZEN: Attempt = Attempt { takes: 10_000, succeeds: false };
 const FROZEN_WELL: Attempt = Attempt { takes: 10_000, succeeds: true };
@@ -91,43 +87,84 @@ struct Script<'a> {
     attempts: std::slice::Iter<'a, Attempt>,
     changes: watch::Receiver<CheckState>,
     token: CancellationToken,
-    /// When each attempt began, and the verdict before it.
-    seen: &'a mut Vec<(Instant, char)>,
+    /// When each attempt began, and the verdict before it and since when it was so.
+    seen: &'a mut Vec<(Instant, char, Instant)>,
 }
 
 impl Check for Script<'_> {
     async fn attempt(&mut self, within: Within) -> Answer {
-        let verdict = match self.changes.borrow().verdict {
-            Verdict::Unknown => '?',
-            Verdict::Passing => 'P',
-            Verdict::Failing => 'F',
+        let (verdict, since) = {
+            let state = self.changes.borrow();
+            let verdict = match state.verdict {
+                Verdict::Unknown => '?',
+                Verdict::Passing => 'P',
+                Verdict::Failing => 'F',
+            };
+            (verdict, state.since.into())
         };
-        self.seen.push((within.start(), verdict));
+        self.seen.push((within.start(), verdict, since));
         let Some(attempt) = self.attempts.next() else {
             self.token.cancel();
             return std::future::pending().await;
         };
-        tokio::time::advance(Duration::from_millis(attempt.takes)).await;
+        let takes = Duration::from_millis(attempt.takes);
+        let is_stall = [FROZEN.takes, FROZEN_WELL.takes].contains(&attempt.takes);
+        if takes > within.limit() && !is_stall {
+            tokio::time::advance(within.limit()).await;
+            return Err("no answer".to_owned());
+        }
+        tokio::time::advance(takes).await;
         if attempt.succeeds { Ok(()) } else { Err("failed".to_owned()) }
     }
 }
 
-/// In virtual time, with an interval of 500 ms, rise 2 and fall 3: when each attempt began, in ms, and the verdict after it.
-async fn script(attempts: &[Attempt]) -> Vec<(u128, char)> {
+/// In virtual time, with an interval of 500 ms, rise 2 and `fall`: when each attempt began, and the verdict after it and since when, in ms.
+async fn judged(fall: u32, attempts: &[Attempt]) -> Vec<(u128, char, u128)> {
     let (sender, changes) = starting();
     let token = CancellationToken::new();
     let start = Instant::now();
     let mut seen = Vec::new();
     let check = Script { attempts: attempts.iter(), changes, token: token.clone(), seen: &mut seen };
-    repeat(rhythm(500, 2, 3), check, sender, token).await;
-    let after = seen.iter().skip(1).map(|(_, verdict)| *verdict);
-    seen.iter().map(|(begun, _)| begun.duration_since(start).as_millis()).zip(after).collect()
+    repeat(rhythm(500, 2, fall), check, sender, token).await;
+    let ms = |at: &Instant| at.duration_since(start).as_millis();
+    let after = seen.iter().skip(1);
+    seen.iter()
+        .zip(after)
+        .map(|((begun, ..), (_, verdict, since))| (ms(begun), *verdict, ms(since)))
+        .collect()
+}
+
+/// With a fall of 3: when each attempt began, in ms, and the verdict after it.
+async fn script(attempts: &[Attempt]) -> Vec<(u128, char)> {
+    judged(3, attempts).await.into_iter().map(|(begun, verdict, _)| (begun, verdict)).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_begin_an_interval_apart_and_who_hangs_fails_after_three_intervals() {
+async fn attempts_begin_an_interval_apart_and_who_hangs_fails_after_three_of_them() {
     let rows = script(&[WELL, HANGS, HANGS, HANGS, WELL, WELL]).await;
     assert_eq!(rows, [(0, 'P'), (500, 'P'), (1000, 'P'), (1500, 'F'), (2000, 'F'), (2500, 'P')]);
+}
+
+/// It hangs from just after an attempt that it answered: the longest that a failure can take.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_fails_within_fall_intervals_and_fifty_milliseconds() {
+    for (fall, expected) in [(2, 1050), (3, 1550), (5, 2550)] {
+        let attempts = [&[WELL][..], &[HANGS].repeat(usize::try_from(fall).unwrap())].concat();
+        let rows = judged(fall, &attempts).await;
+        assert_eq!(
+            rows.last().map(|(_, verdict, since)| (*verdict, *since)),
+            Some(('F', expected)),
+            "{fall}"
+        );
+    }
+    let rows = judged(1, &[WELL, HANGS]).await;
+    assert_eq!(rows, [(0, 'P', 10), (500, 'F', 1000)], "without another attempt it has all its time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_passes_after_two_attempts_that_hung() {
+    let rows = script(&[SLOW, HANGS, HANGS, SLOW, HANGS, HANGS, SLOW]).await;
+    assert!(rows.iter().all(|(_, verdict)| *verdict == 'P'), "{rows:?}");
 }
 
 #[tokio::test(start_paused = true)]
