@@ -163,15 +163,17 @@ impl Manager {
             self.metrics.election.set_master(true);
             return Box::pin(self.lead(provider, token)).await;
         };
-        let elector = self.elector(election);
+        let elector = self.elector(election, P::NAME);
         elector.run(token, |token| Box::pin(self.lead(provider, token))).await?.unwrap_or(Ok(()))
     }
 
-    fn elector(&self, election: ElectionOptions) -> Elector {
+    fn elector(&self, election: ElectionOptions, program: &'static str) -> Elector {
         let limit = election.lease_duration + LEASE_TOLERANCE;
-        let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
-        let lease_health = elector.lease_health();
+        let elector = Elector::new(self.client.clone(), election).with_program(program);
+        let elector = elector.with_metrics(self.metrics.election.clone());
+        let (lease_health, holder) = (elector.lease_health(), elector.lease_health());
         self.health.add("leaderElection", Scope::LIVE, move || lease_health.check(Instant::now(), limit));
+        self.health.add("leaseHolder", Scope::READY, move || holder.check_holder());
         elector
     }
 

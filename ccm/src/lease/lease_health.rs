@@ -1,4 +1,4 @@
-//! How long ago the lease was got or renewed, for a health check (service-contract S-62).
+//! How long ago the lease was got or renewed, and whether a foreign program has it, for health checks (service-contract S-62).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,31 +8,62 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Whether this candidate, if it leads, renewed its lease lately. Cheap to clone; all clones are the same.
+/// Whether this candidate, if it leads, renewed its lease lately, and else may ever lead. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct LeaseHealth(Arc<Mutex<Option<Instant>>>);
+pub struct LeaseHealth(Arc<Mutex<State>>);
+
+/// What is known of the lease.
+#[derive(Debug, Clone, Default)]
+enum State {
+    /// Another candidate may have it.
+    #[default]
+    Standby,
+    /// Who has it is another program, and this is to be said about it.
+    Foreign(String),
+    /// It is ours, and was renewed then.
+    Leading(Instant),
+}
 
 impl LeaseHealth {
     pub(super) fn renewed(&self, at: Instant) {
-        self.set(Some(at));
+        self.set(State::Leading(at));
     }
 
     pub(super) fn ended(&self) {
-        self.set(None);
+        self.set(State::Standby);
     }
 
-    fn set(&self, at: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    /// Another program has the lease, if there is anything to be said about its holder.
+    pub(super) fn waits(&self, foreign: Option<String>) {
+        self.set(foreign.map_or(State::Standby, State::Foreign));
+    }
+
+    fn set(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn get(&self) -> State {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Fails if this candidate leads and last renewed its lease longer than `limit` before `now`: it is stuck, for
     /// otherwise it would have ended. A standby is well.
     pub fn check(&self, now: Instant, limit: Duration) -> Result<(), String> {
-        let renewed = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let silent = renewed.map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+        let renewed = match self.get() {
+            State::Standby | State::Foreign(_) => return Ok(()),
+            State::Leading(renewed) => renewed,
+        };
+        let silent = now.saturating_duration_since(renewed);
         if silent <= limit {
             return Ok(());
         }
         Err(format!("the lease was not renewed for {} s, and this process still leads", silent.as_secs()))
+    }
+    /// Fails while a foreign program has the lease, with who that is and what to do: this candidate neither works nor could take over.
+    pub fn check_holder(&self) -> Result<(), String> {
+        match self.get() {
+            State::Standby | State::Leading(_) => Ok(()),
+            State::Foreign(told) => Err(told),
+        }
     }
 }

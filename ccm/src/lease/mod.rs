@@ -5,6 +5,7 @@
 
 mod decide;
 mod lease_health;
+mod program;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use decide::{Decision, Observed, decide};
 pub use lease_health::LeaseHealth;
+pub use program::program;
 
 use self::decide::{LONGEST_PROMISE, shown};
 use crate::apiserver::{self, describe};
@@ -119,6 +121,7 @@ pub enum ElectionError {
 pub struct Elector {
     client: Client,
     options: ElectionOptions,
+    program: Option<&'static str>,
     metrics: Option<ElectionMetrics>,
     lease_health: LeaseHealth,
 }
@@ -128,19 +131,31 @@ pub struct Elector {
 enum Attempt {
     /// The lease is ours as of the moment the attempt began.
     Held,
-    /// Somebody else's, whose name is fit to be shown.
-    HeldBy { holder: String },
+    /// Somebody else's; the names are fit to be shown.
+    HeldBy {
+        holder: String,
+        /// The program that renewed it, if that is known and not ours.
+        foreign: Option<String>,
+    },
 }
 
 impl Elector {
     /// An elector; nothing happens until [`Elector::run`].
     pub fn new(client: Client, options: ElectionOptions) -> Self {
-        Self { client, options, metrics: None, lease_health: LeaseHealth::default() }
+        Self { client, options, program: None, metrics: None, lease_health: LeaseHealth::default() }
     }
 
     /// Whether, and since when, this candidate leads: for a health check.
     pub fn lease_health(&self) -> LeaseHealth {
         self.lease_health.clone()
+    }
+
+    /// The name of this program. The API server notes it as the writer of the lease (its field manager), and who waits for a lease
+    /// that another program writes says so.
+    #[must_use]
+    pub fn with_program(mut self, name: &'static str) -> Self {
+        self.program = Some(name);
+        self
     }
 
     /// Reports `leader_election_master_status` there.
@@ -215,6 +230,9 @@ struct Candidate<'a> {
     observed: Option<Observed>,
     /// The rest of the Lease object, kept as it is.
     metadata: ObjectMeta,
+    program: Option<&'static str>,
+    /// The program that renewed the lease as it was read, if that is known and not ours.
+    foreign: Option<String>,
     /// When the last attempt that got or renewed the lease began.
     held_since: Instant,
     /// The lease was ours then.
@@ -226,12 +244,14 @@ struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     fn new(elector: &'a Elector) -> Self {
-        let Elector { client, options, metrics, lease_health } = elector;
+        let Elector { client, options, program, metrics, lease_health } = elector;
         Self {
             api: Api::namespaced(client.clone(), &options.namespace),
             options,
             observed: None,
             metadata: fresh(options),
+            program: *program,
+            foreign: None,
             held_since: Instant::now(),
             leads: false,
             metrics: metrics.as_ref(),
@@ -250,11 +270,18 @@ impl<'a> Candidate<'a> {
                     tracing::info!(lease = %self.lease(), identity = %self.options.identity, "leading");
                     return;
                 }
-                Ok(Ok(Attempt::HeldBy { holder })) => {
-                    if last_seen.as_ref() != Some(&holder) {
-                        tracing::info!(lease = %self.lease(), %holder, "waiting: another candidate leads");
-                        last_seen = Some(holder);
+                Ok(Ok(Attempt::HeldBy { holder, foreign })) => {
+                    let told = foreign.map(|program| self.about_foreign(&holder, &program));
+                    if last_seen.as_ref() != Some(&(holder.clone(), told.clone())) {
+                        match &told {
+                            Some(told) => tracing::warn!("waiting: {told}"),
+                            None => {
+                                tracing::info!(lease = %self.lease(), %holder, "waiting: another candidate leads");
+                            }
+                        }
+                        last_seen = Some((holder, told.clone()));
                     }
+                    self.lease_health.waits(told);
                 }
                 Ok(Err(error)) => tracing::warn!(
                     lease = %self.lease(), error = %describe(&error), "cannot acquire the lease, trying again"
@@ -289,7 +316,7 @@ impl<'a> Candidate<'a> {
                     failure = None;
                     continue;
                 }
-                Ok(Ok(Attempt::HeldBy { holder })) => return format!("is held by {holder} now"),
+                Ok(Ok(Attempt::HeldBy { holder, .. })) => return format!("is held by {holder} now"),
                 Ok(Err(error)) => describe(&error),
                 Err(_) => "no answer from the API server".to_owned(),
             };
@@ -324,15 +351,15 @@ impl<'a> Candidate<'a> {
         let written = match decision {
             Decision::Wait { .. } => {
                 let holder = self.observed.as_ref().and_then(Observed::holder).map(shown).unwrap_or_default();
-                return Ok(Attempt::HeldBy { holder });
+                return Ok(Attempt::HeldBy { holder, foreign: self.foreign.clone() });
             }
             Decision::Create => {
                 let lease = self.lease_to_write(self.spec(Timestamp::now(), 0));
-                read(self.api.create(&PostParams::default(), &lease)).await
+                read(self.api.create(&self.params(), &lease)).await
             }
             Decision::Acquire { transitions } => {
                 let lease = self.lease_to_write(self.spec(Timestamp::now(), transitions));
-                read(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
+                read(self.api.replace(&self.options.name, &self.params(), &lease)).await
             }
             Decision::Renew => {
                 if let Some(metrics) = self.metrics.filter(|_| self.leads) {
@@ -352,7 +379,7 @@ impl<'a> Candidate<'a> {
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         spec.lease_duration_seconds = Some(self.duration_seconds());
         let lease = self.lease_to_write(spec);
-        read(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
+        read(self.api.replace(&self.options.name, &self.params(), &lease)).await
     }
 
     /// The lease is ours, by an attempt that began at `since`.
@@ -371,7 +398,7 @@ impl<'a> Candidate<'a> {
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         let lease = self.lease_to_write(spec);
-        let params = PostParams::default();
+        let params = self.params();
         let release = self.api.replace(&self.options.name, &params, &lease);
         match timeout(self.options.retry_period, release).await {
             Ok(Ok(_)) => tracing::info!(lease = %self.lease(), "lease released"),
@@ -400,7 +427,10 @@ impl<'a> Candidate<'a> {
         let now = Instant::now();
         // One that was deleted is made anew without what others had written on it: their finalizers would be left for good.
         self.metadata = fresh(self.options);
+        self.foreign = None;
         self.observed = lease.map(|lease| {
+            let own = self.program.unwrap_or_default();
+            self.foreign = program(&lease.metadata).filter(|name| !own.is_empty() && *name != own).map(shown);
             self.metadata = ObjectMeta { managed_fields: None, ..lease.metadata };
             Observed::next(self.observed.as_ref(), lease.spec.unwrap_or_default(), now)
         });
@@ -427,6 +457,20 @@ impl<'a> Candidate<'a> {
     /// With the resourceVersion that was read: nobody's write is overwritten unseen.
     fn lease_to_write(&self, spec: LeaseSpec) -> Lenient<Lease> {
         Lenient::new(Lease { metadata: self.metadata.clone(), spec: Some(spec) })
+    }
+
+    fn params(&self) -> PostParams {
+        PostParams { field_manager: self.program.map(str::to_owned), ..PostParams::default() }
+    }
+
+    /// What its admin is to know of a holder that is another program.
+    fn about_foreign(&self, holder: &str, program: &str) -> String {
+        format!(
+            "lease {} is held by {holder}, which is the program {program}: this process does nothing until that one has ended. Remove the \
+             other cloud-controller-manager, or let this one do what that does not, with a lease of its own (--controllers, \
+             --leader-elect-resource-name)",
+            self.lease()
+        )
     }
 
     fn lease(&self) -> String {

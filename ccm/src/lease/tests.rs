@@ -249,6 +249,44 @@ async fn a_lease_taken_by_another_is_lost_at_once() {
     assert_eq!(holder(&api), "two", "not overwritten");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_foreign_program_that_holds_the_lease_is_named_with_the_remedy_until_it_has_ended() {
+    let api = ApiServer::default();
+    let held_by = |holder: &str, program: &str| {
+        let fields = json!({ "f:spec": { "f:renewTime": {} } });
+        let note = json!({ "manager": program, "time": "2026-01-01T00:00:00Z", "operation": "Update", "fieldsType": "FieldsV1",
+            "fieldsV1": fields });
+        json!({ "metadata": { "managedFields": [note] }, "spec": { "holderIdentity": holder, "leaseDurationSeconds": 3600 } })
+    };
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    first.token.cancel();
+    first.task.await.expect("no panic").expect("a clean end");
+
+    api.edit(LEASE, &held_by("server-1_4b1c", "k3s"));
+    let elector = Elector::new(api.client(), ElectionOptions::new("two")).with_program("windlass");
+    let health = elector.lease_health();
+    let token = CancellationToken::new();
+    let waiting = tokio::spawn(async move { elector.run(token, |_| pending::<()>()).await });
+    sleep(Duration::from_secs(10)).await;
+    let told = health.check_holder().expect_err("held by another program");
+    for words in ["kube-system/cloud-controller-manager", "server-1_4b1c", "program k3s", "--controllers"] {
+        assert!(told.contains(words), "{words:?} is not in: {told}");
+    }
+    assert_eq!(health.check(Instant::now(), DURATION), Ok(()), "no new process would mend it");
+
+    api.edit(LEASE, &held_by("node-1_77", "windlass"));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(health.check_holder(), Ok(()), "another candidate");
+    api.edit(LEASE, &held_by("server-1_4b1c", "k3s"));
+    sleep(Duration::from_secs(10)).await;
+    assert!(health.check_holder().is_err());
+    api.edit(LEASE, &json!({ "spec": { "holderIdentity": "" } }));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((holder(&api), health.check_holder()), ("two".to_owned(), Ok(())));
+    waiting.abort();
+}
+
 #[test]
 fn the_name_of_a_holder_is_shown_on_one_line_and_short() {
     assert_eq!(shown("node-1_4b1c"), "node-1_4b1c");

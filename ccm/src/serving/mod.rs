@@ -79,7 +79,10 @@ pub enum ServingError {
 
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "stop the process that uses it or choose another port",
+        io::ErrorKind::AddrInUse => {
+            "another process of this host has the port (`ss -ltnp` names it; 10258 is the port of all cloud-controller-managers): stop that \
+             one or choose another port"
+        }
         io::ErrorKind::AddrNotAvailable => "give an address of this host",
         io::ErrorKind::PermissionDenied => "choose a port above 1023",
         _ => "choose another address",

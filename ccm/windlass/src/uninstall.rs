@@ -15,12 +15,17 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::app::CloudProvider as _;
+use windlass_ccm::lease::program;
 use windlass_ccm::lenient::Lenient;
 
 use self::cleanup::{Given, cleanup};
+use crate::controller;
 
-/// Where a cloud-controller-manager says that it works, unless its flags say otherwise.
-const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
+/// Where a controller says that it works, unless its flags say otherwise: as cloud-controller-manager, and by the manifests as load
+/// balancer only.
+const LEASES: [(&str, &str); 2] =
+    [("kube-system", "cloud-controller-manager"), ("windlass-system", "windlass-controller")];
 /// Who has not renewed it for this long, does not work.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How often a Service is looked at again that somebody changes meanwhile.
@@ -41,7 +46,9 @@ pub(crate) struct Options {
 /// A controller works still, the API server does not answer, or something is left.
 pub(crate) async fn run(client: Client, options: Options) -> anyhow::Result<()> {
     if !options.even_so {
-        refuse_while_one_works(&client).await?;
+        for lease in LEASES {
+            refuse_while_one_works(&client, lease).await?;
+        }
     }
     let vips = list::<VirtualIP>(&client).await?;
     let given = Given::of(vips.as_deref());
@@ -74,11 +81,15 @@ pub(crate) async fn run(client: Client, options: Options) -> anyhow::Result<()> 
 }
 
 /// A controller would write all of it again.
-async fn refuse_while_one_works(client: &Client) -> anyhow::Result<()> {
-    let (namespace, name) = LEASE;
+async fn refuse_while_one_works(client: &Client, lease: (&str, &str)) -> anyhow::Result<()> {
+    let (namespace, name) = lease;
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = leases.get_opt(name).await.context("cannot read the lease of the controllers")?;
-    let Some(spec) = lease.and_then(|lease| lease.spec) else { return Ok(()) };
+    let Some(Lease { metadata, spec: Some(spec) }) = lease else { return Ok(()) };
+    // Another cloud-controller-manager writes none of what is to be removed.
+    if program(&metadata).is_some_and(|name| name != controller::Windlass::NAME) {
+        return Ok(());
+    }
     let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
     if let (Some(holder), Some(renewed)) = (holder, spec.renew_time) {
         let since = Timestamp::now().duration_since(renewed.0).unsigned_abs();
