@@ -64,7 +64,7 @@ fn flags_that_make_no_sense_are_refused() {
     assert!(parse(&["agent", "--node-name=worker-1.example.org"]).is_ok());
 }
 
-/// The manifests' containers, as (file, arguments, probes).
+/// The manifests' containers, as (file, arguments, probes with the numbers of ports in place of their names).
 fn containers() -> Vec<(&'static str, Vec<String>, Vec<serde_json::Value>)> {
     let files = [
         ("controller.yaml", include_str!("../../../../manifests/base/controller.yaml")),
@@ -75,7 +75,15 @@ fn containers() -> Vec<(&'static str, Vec<String>, Vec<serde_json::Value>)> {
         let container = &object["spec"]["template"]["spec"]["containers"][0];
         let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned());
         let probes = ["startupProbe", "livenessProbe", "readinessProbe"];
-        let probes = probes.map(|probe| container[probe].clone());
+        let probes = probes.map(|probe| {
+            let mut probe = container[probe].clone();
+            let ports = container["ports"].as_array().into_iter().flatten();
+            let port = ports.clone().find(|port| port["name"] == probe["httpGet"]["port"]);
+            if let Some(port) = port {
+                probe["httpGet"]["port"] = port["containerPort"].clone();
+            }
+            probe
+        });
         (name, args.collect(), probes.to_vec())
     };
     files.into_iter().map(container).collect()
@@ -171,5 +179,49 @@ fn the_page_has_every_flag_with_its_default_and_no_other() {
             }
         }
         assert_eq!(written, [], "{role}");
+    }
+}
+
+/// Flags that the chart gives itself, or that would only say again what another value says.
+const OF_THE_CHART: &[&str] = &[
+    "cloud-config",
+    "cloud-provider",
+    "kubeconfig",
+    "leader-elect-resource-lock",
+    "leader-elect-resource-name",
+    "leader-elect-resource-namespace",
+    "log-format",
+    "log-level",
+    "logging-format",
+    "node-name",
+    "socket",
+    "state-dir",
+    "v",
+    // Files that no value mounts.
+    "cert-dir",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "vrrp-keys-dir",
+];
+
+#[test]
+fn every_flag_is_a_value_of_the_chart_or_given_by_it() {
+    let schema = include_str!("../../../../manifests/chart/values.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let command = command();
+    for role in ["controller", "agent"] {
+        let values = schema["properties"][role]["properties"]["flags"]["properties"].as_object().unwrap();
+        let mut values: Vec<&str> = values.keys().map(String::as_str).collect();
+        for flag in command.find_subcommand(role).unwrap().get_arguments() {
+            let Some(name) = flag.get_long().filter(|name| !["help", "version"].contains(name)) else {
+                continue;
+            };
+            if flag.get_help_heading() == Some(app::NOOP_HEADING) || OF_THE_CHART.contains(&name) {
+                continue;
+            }
+            let value = values.iter().position(|value| *value == name);
+            values.remove(value.unwrap_or_else(|| panic!("{role}: the chart has no flag {name}")));
+        }
+        assert_eq!(values, Vec::<&str>::new(), "{role}");
     }
 }
