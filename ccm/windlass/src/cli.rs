@@ -14,7 +14,7 @@ use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, lo
 use windlass_engine::{ConnectionForwarding, ConnectionReplication, MarkMask};
 
 use crate::agent::GuardMode;
-use crate::{agent, controller, convert, http, probe, uninstall, vip};
+use crate::{agent, controller, convert, http, probe, uninstall, version, vip};
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,8 @@ const SOCKET: &str = "/run/windlass/agent.sock";
 
 /// LoadBalancer Services for bare-metal Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "windlass", version, long_version = version::LONG.as_str(), propagate_version = true,
+          disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     role: Role,
@@ -46,6 +47,15 @@ enum Role {
     /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
     /// Services, and its own objects but for pools and Announcements
     Uninstall(UninstallArgs),
+    /// Prints which build this is: version, commit, when that was made, compiler and target
+    Version(VersionArgs),
+}
+
+#[derive(Debug, Args)]
+struct VersionArgs {
+    /// Form of what is printed
+    #[arg(long, short, value_enum, default_value_t = version::Output::Text, value_name = "FORMAT")]
+    output: version::Output,
 }
 
 #[derive(Debug, Args)]
@@ -257,12 +267,13 @@ pub(crate) fn run() -> ExitCode {
         Role::Agent(args) => run_agent(*args),
         Role::Vip(args) => run_vip(*args),
         Role::Probe(ProbeArgs { page, socket }) => {
-            // Who reads no further has read enough: no `println!`, which panics.
-            let show = |answer: String| drop(writeln!(io::stdout(), "{}", answer.trim_end()));
-            probe::ask(&socket, &page).map(show).map_err(Into::into)
+            probe::ask(&socket, &page).map(|answer| show(&answer)).map_err(Into::into)
         }
         Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
         Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
+        Role::Version(VersionArgs { output }) => {
+            version::Build::this().print(output).map(|text| show(&text)).map_err(Into::into)
+        }
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -271,6 +282,11 @@ pub(crate) fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Who reads no further has read enough: no `println!`, which panics.
+fn show(text: &str) {
+    drop(writeln!(io::stdout(), "{}", text.trim_end()));
 }
 
 fn run_controller(args: ControllerArgs) -> ExitCode {

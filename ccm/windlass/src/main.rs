@@ -1,5 +1,5 @@
 //! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`,
-//! `windlass vip` and `windlass uninstall`.
+//! `windlass vip`, `windlass uninstall` and `windlass version`.
 
 mod agent;
 mod bridges;
@@ -14,6 +14,7 @@ mod probe;
 mod samples;
 mod strict;
 mod uninstall;
+mod version;
 mod vip;
 mod wildcard;
 

@@ -120,7 +120,7 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
                     assert_eq!((command[0], asked.socket), ("/windlass", args.socket.clone()), "{file}");
                 }
             }
-            Role::Vip(_) | Role::Probe(_) | Role::Convert(_) | Role::Uninstall(_) => {
+            Role::Vip(_) | Role::Probe(_) | Role::Convert(_) | Role::Uninstall(_) | Role::Version(_) => {
                 panic!("{file}: another role")
             }
         }

@@ -23,11 +23,23 @@ fn refuses(args: &[&str], code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn the_version_is_told() {
-    let output = output(&["--version"]);
-    assert!(output.status.success());
-    let expected = concat!("windlass ", env!("CARGO_PKG_VERSION"), "\n");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+fn the_build_is_told() {
+    let printed = |args: &[&str]| {
+        let output = output(args);
+        assert!(output.status.success(), "{args:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = printed(&["version"]);
+    let first = concat!("windlass ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(printed(&["-V"]), first);
+    assert!(text.starts_with(&format!("{first}commit: ")), "{text}");
+    assert_eq!(printed(&["--version"]), text);
+    let json: serde_json::Value = serde_json::from_str(&printed(&["version", "-o", "json"])).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    for what in ["rustc", "target"] {
+        let told = json[what].as_str().unwrap();
+        assert!(told != "unknown" && text.contains(&format!("\n{what}: {told}\n")), "{what}: {text}");
+    }
 }
 
 #[test]
