@@ -43,7 +43,7 @@ impl Lab {
             "spec": {
                 "nodeName": node,
                 "serviceAccountName": ACCOUNT,
-                "containers": [{"name": "agent", "image": "windlass:dev"}],
+                "containers": [{"name": "agent", "image": "windlass"}],
             },
         }))?;
         let pod = pods.patch(&name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(pod)).await;

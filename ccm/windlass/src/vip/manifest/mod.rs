@@ -24,8 +24,12 @@ use super::settings::{CheckKind, Settings, SettingsError};
 #[cfg(test)]
 mod tests;
 
-/// The image that is not published: whoever runs it has made it.
-const DEFAULT_IMAGE: &str = "windlass:dev";
+/// The image that this binary is in. `make release` gives the name it is published by; else it is the one of `make image`, which
+/// `manifests/base/kustomization.yaml` has, too.
+const DEFAULT_IMAGE: &str = match option_env!("WINDLASS_IMAGE") {
+    Some(image) => image,
+    None => "windlass:dev",
+};
 
 /// A container keeps the file that it began with, and a new one by the same name is another file.
 const FILE_NOTE: &str =

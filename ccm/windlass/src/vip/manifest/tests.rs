@@ -339,3 +339,16 @@ fn what_does_not_fit_is_refused() {
     let missing = print("kubelet", &["--config=/nowhere/vip.yaml"]).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read /nowhere/vip.yaml: "), "{missing}");
 }
+
+/// A release replaces both; `manifests/release/build` does.
+#[test]
+fn the_image_is_the_one_that_the_other_manifests_have() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/base/kustomization.yaml");
+    let kustomization: serde_json::Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let image = &kustomization["images"][0];
+    let name = [&image["newName"], &image["newTag"]].map(|part| part.as_str().unwrap()).join(":");
+    assert_eq!(name, DEFAULT_IMAGE);
+    let (_, container) = pod_of(&print("kubelet", &["--address=192.0.2.5", "--port=1"]).unwrap());
+    assert_eq!(container.image, Some(name));
+}
