@@ -46,6 +46,10 @@ deny: ## Licences and sources of the dependencies, and what is known against the
 image: ## The static binary and its image: target/image/windlass.tar
 	@manifests/image/build
 
+.PHONY: release
+release: ## Binaries, images and manifests for amd64 and arm64: target/dist (IMAGE=registry.example/windlass)
+	@manifests/release/build
+
 .PHONY: crds
 crds: ## Generate manifests/crds from the Rust types
 	@cargo run --quiet -p windlass-api --example crds
@@ -80,6 +84,11 @@ bench-scale: ## Thousands of Services created at once: target/bench/scale.json (
 bench-ccm: ## What a Service, an idle cluster and a change of a node cost, in time and in calls: target/bench/ccm.json (SERVICES=500 IDLE_SERVICES=10000 NODES=100 SPREAD_SERVICES=1000 SPREAD_NODES=500)
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-ccm) && exec e2e/tools/as-root "$$program"
+
+.PHONY: bench-footprint
+bench-footprint: ## Memory of agent and controller with 1,000 Services, and the size of binary and image: target/bench/footprint.json
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-footprint) && exec e2e/tools/as-root "$$program"
 
 .PHONY: bench-spread
 bench-spread: ## How evenly addresses are spread over 3, 7 and 50 nodes, and what moves when one leaves: target/bench/spread.json

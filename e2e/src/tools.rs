@@ -91,8 +91,13 @@ pub fn target() -> PathBuf {
 }
 
 /// Where `make image` puts the image and its binary, wherever cargo's target folder is.
-pub(crate) fn image() -> PathBuf {
+fn image() -> PathBuf {
     workspace().join("target/image")
+}
+
+/// The image that `make image` makes.
+pub fn image_archive() -> PathBuf {
+    image().join("windlass.tar")
 }
 
 /// Gives a file or folder that root has written to the user whose checkout this is, so that it is in nobody's way.

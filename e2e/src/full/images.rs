@@ -19,7 +19,7 @@ pub(super) const PAUSE: &str = "windlass.lab/pause:lab";
 /// The archives that every node imports. Windlass' is among them if `make image` has made it.
 pub(super) fn archives(tools: &Tools) -> anyhow::Result<Vec<PathBuf>> {
     let mut archives = vec![agnhost(tools)?];
-    let windlass = tools::image().join("windlass.tar");
+    let windlass = tools::image_archive();
     if windlass.is_file() {
         archives.push(windlass);
     } else {

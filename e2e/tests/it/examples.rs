@@ -7,6 +7,7 @@ use kube::{Api, ResourceExt as _, api::ListParams};
 use windlass_api::{Announcement, CONDITION_APPLIED, CONDITION_READY, VirtualIPPool, applied};
 use windlass_e2e::{Lab, await_that, scenario, workspace};
 
+use crate::release::{Release, assert_only_the_image_differs};
 use crate::setup::{LIMIT, await_verdict, run_commands, services};
 
 /// The addresses that a Service shows.
@@ -80,6 +81,9 @@ fn every_example_is_accepted_and_its_services_get_what_they_ask_for() -> anyhow:
         for page in ["docs/pools.md", "docs/services.md", "docs/announcements.md"] {
             run_commands(lab, page, &[]).await?;
         }
-        Ok(())
+
+        let release = Release::manifests()?;
+        let said = lab.apply(release.file("install.yaml").display().to_string()).await?;
+        assert_only_the_image_differs(&said)
     })
 }

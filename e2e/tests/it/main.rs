@@ -39,6 +39,7 @@ mod nonsense;
 mod odd_services;
 mod one_node;
 mod pool_rules;
+mod release;
 mod service_proxy;
 mod service_side;
 mod serving;

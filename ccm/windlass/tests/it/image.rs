@@ -1,8 +1,12 @@
-//! The image archive, made without a container engine, and what it says that it is made of.
+//! The archives of images, made without a container engine, and what it says that it is made of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
 
 use crate::support::Folder;
 
@@ -10,16 +14,28 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn pack(binary: &Path, archive: &Path, tag: &str, documents: &[PathBuf]) -> Output {
-    let script = workspace().join("manifests/image/pack");
-    Command::new(script).arg(binary).arg(archive).args([tag, "amd64"]).args(documents).output().unwrap()
+/// The arguments of `manifests/image/pack` after the archive.
+fn pack(archive: &Path, name: &str, images: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(workspace().join("manifests/image/pack"));
+    command.arg(archive).arg(name).env_remove("SOURCE_DATE_EPOCH");
+    for (architecture, content) in images {
+        command.arg(architecture).arg(content);
+    }
+    command.output().unwrap()
 }
 
-fn packed(folder: &Folder, name: &str, content: &str) -> PathBuf {
-    let binary = PathBuf::from(folder.file(name, content));
+/// A folder of what an image holds.
+fn content(folder: &Folder, name: &str, binary: &str) -> PathBuf {
+    let content = folder.path().join(name);
+    fs::create_dir(&content).unwrap();
+    fs::write(content.join("windlass"), binary).unwrap();
+    fs::write(content.join("sbom"), "the documents").unwrap();
+    content
+}
+
+fn packed(folder: &Folder, name: &str, images: &[(&str, &Path)]) -> PathBuf {
     let archive = folder.path().join(format!("{name}.tar"));
-    let documents = [PathBuf::from(folder.file("sbom", "the documents"))];
-    let output = pack(&binary, &archive, "windlass:dev", &documents);
+    let output = pack(&archive, "windlass:dev", images);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     archive
 }
@@ -36,76 +52,145 @@ fn member(archive: &Path, name: &str) -> Vec<u8> {
     output.stdout
 }
 
-fn sha256(file: &Path) -> String {
-    let sum = String::from_utf8(run("sha256sum", &[], file)).unwrap();
+fn json(archive: &Path, name: &str) -> Value {
+    serde_json::from_slice(&member(archive, name)).unwrap()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let sum = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     sum.split_whitespace().next().unwrap().to_owned()
 }
 
-#[test]
-fn the_archive_names_its_parts_by_their_digests_and_holds_the_binary_executable() {
-    let folder = Folder::new();
-    let archive = packed(&folder, "one", "the binary");
-    let manifest: serde_json::Value = serde_json::from_slice(&member(&archive, "manifest.json")).unwrap();
-    assert_eq!(manifest[0]["RepoTags"], serde_json::json!(["windlass:dev"]));
-    let config_name = manifest[0]["Config"].as_str().unwrap();
-    let config_bytes = member(&archive, config_name);
-    let config: serde_json::Value = serde_json::from_slice(&config_bytes).unwrap();
-    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/windlass"]));
-    assert_eq!(config["os"], "linux");
-    let config_file = folder.path().join("config");
-    std::fs::write(&config_file, config_bytes).unwrap();
-    assert_eq!(format!("{}.json", sha256(&config_file)), config_name);
+/// What a descriptor of the archive leads to, which is what it says.
+fn blob(archive: &Path, descriptor: &Value, media_type: &str) -> Vec<u8> {
+    assert_eq!(descriptor["mediaType"], format!("application/vnd.oci.image.{media_type}"));
+    let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+    let bytes = member(archive, &format!("blobs/sha256/{digest}"));
+    assert_eq!(sha256(&bytes), digest);
+    assert_eq!(descriptor["size"], bytes.len());
+    bytes
+}
 
-    let layer = folder.path().join("layer.tar");
-    std::fs::write(&layer, member(&archive, manifest[0]["Layers"][0].as_str().unwrap())).unwrap();
-    assert_eq!(config["rootfs"]["diff_ids"], serde_json::json!([format!("sha256:{}", sha256(&layer))]));
-    let listing = String::from_utf8(run("tar", &["-tvf"], &layer)).unwrap();
+/// Checks the image that a manifest's descriptor leads to, and returns the names of its configuration and its layer in the archive.
+fn assert_image(archive: &Path, descriptor: &Value, architecture: &str, binary: &str) -> [String; 2] {
+    assert_eq!(descriptor["platform"], json!({"architecture": architecture, "os": "linux"}));
+    let manifest: Value = serde_json::from_slice(&blob(archive, descriptor, "manifest.v1+json")).unwrap();
+    let config: Value =
+        serde_json::from_slice(&blob(archive, &manifest["config"], "config.v1+json")).unwrap();
+    assert_eq!(config["config"]["Entrypoint"], json!(["/windlass"]));
+    assert_eq!([&config["architecture"], &config["os"]], [architecture, "linux"]);
+    assert_eq!(config["created"], "1970-01-01T00:00:00Z");
+    let compressed = blob(archive, &manifest["layers"][0], "layer.v1.tar+gzip");
+    assert_eq!(manifest["layers"].as_array().map(Vec::len), Some(1));
+
+    let folder = Folder::new();
+    let layer = folder.path().join("layer.tar.gz");
+    fs::write(&layer, compressed).unwrap();
+    let unpacked = run("gzip", &["-dc"], &layer);
+    assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", sha256(&unpacked))]));
+    let listing = String::from_utf8(run("tar", &["-tvzf"], &layer)).unwrap();
     let lines: Vec<_> = listing.lines().collect();
-    let [document, binary] = lines[..] else { panic!("{listing}") };
+    let [document, program] = lines[..] else { panic!("{listing}") };
     assert!(document.starts_with("-rw-r--r-- 0/0") && document.ends_with(" sbom"), "{listing}");
-    assert!(binary.starts_with("-rwxr-xr-x 0/0") && binary.ends_with(" windlass"), "{listing}");
-    assert_eq!(member(&layer, "windlass"), b"the binary");
+    assert!(program.starts_with("-rwxr-xr-x 0/0") && program.ends_with(" windlass"), "{listing}");
+    assert_eq!(member(&layer, "windlass"), binary.as_bytes());
     assert_eq!(member(&layer, "sbom"), b"the documents");
+    [&manifest["config"], &manifest["layers"][0]]
+        .map(|one| one["digest"].as_str().unwrap().replace(':', "/"))
+        .map(|name| format!("blobs/{name}"))
+}
+
+#[test]
+fn the_archive_of_one_image_is_an_oci_layout_that_docker_reads_too() {
+    let folder = Folder::new();
+    let archive = packed(&folder, "one", &[("amd64", &content(&folder, "content", "the binary"))]);
+    assert_eq!(json(&archive, "oci-layout"), json!({"imageLayoutVersion": "1.0.0"}));
+    let image = &json(&archive, "index.json")["manifests"][0];
+    let [config, layer] = assert_image(&archive, image, "amd64", "the binary");
+    let names = json!({
+        "io.containerd.image.name": "docker.io/library/windlass:dev",
+        "org.opencontainers.image.ref.name": "dev",
+    });
+    assert_eq!(image["annotations"], names);
+    let expected = json!([{"Config": config, "RepoTags": ["windlass:dev"], "Layers": [layer]}]);
+    assert_eq!(json(&archive, "manifest.json"), expected);
+}
+
+#[test]
+fn images_of_two_architectures_are_behind_one_name() {
+    let folder = Folder::new();
+    let (first, second) = (content(&folder, "first", "of amd64"), content(&folder, "second", "of arm64"));
+    let archive = packed(&folder, "two", &[("amd64", &first), ("arm64", &second)]);
+    let top = json(&archive, "index.json");
+    assert_eq!(top["manifests"].as_array().map(Vec::len), Some(1));
+    assert_eq!(top["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "dev");
+    let index: Value =
+        serde_json::from_slice(&blob(&archive, &top["manifests"][0], "index.v1+json")).unwrap();
+    assert_eq!(index["manifests"].as_array().map(Vec::len), Some(2));
+    assert_image(&archive, &index["manifests"][0], "amd64", "of amd64");
+    assert_image(&archive, &index["manifests"][1], "arm64", "of arm64");
+}
+
+#[test]
+fn a_name_is_written_out_as_containerd_has_it() {
+    let folder = Folder::new();
+    let content = content(&folder, "content", "x");
+    for (name, expected) in [
+        ("windlass:dev", "docker.io/library/windlass:dev"),
+        ("me/windlass:1", "docker.io/me/windlass:1"),
+        ("localhost/windlass:1", "localhost/windlass:1"),
+        ("registry.example/windlass:1", "registry.example/windlass:1"),
+        ("registry:5000/a/windlass:1", "registry:5000/a/windlass:1"),
+    ] {
+        let archive = folder.path().join("image.tar");
+        assert!(pack(&archive, name, &[("amd64", &content)]).status.success(), "{name}");
+        let annotations = &json(&archive, "index.json")["manifests"][0]["annotations"];
+        assert_eq!(annotations["io.containerd.image.name"], expected);
+    }
 }
 
 #[test]
 fn the_same_binary_gives_the_same_bytes_and_another_gives_others() {
     let folder = Folder::new();
-    let first = std::fs::read(packed(&folder, "first", "same")).unwrap();
-    let second = std::fs::read(packed(&folder, "second", "same")).unwrap();
-    let third = std::fs::read(packed(&folder, "third", "other")).unwrap();
-    assert_eq!(first, second);
-    assert_ne!(first, third);
+    let read = |name: &str, binary: &str| {
+        let content = content(&folder, name, binary);
+        fs::read(packed(&folder, name, &[("amd64", &content)])).unwrap()
+    };
+    let first = read("first", "same");
+    assert_eq!(first, read("second", "same"));
+    assert_ne!(first, read("third", "other"));
 }
 
 #[test]
-fn a_missing_file_and_a_bad_tag_are_refused_and_leave_nothing_behind() {
+fn what_is_no_image_is_refused_and_leaves_nothing_behind() {
     let folder = Folder::new();
+    let content = content(&folder, "content", "x");
     let archive = folder.path().join("image.tar");
-    let missing = folder.path().join("missing");
-    let output = pack(&missing, &archive, "windlass:dev", &[]);
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("build it first"));
-    let binary = PathBuf::from(folder.file("binary", "x"));
-    let output = pack(&binary, &archive, "not a \"tag\"", &[]);
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no image name"));
-    let output = pack(&binary, &archive, "windlass:dev", &[missing]);
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("run manifests/image/inventory first"));
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["binary"]);
+    for (name, architecture, content, reason) in [
+        ("windlass:dev", "amd64", folder.path(), "build it first"),
+        ("windlass:dev", "riscv64", &content, "amd64 and arm64 are known"),
+        ("not a \"tag\"", "amd64", &content, "no image name"),
+        ("registry:5000/windlass", "amd64", &content, "has no tag"),
+    ] {
+        let output = pack(&archive, name, &[(architecture, content)]);
+        assert!(!output.status.success(), "{name} {architecture}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(reason), "{name} {architecture}: {said}");
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["content"]);
 }
 
 /// What only the lab switches on in packages that the binary has, too; `cargo metadata` knows the features of the whole workspace.
 const OF_THE_LAB: [&str; 3] = ["bit-vec", "time-macros", "x509-parser"];
 
 /// `name version` of all packages that are built for the binary as `cargo metadata` has it, without our own.
-fn built_in(metadata: &serde_json::Value) -> BTreeSet<String> {
-    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let by_id = |list: Vec<serde_json::Value>| -> BTreeMap<String, serde_json::Value> {
+fn built_in(metadata: &Value) -> BTreeSet<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let by_id = |list: Vec<Value>| -> BTreeMap<String, Value> {
         list.into_iter().map(|one| (text(&one["id"]), one)).collect()
     };
     let packages = by_id(list(&metadata["packages"]));
@@ -117,8 +202,7 @@ fn built_in(metadata: &serde_json::Value) -> BTreeSet<String> {
         if OF_THE_LAB.contains(&packages[&id]["name"].as_str().unwrap()) || !found.insert(id.clone()) {
             continue;
         }
-        let is_built =
-            |one: &serde_json::Value| list(&one["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev");
+        let is_built = |one: &Value| list(&one["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev");
         open.extend(
             list(&nodes[&id]["deps"]).iter().filter(|one| is_built(one)).map(|one| text(&one["pkg"])),
         );
@@ -134,8 +218,8 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
         let inventory = workspace().join("manifests/image/inventory");
         let output = Command::new(inventory).arg(folder.path()).arg(target).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        let bill: serde_json::Value = serde_json::from_str(&read("sbom.cdx.json")).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let bill: Value = serde_json::from_str(&read("sbom.cdx.json")).unwrap();
         let notices = read("THIRD-PARTY-NOTICES.txt");
 
         let metadata = Command::new(env!("CARGO"))
@@ -190,7 +274,7 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
 
 #[test]
 fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
-    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
     for name in
         ["windlass", "windlass-api", "windlass-ccm", "windlass-engine", "windlass-ipam", "windlass-vrrp"]
     {
@@ -202,7 +286,7 @@ fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own()
 /// The tests' own profile always unwinds, whatever it says: what a release gives up when a thread panics they show only if it does, too.
 #[test]
 fn releases_unwind_when_a_thread_panics_as_the_tests_do() {
-    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
     let profiles = manifest.split("\n[").filter(|section| section.starts_with("profile."));
     let settings: Vec<&str> =
         profiles.flat_map(str::lines).filter(|line| line.starts_with("panic")).collect();
