@@ -50,6 +50,28 @@ impl Lab {
     }
 }
 
+/// Which figure of a process' memory: fields of proc_pid_status(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// In use now.
+    Resident,
+    /// The most that was ever in use.
+    Peak,
+}
+
+/// Memory of a process, in millions of bytes.
+pub fn memory_mb(pid: i32, which: Memory) -> anyhow::Result<f64> {
+    let field = match which {
+        Memory::Resident => "VmRSS:",
+        Memory::Peak => "VmHWM:",
+    };
+    let file = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u32>().ok());
+    Ok(f64::from(kib.with_context(|| format!("{file} has no {field}"))?) * 1024.0 / 1e6)
+}
+
 /// Processor seconds that a process took since its start, in steps of 10 ms: `utime` and `stime` of proc_pid_stat(5). `pid`
 /// may be `self`.
 pub fn processor_seconds(pid: &str) -> anyhow::Result<f64> {

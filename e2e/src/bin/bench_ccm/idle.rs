@@ -4,7 +4,6 @@
 //! cluster addresses are named, so that nobody looks for free ones, and many requests are in flight.
 
 use std::{
-    fs,
     net::Ipv4Addr,
     time::{Duration, Instant},
 };
@@ -14,7 +13,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client, api::PostParams};
 use serde_json::json;
-use windlass_e2e::{Bystander, Lab, Writes};
+use windlass_e2e::{Bystander, Lab, Memory, Writes, memory_mb};
 
 use crate::{
     calls::{Calls, Process},
@@ -84,8 +83,12 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     }
     for (who, host) in [("controller", "cp"), ("agent", "n1")] {
         let pid = lab.process_id(host, who)?;
-        rows.push(Row::new(format!("at rest, {who}: resident memory"), memory(pid, "VmRSS:")?, "MB"));
-        rows.push(Row::new(format!("at rest, {who}: most memory ever"), memory(pid, "VmHWM:")?, "MB"));
+        rows.push(Row::new(
+            format!("at rest, {who}: resident memory"),
+            memory_mb(pid, Memory::Resident)?,
+            "MB",
+        ));
+        rows.push(Row::new(format!("at rest, {who}: most memory ever"), memory_mb(pid, Memory::Peak)?, "MB"));
     }
     Ok(rows)
 }
@@ -139,12 +142,4 @@ pub(crate) async fn services(client: &Client, seen: &Seen, count: usize) -> anyh
         done = all => done,
         () = tell => Ok(()),
     }
-}
-
-fn memory(pid: i32, field: &str) -> anyhow::Result<f64> {
-    let file = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u32>().ok());
-    Ok(f64::from(kib.with_context(|| format!("{file} has no {field}"))?) * 1024.0 / 1e6)
 }

@@ -18,8 +18,8 @@ pub(crate) struct Figures {
     pub(crate) writes: BTreeMap<String, u64>,
     /// From the first creation until nothing was written any more.
     pub(crate) spent: Cpu,
-    pub(crate) controller_peak_kib: u64,
-    pub(crate) agent_peak_kib: u64,
+    pub(crate) controller_peak_mb: f64,
+    pub(crate) agent_peak_mb: f64,
     /// From the start of a new controller until it had looked at all Services.
     pub(crate) restart: Duration,
     /// Processor seconds of the new controller until then.
@@ -53,7 +53,6 @@ impl Row {
     pub(crate) fn new(figures: Figures) -> Self {
         let count = f64::from(u32::try_from(figures.services).unwrap_or(u32::MAX));
         let per_service = |writes: u64| f64::from(u32::try_from(writes).unwrap_or(u32::MAX)) / count;
-        let megabytes = |kib: u64| f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) * 1024.0 / 1e6;
         let seconds = |time: Duration| rounded(time.as_secs_f64(), 100.0);
         let Cpu { controller, agents, apiserver, etcd, client } = figures.spent;
         Self {
@@ -67,8 +66,8 @@ impl Row {
                 .into_iter()
                 .map(|(name, writes)| (name, rounded(per_service(writes), 10_000.0)))
                 .collect(),
-            peak_mb: rounded(megabytes(figures.controller_peak_kib), 10.0),
-            agent_peak_mb: rounded(megabytes(figures.agent_peak_kib), 10.0),
+            peak_mb: rounded(figures.controller_peak_mb, 10.0),
+            agent_peak_mb: rounded(figures.agent_peak_mb, 10.0),
             restart_s: seconds(figures.restart),
             restart_cpu_s: rounded(figures.restart_cpu, 100.0),
             restart_writes: figures.restart_writes.values().sum(),

@@ -1,10 +1,7 @@
 //! What the processes took of the machine.
 
-use std::fs;
-
-use anyhow::Context as _;
 use serde::Serialize;
-use windlass_e2e::{Lab, processor_seconds};
+use windlass_e2e::{Lab, Memory, memory_mb, processor_seconds};
 
 use crate::NODES;
 
@@ -24,10 +21,10 @@ pub(crate) struct Cpu {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) cpu: Cpu,
-    /// The most memory that was ever in use, in KiB.
-    pub(crate) controller_peak_kib: u64,
+    /// The most memory that was ever in use, in MB.
+    pub(crate) controller_peak_mb: f64,
     /// Of the largest agent.
-    pub(crate) agent_peak_kib: u64,
+    pub(crate) agent_peak_mb: f64,
 }
 
 impl Usage {
@@ -35,11 +32,11 @@ impl Usage {
     pub(crate) fn of(lab: &Lab) -> anyhow::Result<Self> {
         let controller = lab.process_id("cp", "controller")?;
         let mut agents = 0.0;
-        let mut agent_peak_kib = 0;
+        let mut agent_peak_mb = 0.0;
         for node in NODES {
             let agent = lab.process_id(node, "agent")?;
             agents += processor_seconds(&agent.to_string())?;
-            agent_peak_kib = peak_kib(agent)?.max(agent_peak_kib);
+            agent_peak_mb = memory_mb(agent, Memory::Peak)?.max(agent_peak_mb);
         }
         let on_cp = |name: &str| processor_seconds(&lab.process_id("cp", name)?.to_string());
         let cpu = Cpu {
@@ -49,7 +46,7 @@ impl Usage {
             etcd: on_cp("etcd")?,
             client: processor_seconds("self")?,
         };
-        Ok(Self { cpu, controller_peak_kib: peak_kib(controller)?, agent_peak_kib })
+        Ok(Self { cpu, controller_peak_mb: memory_mb(controller, Memory::Peak)?, agent_peak_mb })
     }
 
     /// What was taken after `before`.
@@ -63,12 +60,4 @@ impl Usage {
             client: now.client - then.client,
         }
     }
-}
-
-fn peak_kib(pid: i32) -> anyhow::Result<u64> {
-    let file = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    peak.with_context(|| format!("{file} has no VmHWM"))
 }
