@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey, RouterStatus};
 use windlass_vrrp::Priority;
 
@@ -107,7 +108,12 @@ impl EngineUpdates {
     }
 
     /// Looks how the replication of connections stands, and tells the engine and the cluster what follows.
-    pub(super) fn follow_replication(&mut self, proxy: ServiceProxy, ways: &WaysBack, now: Instant) {
+    pub(super) fn follow_replication(
+        &mut self,
+        proxy: ServiceProxy,
+        ways: &WaysBack,
+        (now, wall): (Instant, Timestamp),
+    ) {
         let unguarded = self.status().error;
         let way = |assignment: &Assignment| Obstacle::look(unguarded.as_deref(), proxy, ways.of(assignment));
         let known = Known::from(&*self.engine.replication_status());
@@ -115,7 +121,7 @@ impl EngineUpdates {
         let standing =
             |router: RouterStatus| (router.key, Standing { state: router.state, active: router.active });
         let standings = routers.into_iter().map(standing).collect();
-        if self.replication.look(&self.given, &standings, way, &known, now) {
+        if self.replication.look(&self.given, &standings, way, &known, now, wall) {
             self.apply();
         }
         self.engine_state.set_connections(self.replication.findings());

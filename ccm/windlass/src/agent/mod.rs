@@ -341,7 +341,8 @@ pub(crate) async fn run(
             }
             _ = look_at_replication.tick() => {
                 if engine_updates.replicates() {
-                    engine_updates.follow_replication(*proxy.borrow(), &ways_back.borrow(), Instant::now());
+                    let clocks = (Instant::now(), Timestamp::now());
+                    engine_updates.follow_replication(*proxy.borrow(), &ways_back.borrow(), clocks);
                 }
             }
             _ = look_at_keys.tick() => {

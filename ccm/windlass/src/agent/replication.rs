@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
 use windlass_engine::{Priority, ReplicationStatus, RouterConfig, RouterKey, State};
 
@@ -153,6 +154,8 @@ struct Router {
     waits_since: Option<Instant>,
     /// Since when this node is Active.
     active_since: Option<Instant>,
+    /// Since when backends answer to the VIP, where that began while this node was Active: of what had begun before nobody is told.
+    replicates_since: Option<Timestamp>,
     /// When other nodes had all connections last, by their names, since this node is Active.
     had_all: BTreeMap<String, Instant>,
     /// Which answers go astray, by the last look that found out. What is in the way since then, if anything, may be so for a moment.
@@ -194,6 +197,7 @@ impl Replication {
         ways: impl Fn(&Assignment) -> Result<&'a [Astray], Obstacle>,
         known: &Known,
         now: Instant,
+        wall: Timestamp,
     ) -> bool {
         let mut before = std::mem::take(&mut self.routers);
         let mut changed = false;
@@ -203,7 +207,7 @@ impl Replication {
             let standing = standings.get(&key).copied().unwrap_or(unknown);
             let mut router = before.remove(&key).unwrap_or_else(|| Router::new(Share::unlooked()));
             let share = router.share.clone();
-            router.look(assignment, standing, ways(assignment), known, now);
+            router.look(assignment, standing, ways(assignment), known, (now, wall));
             changed |= router.share != share;
             self.routers.insert(key, router);
         }
@@ -219,6 +223,7 @@ impl Router {
             has_worked: false,
             waits_since: None,
             active_since: None,
+            replicates_since: None,
             had_all: BTreeMap::new(),
             last_way: None,
             obstructed_since: None,
@@ -231,7 +236,7 @@ impl Router {
         standing: Standing,
         way: Result<&[Astray], Obstacle>,
         known: &Known,
-        now: Instant,
+        (now, wall): (Instant, Timestamp),
     ) {
         let is_active = standing.state == State::Active;
         let was_active = self.active_since.is_some();
@@ -271,6 +276,11 @@ impl Router {
             now.duration_since(*at) < LAG && told.iter().any(|replica| replica.node == *node)
         });
         self.has_worked = known.error.is_none() && (self.has_worked || have_all().next().is_some());
+        if !is_active {
+            self.replicates_since = None;
+        } else if self.has_worked && !self.share.vip_as_source {
+            self.replicates_since = Timestamp::from_second(wall.as_second()).ok();
+        }
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
         let succession = self.succession(standing, in_sync, now);
         self.share = Share {
@@ -365,11 +375,12 @@ impl Router {
             return is_late.then_some(Finding { holds: false, reason: reasons::NOT_IN_SYNC, why });
         }
         let verb = if have.len() == 1 { "has" } else { "have" };
-        let mut why = format!("{} {verb} the connections", have.join(" and "));
-        if !astray.is_empty() {
-            let which = way_back::words::of(astray, &assignment.interface);
-            why = format!("{why}, but for those with backends in {which}");
-        }
+        let astray = (!astray.is_empty())
+            .then(|| finding::astray(&way_back::words::of(astray, &assignment.interface)));
+        let earlier = self.replicates_since.map(finding::earlier);
+        let left_out: Vec<String> = astray.into_iter().chain(earlier).collect();
+        let but = if left_out.is_empty() { "" } else { ", but for " };
+        let why = format!("{} {verb} the connections{but}{}", have.join(" and "), left_out.join(", and "));
         Some(Finding { holds: true, reason: reasons::REPLICATED, why })
     }
 }

@@ -85,7 +85,7 @@ fn connections_across_vxlan_outlive_the_active_once_its_agent_has_found_that_ans
         filter(lab, "n3", 2).await?;
         await_that("no backend is left out", LIMIT, async || {
             let told = connections_condition(lab, vip).await?.context("none")?;
-            ensure!(told.status == "True" && !told.message.contains("but for"), "{told:?}");
+            ensure!(told.status == "True" && !told.message.contains("with backends in"), "{told:?}");
             Ok(Some(()))
         })
         .await?;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use windlass_api::connections_replicated as reasons;
 
 use super::super::service_proxy::ServiceProxy;
@@ -130,6 +131,16 @@ impl Finding {
             format!("Connections to {address} end if node {node} dies: {}", self.why)
         }
     }
+}
+
+/// Which connections are left out where answers of backends do not arrive: `which` has their ranges.
+pub(super) fn astray(which: &str) -> String {
+    format!("those with backends in {which}")
+}
+
+/// Which are left out where replication began when the address was here already: their backends answer to the node.
+pub(super) fn earlier(since: Timestamp) -> String {
+    format!("those from before {since}, when replication began")
 }
 
 /// Why nobody has the connections: these nodes have no room for them, and those are not known to have them for another reason.

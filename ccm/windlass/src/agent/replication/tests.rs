@@ -36,6 +36,11 @@ fn known(peers: &[Peer]) -> Known {
     Known { peers: peers.to_vec(), error: None }
 }
 
+/// The wall clock so many milliseconds after the start.
+fn wall(millis: u64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
 const ACTIVE: (State, Option<&str>) = (State::Active, Some(OWN));
 const BESIDE_SECOND: (State, Option<&str>) = (State::Backup, Some(SECOND));
 
@@ -62,7 +67,7 @@ impl Rig {
         let before = self.replication.share(&key);
         let assignments = [self.assignment.clone()];
         let way = |_: &Assignment| self.obstacle.clone().map_or(Ok(self.astray.as_slice()), Err);
-        let changed = self.replication.look(&assignments, &standings, way, known, now);
+        let changed = self.replication.look(&assignments, &standings, way, known, now, wall(millis));
         let share = self.replication.share(&key);
         assert_eq!(changed, before != share, "the engine is told what changed");
         share
@@ -355,7 +360,7 @@ fn a_router_that_replicates_no_more_is_forgotten() {
     assert!(!rig.replication.is_idle());
     rig.assignment.connections = ConnectionPolicy::Forward;
     let way = |_: &Assignment| Ok(&[][..]);
-    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), way, &known(&[]), rig.start);
+    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), way, &known(&[]), rig.start, wall(0));
     assert!(rig.replication.is_idle() && rig.replication.findings().is_empty());
 }
 
@@ -380,8 +385,10 @@ fn the_engine_is_told_the_replicas_the_source_and_whether_to_preempt() {
 #[test]
 fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() {
     let mut rig = Rig { astray: vec![Astray::silent("10.244.3.0/24", "flannel.1")], ..Rig::new() };
-    rig.look(0, ACTIVE, &known(&[]));
-    let share = rig.look(1000, ACTIVE, &known(&[peer(SECOND, true, false)]));
+    let known = known(&[peer(SECOND, true, false)]);
+    rig.look(0, BESIDE_SECOND, &known);
+    rig.look(0, ACTIVE, &known);
+    let share = rig.look(1000, ACTIVE, &known);
     assert_eq!(share.astray, ["10.244.3.0/24".parse().unwrap()].into());
     let (holds, reason, sentence) = rig.told().unwrap();
     assert_eq!((holds, reason), (true, reasons::REPLICATED));
@@ -391,6 +398,39 @@ fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() 
         "{sentence}"
     );
     rig.astray.clear();
-    assert_eq!(rig.look(1250, ACTIVE, &known(&[peer(SECOND, true, false)])).astray, BTreeSet::new());
+    assert_eq!(rig.look(1250, ACTIVE, &known).astray, BTreeSet::new());
     assert!(!rig.told().unwrap().2.contains("but for"));
+}
+
+/// Their backends answer to the node, which nobody can take over.
+#[test]
+fn connections_from_before_replication_began_are_left_out_by_the_message_too() {
+    let mut rig = Rig::new();
+    let (nobody, second) = (known(&[]), known(&[peer(SECOND, true, false)]));
+    let earlier = "n2 has the connections, but for those from before 1970-01-01T00:00:05Z, when replication began; \
+                   connections to 192.0.2.200 go on there if node n1 dies";
+    let whole = "n2 has the connections; connections to 192.0.2.200 go on there if node n1 dies";
+    let failed = Known { error: Some("no events".into()), ..known(&[]) };
+    rig.look(0, ACTIVE, &nobody);
+    let rows = [
+        ("it was Active already", 5250, ACTIVE, &second, Some(earlier)),
+        ("and is still", 600_000, ACTIVE, &second, Some(earlier)),
+        ("another one is, which told all", 601_000, BESIDE_SECOND, &second, None),
+        ("it is again", 602_000, ACTIVE, &second, None),
+        ("and has told all since", 603_000, ACTIVE, &second, Some(whole)),
+    ];
+    for (what, millis, standing, known, expected) in rows {
+        rig.look(millis, standing, known);
+        assert_eq!(rig.told().map(|told| told.2).as_deref(), expected, "{what}");
+    }
+    rig.look(604_000, ACTIVE, &failed);
+    rig.look(700_900, ACTIVE, &second);
+    let (_, _, sentence) = rig.told().unwrap();
+    assert!(sentence.contains("from before 1970-01-01T00:11:40Z"), "it stopped for a while: {sentence}");
+    // Both exceptions.
+    rig.astray = vec![Astray::silent("10.244.3.0/24", "flannel.1")];
+    rig.look(701_000, ACTIVE, &second);
+    let (_, _, sentence) = rig.told().unwrap();
+    let both = "but for those with backends in 10.244.3.0/24 (by flannel.1)";
+    assert!(sentence.contains(both) && sentence.contains(", and those from before"), "{sentence}");
 }

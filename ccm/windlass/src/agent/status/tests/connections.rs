@@ -18,6 +18,7 @@ fn whether_connections_outlive_the_node_is_told_where_that_is_wanted_and_found_o
         |_: &Assignment| Ok(&[][..]),
         &Known::default(),
         now,
+        NOW,
     );
     let findings = replication.findings();
     let found = NodeContext { connections: &findings, ..context(now) };
