@@ -67,8 +67,11 @@ impl Translation {
             Ok(Checked::Restored { found }) => {
                 tracing::warn!(table = TABLE, "somebody else changed the table ({found}): it was put back");
             }
-            // Told when it is brought.
-            Err(error) => tracing::debug!(%error, table = TABLE, "the table cannot be looked after"),
+            Err(error) => {
+                tracing::debug!(%error, table = TABLE, "the table cannot be looked after");
+                // Told when it is brought, as it is again.
+                self.brought = None;
+            }
         }
         let obstacles = balancer.obstacles().into_iter().map(|obstacle| obstacle.to_string()).collect();
         let lasting: BTreeSet<String> = self.seen.intersection(&obstacles).cloned().collect();

@@ -52,8 +52,9 @@ fn running(more: &str) -> VirtualIp {
     vip
 }
 
-fn router(vip: &VirtualIp, failing: u8) -> RouterConfig {
-    vip.router(LostPriority { failing, proving: 0 }, node(START)).unwrap()
+/// Where checks of these weights fail.
+fn router(vip: &VirtualIp, failing: &[u8]) -> RouterConfig {
+    vip.router(LostPriority { failing: failing.iter().sum(), proving: 0 }, node(START)).unwrap()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn a_virtual_ip_runs_on_the_interface_of_its_network_once_it_has_listened() {
     assert!(!vip.choose_vrid(None, node(START)));
     assert!(vip.router(LostPriority::default(), node(START)).is_none());
     assert!(vip.choose_vrid(None, node(START + LISTENED)));
-    let router = router(&vip, 0);
+    let router = router(&vip, &[]);
     assert_eq!((router.interface.as_str(), router.source), ("eth0", host(11)));
     assert_eq!(router.addresses, [host(100)].into());
     assert_eq!((router.hold, router.accept, router.recognise_peers), (Hold::Respond, false, true));
@@ -90,9 +91,9 @@ fn the_interface_with_the_smallest_network_is_taken_and_of_several_alike_the_fir
 #[test]
 fn a_check_that_fails_makes_a_node_unfit_and_a_light_one_does_not() {
     let vip = running("");
-    let fit_from = router(&vip, 0).fit_from;
-    assert!(router(&vip, 0).priority >= fit_from && router(&vip, 20).priority >= fit_from);
-    assert!(router(&vip, 100).priority < fit_from);
+    let fit_from = router(&vip, &[]).fit_from;
+    assert!(router(&vip, &[]).priority >= fit_from && router(&vip, &[20]).priority >= fit_from);
+    assert!(router(&vip, &[100]).priority < fit_from);
 }
 
 #[test]
@@ -100,43 +101,45 @@ fn a_node_that_has_to_prove_itself_comes_after_those_that_are_fit_and_before_tho
     for more in ["", "  preempt: true"] {
         let vip = running(more);
         let proving = vip.router(LostPriority { failing: 0, proving: 100 }, node(START)).unwrap();
-        assert!(router(&vip, 100).priority < proving.priority && proving.priority < router(&vip, 0).priority);
+        assert!(
+            router(&vip, &[100]).priority < proving.priority && proving.priority < router(&vip, &[]).priority
+        );
         // Of those that fail it takes over at once, of no other.
         assert!(proving.preempt && proving.preempt_delay == NEVER);
-        assert!(router(&vip, 100).priority < proving.fit_from && proving.priority >= proving.fit_from);
-        assert_eq!(router(&vip, 0).fit_from, proving.fit_from, "a fit one leaves it in place");
+        assert!(router(&vip, &[100]).priority < proving.fit_from && proving.priority >= proving.fit_from);
+        assert_eq!(router(&vip, &[]).fit_from, proving.fit_from, "a fit one leaves it in place");
     }
 }
 
 #[test]
 fn a_fit_node_is_left_in_place_unless_others_are_to_preempt() {
-    assert!(router(&running(""), 0).preempt_delay > Duration::from_hours(24 * 365));
-    assert_eq!(router(&running("  preempt: true"), 0).preempt_delay, Duration::ZERO);
+    assert!(router(&running(""), &[]).preempt_delay > Duration::from_hours(24 * 365));
+    assert_eq!(router(&running("  preempt: true"), &[]).preempt_delay, Duration::ZERO);
 }
 
 #[test]
 fn an_unfit_node_takes_over_from_none_that_is_heard() {
     for more in ["", "  preempt: true"] {
         let vip = running(more);
-        assert!(router(&vip, 0).preempt && router(&vip, 99).preempt, "fit");
-        assert!(!router(&vip, 100).preempt && !router(&vip, 200).preempt, "unfit");
+        assert!(router(&vip, &[]).preempt && router(&vip, &[99]).preempt, "fit");
+        assert!(!router(&vip, &[100]).preempt && !router(&vip, &[200]).preempt, "unfit");
     }
 }
 
 #[test]
 fn named_peers_are_spoken_to_by_unicast_without_this_node_itself() {
     let file = "  peers: [192.0.2.11, 192.0.2.21, 192.0.2.31]";
-    let unicast = router(&running(file), 0);
+    let unicast = router(&running(file), &[]);
     assert_eq!(unicast.peers, [host(21), host(31)].into());
     assert!(matches!(unicast.transport, Transport::Unicast { .. }) && !unicast.recognise_peers);
     unicast.check().unwrap();
-    let both = router(&running(&format!("{file}\n  multicast: true")), 0);
+    let both = router(&running(&format!("{file}\n  multicast: true")), &[]);
     assert!(
         matches!(both.transport, Transport::Multicast { .. })
             && both.recognise_peers
             && both.unicast_fallback
     );
-    let alone = router(&running("  peers: [192.0.2.11]"), 0);
+    let alone = router(&running("  peers: [192.0.2.11]"), &[]);
     assert!(matches!(alone.transport, Transport::Multicast { .. }), "nobody to speak to by unicast");
     alone.check().unwrap();
 }
@@ -145,7 +148,7 @@ fn named_peers_are_spoken_to_by_unicast_without_this_node_itself() {
 fn a_vrid_is_the_one_given_or_that_of_whoever_advertises_the_address() {
     let mut given = VirtualIp::new(settings("  vrid: 7"));
     given.find_place(&machine(), START);
-    assert_eq!(router(&given, 0).vrid.get(), 7, "without listening");
+    assert_eq!(router(&given, &[]).vrid.get(), 7, "without listening");
     let mut joining = VirtualIp::new(settings(""));
     joining.find_place(&machine(), START);
     joining.hear(heard("eth1", 9, 21, &[host(100)]), node(START));
