@@ -7,14 +7,18 @@ use super::checks::{DEFAULT_RHYTHM, backend_check};
 use super::draft::BalanceDraft;
 use super::given::{Field, Given, SettingsError, Text, shown};
 use super::values::{family, unusable};
-use super::{BalanceSettings, Question, SourceAddress};
+use super::{
+    BalanceSettings, CheckKind, CheckSettings, HttpQuestion, Question, Rhythm, SourceAddress, Tls, Trust,
+};
 
-/// Where connections to `address` go. `virtual_ips` are all that this process serves.
+/// Where connections to `address` go. `virtual_ips` are all that this process serves, and `checks` those of this node: what makes a node fit
+/// tells of a backend, too, whose server may take connections and answer nothing.
 pub(super) fn balance(
     field: &Field<'_>,
     given: &Given<BalanceDraft>,
     address: IpAddr,
     virtual_ips: &BTreeSet<IpAddr>,
+    checks: &[CheckSettings],
 ) -> Result<BalanceSettings, SettingsError> {
     let draft = &given.value;
     let list = field.field("backends");
@@ -39,10 +43,30 @@ pub(super) fn balance(
         Some(text) => source(&field.field("source"), text)?,
     };
     let (question, rhythm) = match &draft.check {
-        None => (Question::Tcp, DEFAULT_RHYTHM),
+        None => question_of(checks, &backends).unwrap_or((Question::Tcp, DEFAULT_RHYTHM)),
         Some(check) => backend_check(&field.field("check"), check)?,
     };
     Ok(BalanceSettings { backends, source, question, rhythm })
+}
+
+/// What the first check asks that asks this host at the port that all backends have.
+fn question_of(checks: &[CheckSettings], backends: &BTreeSet<SocketAddr>) -> Option<(Question, Rhythm)> {
+    checks.iter().find_map(|check| match &check.kind {
+        CheckKind::Server { target, question } => {
+            let is_of_backends = backends.iter().all(|backend| backend.port() == target.port);
+            let is_alike = target.is_this_host() && is_of_backends && is_of_every_node(question);
+            is_alike.then(|| (question.clone(), check.rhythm))
+        }
+        CheckKind::Command(_) => None,
+    })
+}
+
+/// A certificate that is pinned is one node's alone.
+fn is_of_every_node(question: &Question) -> bool {
+    match question {
+        Question::Http(HttpQuestion { tls: Some(Tls { trust: Trust::Certificate(_), .. }), .. }) => false,
+        Question::Http(_) | Question::Tcp | Question::Grpc { .. } => true,
+    }
 }
 
 fn backend(

@@ -193,6 +193,34 @@ fn ports_that_are_not_given_are_those_that_are_asked_on_this_host_or_else_that_o
 }
 
 #[test]
+fn backends_are_asked_what_this_node_is_asked_at_their_port_unless_it_is_said_otherwise() {
+    for (checks, balance, expected) in [
+        ("https: {url: 'https://127.0.0.1:6443/readyz'}", "", "https://x/readyz"),
+        ("http: {url: 'http://[::1]:6443/healthz'}", "", "http://x/healthz"),
+        ("grpc: {address: 'localhost:6443', service: a}", "", "grpc://x/a"),
+        ("https: {url: 'https://127.0.0.1:6443/readyz'}", ", check: {tcp: {}}", "tcp://x"),
+        ("https: {url: 'https://127.0.0.1:443/readyz'}", "", "tcp://x"),
+        ("https: {url: 'https://192.0.2.9:6443/readyz'}", "", "tcp://x"),
+        ("command: {command: [/bin/true]}", "", "tcp://x"),
+        (
+            "https: {url: 'https://127.0.0.1:6443/', \
+             certificateSha256: 'aabb000000000000000000000000000000000000000000000000000000000000'}",
+            "",
+            "tcp://x",
+        ),
+    ] {
+        let text = format!(
+            "vips: [{{address: 192.0.2.5, ports: [6443], checks: [{{{checks}, fall: 7}}], \
+             balance: {{backends: ['192.0.2.11:6443', '192.0.2.12:6443']{balance}}}}}]"
+        );
+        let balance = read_text(&text).vips.remove(0).balance.unwrap();
+        assert_eq!(balance.question.url(&"x"), expected, "{text}");
+        let fall = if expected == "tcp://x" { 3 } else { 7 };
+        assert_eq!(balance.rhythm.fall, fall, "{text}");
+    }
+}
+
+#[test]
 fn vrids_are_told_apart_by_family_and_interface() {
     for (one, other) in [
         ("address: 192.0.2.5, vrid: 7", "address: '2001:db8::5', vrid: 7"),

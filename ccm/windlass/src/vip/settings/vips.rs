@@ -71,7 +71,8 @@ fn vip(
     let checks = checks.map(|(number, draft)| check(&named("checks").item(number), draft));
     let checks = checks.collect::<Result<Vec<_>, _>>()?;
     let balance = draft.balance.as_ref();
-    let balance = balance.map(|given| balance_of(&named("balance"), given, draft, address, virtual_ips));
+    let balance =
+        balance.map(|given| balance_of(&named("balance"), given, draft, address, virtual_ips, &checks));
     let balance = balance.transpose()?;
     let peers = peers(&named("peers"), draft.peers.as_ref(), address, virtual_ips)?;
     let multicast = flag(&named("multicast"), draft.multicast.as_ref(), peers.is_empty())?;
@@ -105,12 +106,13 @@ fn balance_of(
     draft: &VipDraft,
     address: IpAddr,
     virtual_ips: &BTreeSet<IpAddr>,
+    checks: &[CheckSettings],
 ) -> Result<BalanceSettings, SettingsError> {
     if draft.bind.as_ref().is_some_and(|bind| bind.value == "true") {
         let problem = "an address that is bound is served by this node's own programs, and none of its connections is balanced";
         return Err(field.mistake(given, problem, "leave out this or bind"));
     }
-    balance(field, given, address, virtual_ips)
+    balance(field, given, address, virtual_ips, checks)
 }
 
 /// The name of an interface, as the kernel takes it (`dev_valid_name`).
