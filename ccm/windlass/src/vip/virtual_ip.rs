@@ -245,8 +245,8 @@ impl VirtualIp {
             hold: if settings.bind { Hold::Address } else { Hold::Respond },
             accept: settings.bind,
             probe: Some(PROBE),
-            // What serves there may hang, which is why it is not fit.
-            forward_to_unfit: false,
+            // What serves there may hang, which is why it is not fit. Balanced, others serve, too.
+            forward_to_unfit: settings.balance.is_some(),
             authentication,
             ..RouterConfig::new(place.interface.clone(), vrid, place.source)
         };

@@ -254,6 +254,15 @@ fn connections_go_to_this_node_or_to_all_that_are_well() {
 
 /// All nodes have one configuration, and each does its part of it.
 #[test]
+fn connections_that_an_unfit_node_has_go_on_where_other_nodes_serve_them() {
+    assert!(!router(&running(""), &[]).forward_to_unfit);
+    assert!(
+        router(&running("  balance: {backends: ['192.0.2.11:6443', '192.0.2.21:6443']}"), &[])
+            .forward_to_unfit
+    );
+}
+
+#[test]
 fn a_server_answers_by_the_node_that_balances_where_clients_keep_their_addresses() {
     let balanced = |source| {
         let backends = "['192.0.2.11:6443', '192.0.2.21:6443', '192.0.2.31:7443']";
