@@ -68,6 +68,18 @@ impl Lab {
         address: IpAddr,
         connections: ApiConnections,
     ) -> anyhow::Result<ApiProbe> {
+        self.api_probe_of("/readyz", client, address, connections)
+    }
+
+    /// The same with another page, as `/livez`.
+    pub fn api_probe_of(
+        &self,
+        page: &str,
+        client: &str,
+        address: IpAddr,
+        connections: ApiConnections,
+    ) -> anyhow::Result<ApiProbe> {
+        let request = format!("GET {page} HTTP/1.1\r\nHost: lab\r\n\r\n");
         let entrance = Entrance::new(&self.sandbox, client)?;
         let settings = settings(&self.pki.path("ca.crt"))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -77,6 +89,7 @@ impl Lab {
             entrance.enter()?;
             let asker = Rc::new(Asker {
                 target: SocketAddr::new(address, PORT),
+                request,
                 tls: TlsConnector::from(settings),
                 kept: (connections == ApiConnections::Kept).then(RefCell::default),
                 outcome: RefCell::default(),
@@ -120,6 +133,7 @@ type Connection = TlsStream<TcpStream>;
 
 struct Asker {
     target: SocketAddr,
+    request: String,
     tls: TlsConnector,
     /// Connections that no request uses now; `None`: none is kept.
     kept: Option<RefCell<Vec<Connection>>>,
@@ -161,7 +175,7 @@ impl Asker {
             Some(connection) => connection,
             None => self.connect().await.map_err(|error| told("connecting", error))?,
         };
-        exchange(&mut connection).await.map_err(|error| told("asking", error))?;
+        exchange(&mut connection, &self.request).await.map_err(|error| told("asking", error))?;
         if let Some(kept) = &self.kept {
             kept.borrow_mut().push(connection);
             return Ok(());
@@ -177,9 +191,9 @@ impl Asker {
     }
 }
 
-/// Asks whether the API server is ready, and reads the whole answer.
-async fn exchange(connection: &mut Connection) -> io::Result<()> {
-    connection.write_all(b"GET /readyz HTTP/1.1\r\nHost: lab\r\n\r\n").await?;
+/// Asks the API server, and reads the whole answer.
+async fn exchange(connection: &mut Connection, request: &str) -> io::Result<()> {
+    connection.write_all(request.as_bytes()).await?;
     connection.flush().await?;
     let mut answer = Vec::new();
     while !is_whole(&answer) {

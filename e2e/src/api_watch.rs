@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
+    net::IpAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -63,11 +64,11 @@ pub struct ApiWatch {
 }
 
 impl Lab {
-    /// Watches a ConfigMap from host `client` at the address of the API server that everybody uses, until [`ApiWatch::stop`], while it is
-    /// written each 100 ms at the API server of `writer`, a node of the control plane.
-    pub fn api_watch(&self, client: &str, writer: &str) -> anyhow::Result<ApiWatch> {
+    /// Watches a ConfigMap from host `client` at `vip`, an address of the API servers, until [`ApiWatch::stop`], while it is written each
+    /// 100 ms at the API server of `writer`, a node of the control plane.
+    pub fn api_watch(&self, client: &str, vip: IpAddr, writer: &str) -> anyhow::Result<ApiWatch> {
         let entrance = Entrance::new(&self.sandbox, client)?;
-        let (at_vip, at_writer) = (self.kubeconfig("admin"), self.kubeconfig_at(writer)?);
+        let (at_vip, at_writer) = (self.kubeconfig_for(vip)?, self.kubeconfig_at(writer)?);
         let stop = Arc::new(AtomicBool::new(false));
         let events = Arc::new(AtomicU64::new(0));
         let (stopped, shown) = (Arc::clone(&stop), Arc::clone(&events));

@@ -3,14 +3,14 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context as _, ensure};
 
-use crate::topology::{Host, Role};
+use crate::topology::{self, Host, Role};
 
 /// Who speaks to the API server: name of the kubeconfig file, user, groups.
 struct Account {
@@ -63,6 +63,7 @@ impl Pki {
         let names: Vec<String> = of_nodes
             .map(|host| host.address)
             .chain([api_address])
+            .flat_map(|address| [IpAddr::from(address), topology::ipv6_of(address).into()])
             .map(|address| format!("IP:{address}"))
             .collect();
         let names = names.join(",");

@@ -5,7 +5,7 @@
 //!     cp .10        etcd, kube-apiserver, kube-controller-manager, kube-scheduler
 //!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24 and 2001:db8:1:<i>::/64
 //!     cp1 .21 …     where the control plane has nodes of its own (`LabBuilder::control_plane_nodes`): all that runs on cp otherwise,
-//!                   each; cp only asks, as every host does, at .29, the VIP of the API servers
+//!                   each; cp only asks, as every host does, at .29, the VIP of the API servers; ::29 is free for another
 //!     c1 .101 …     clients
 //!   .200 to .250 and ::200 to ::250 are free for pools
 //!   of several clusters on one LAN (`LabBuilder::cluster`), all hosts of each have addresses 20 above those of the one before
@@ -99,9 +99,7 @@ impl Host {
 
     /// IPv6 address, in 2001:db8::/64: `::11` for 192.0.2.11.
     pub fn ipv6(&self) -> Ipv6Addr {
-        let last = u16::from(self.last_octet());
-        let as_read = last / 100 * 0x100 + last / 10 % 10 * 0x10 + last % 10;
-        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, as_read)
+        ipv6_of(self.address)
     }
 
     /// Addresses of the pods of a node as CIDRs, IPv4 and IPv6; `None` for who is no node.
@@ -174,6 +172,13 @@ fn lan(cluster: u8, last: u8) -> Ipv4Addr {
 /// The VIP of the API servers of this one of the clusters, where the control plane has nodes of its own.
 pub(crate) fn api_vip(cluster: u8) -> Ipv4Addr {
     lan(cluster, 29)
+}
+
+/// The IPv6 address on the LAN of who has this one of IPv4 there.
+pub(crate) fn ipv6_of(address: Ipv4Addr) -> Ipv6Addr {
+    let last = u16::from(address.octets()[3]);
+    let as_read = last / 100 * 0x100 + last / 10 % 10 * 0x10 + last % 10;
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, as_read)
 }
 
 /// The host `cp`.

@@ -26,6 +26,30 @@ impl Lab {
         ports(&self.exec(node, &list).await?)
     }
 
+    /// Who has TCP connections to `address`, or had some of late, as the kernel of `node` sees it.
+    pub async fn tracked_clients(&self, node: &str, address: IpAddr) -> anyhow::Result<BTreeSet<IpAddr>> {
+        let list = self.tracked_tcp(node, address, &[]).await?;
+        list.lines().map(|line| sources(line).map(|[client, _]| client)).collect()
+    }
+
+    /// Which servers the kernel of `node` has given the open TCP connections from `client` to `address`.
+    pub async fn tracked_servers(
+        &self,
+        node: &str,
+        client: IpAddr,
+        address: IpAddr,
+    ) -> anyhow::Result<BTreeSet<IpAddr>> {
+        let of_client = ["--orig-src", &client.to_string(), "--state", "ESTABLISHED"];
+        let list = self.tracked_tcp(node, address, &of_client).await?;
+        list.lines().map(|line| sources(line).map(|[_, server]| server)).collect()
+    }
+
+    async fn tracked_tcp(&self, node: &str, address: IpAddr, further: &[&str]) -> anyhow::Result<String> {
+        let (family, address) = (if address.is_ipv4() { "ipv4" } else { "ipv6" }, address.to_string());
+        let list = ["conntrack", "--dump", "--family", family, "--proto", "tcp", "--orig-dst", &address];
+        self.exec(node, &[&list[..], further].concat()).await
+    }
+
     /// Ports of `client` from which TCP connections to `address`:`port` are open, as its own kernel has them.
     pub async fn open_ports(
         &self,
@@ -48,6 +72,13 @@ fn local_ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
     list.lines().map(port).collect()
 }
 
+/// Both `src=` of a line: who opened the connection, and who answers.
+fn sources(line: &str) -> anyhow::Result<[IpAddr; 2]> {
+    let mut sources = line.split_whitespace().filter_map(|word| word.strip_prefix("src=")?.parse().ok());
+    let both = sources.next().zip(sources.next());
+    both.map(<[IpAddr; 2]>::from).with_context(|| format!("no two addresses in {line:?}"))
+}
+
 /// The first `sport=` of each line.
 fn ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
     let port = |line: &str| {
@@ -68,6 +99,14 @@ mod tests {
         assert_eq!(ports(list).unwrap(), [41000].into());
         assert_eq!(ports("").unwrap(), [].into());
         assert!(ports("nonsense").is_err());
+    }
+
+    #[test]
+    fn a_line_has_who_opened_the_connection_and_who_answers() {
+        let line = "tcp      6 599 ESTABLISHED src=192.0.2.101 dst=192.0.2.29 sport=41000 dport=6443 src=192.0.2.22 dst=192.0.2.21 \
+                    sport=6443 dport=50001 [ASSURED] mark=0 use=1";
+        assert_eq!(sources(line).unwrap().map(|address| address.to_string()), ["192.0.2.101", "192.0.2.22"]);
+        assert!(sources("src=192.0.2.101").is_err());
     }
 
     #[test]

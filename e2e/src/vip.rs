@@ -29,10 +29,10 @@ impl Lab {
         self.daemons.start(&self.sandbox, host, VIP, command)
     }
 
-    /// Starts `windlass vip` for the API servers on a node of the control plane, with these flags beside the usual ones.
-    pub fn start_api_vip(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
-        let (vip, ca, interval) =
-            (self.api_vip().to_string(), self.pki.path("ca.crt"), INTERVAL_MS.to_string());
+    /// Starts `windlass vip` for the API servers on a node of the control plane, with these flags beside the usual ones. `vip` is
+    /// [`Self::api_vip`] or [`Self::api_vip_of_ipv6`].
+    pub fn start_api_vip(&self, node: &str, vip: IpAddr, flags: &[&str]) -> anyhow::Result<()> {
+        let (vip, ca, interval) = (vip.to_string(), self.pki.path("ca.crt"), INTERVAL_MS.to_string());
         let usual =
             ["--address", &vip, "--check", READYZ, "--check-ca", &ca, "--advert-interval-ms", &interval];
         self.start_vip(node, &[&usual[..], flags].concat())

@@ -1,8 +1,12 @@
 //! A control plane with nodes of its own, each with a member of etcd and an API server behind one VIP.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
 use anyhow::{Context as _, ensure};
+use kube::api::{GetParams, Request};
 
 use super::{API_SERVER, LEADERS, READY, client, etcd};
 use crate::{
@@ -19,6 +23,18 @@ impl Lab {
         topology::api_vip(self.options.cluster).into()
     }
 
+    /// An address of IPv6 that the API servers answer for as well, for scenarios that let somebody hold it.
+    pub fn api_vip_of_ipv6(&self) -> IpAddr {
+        topology::ipv6_of(topology::api_vip(self.options.cluster)).into()
+    }
+
+    /// How many requests for this page, as `/livez`, the API server of a node of the control plane has answered well.
+    pub async fn api_requests(&self, node: &str, page: &str) -> anyhow::Result<u64> {
+        let metrics = Request::new("").get("metrics", &GetParams::default())?;
+        let metrics = self.client_at(node).await?.request_text(metrics).await?;
+        counted(&metrics, page).with_context(|| format!("metrics of the API server of {node}"))
+    }
+
     /// A client with all rights that asks the API server of one node of the control plane, whoever holds the VIP.
     pub async fn client_at(&self, node: &str) -> anyhow::Result<kube::Client> {
         client(&self.kubeconfig_at(node)?).await
@@ -26,8 +42,12 @@ impl Lab {
 
     /// The admin's kubeconfig for the API server of one node of the control plane.
     pub(crate) fn kubeconfig_at(&self, node: &str) -> anyhow::Result<PathBuf> {
-        let at = format!("{}:6443", self.host(node)?.address);
-        self.pki.admin_at(&format!("admin-{node}"), &at)
+        self.kubeconfig_for(self.host(node)?.address.into())
+    }
+
+    /// The same for this address of API servers.
+    pub(crate) fn kubeconfig_for(&self, address: IpAddr) -> anyhow::Result<PathBuf> {
+        self.pki.admin_at(&format!("admin-{address}"), &SocketAddr::new(address, 6443).to_string())
     }
 
     pub(super) async fn start_control_plane_nodes(&self) -> anyhow::Result<()> {
@@ -69,7 +89,8 @@ impl Lab {
         match &self.options.api_vip {
             ApiVipHolder::Nobody => Ok(()),
             ApiVipHolder::Windlass(flags) => {
-                self.start_api_vip(name, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+                let vip = self.api_vip();
+                self.start_api_vip(name, vip, &flags.iter().map(String::as_str).collect::<Vec<_>>())
             }
             ApiVipHolder::Keepalived => self.start_api_keepalived(name),
         }
@@ -104,12 +125,54 @@ impl Lab {
 
     /// Waits until an API server answers at the VIP, asked from `cp`.
     pub async fn await_api_server_at_vip(&self) -> anyhow::Result<()> {
-        let url = format!("https://{}:6443/readyz", self.api_vip());
+        self.await_api_server_at(self.api_vip()).await
+    }
+
+    /// The same at another address.
+    pub async fn await_api_server_at(&self, address: IpAddr) -> anyhow::Result<()> {
+        let url = format!("https://{}/readyz", SocketAddr::new(address, 6443));
         await_that(&format!("{url} answers"), READY, async || {
             let words = ["curl", "-sSk", "--noproxy", "*", "--fail-with-body", "--max-time", "1", &url];
             self.exec("cp", &words).await.context("the VIP of the API servers")?;
             Ok(Some(()))
         })
         .await
+    }
+}
+
+/// Answers 200 to requests for a page, by the metrics of an API server.
+fn counted(metrics: &str, page: &str) -> anyhow::Result<u64> {
+    let label = format!("subresource=\"{page}\"");
+    let of_page = |line: &&str| {
+        line.starts_with("apiserver_request_total{") && line.contains(&label) && line.contains("code=\"200\"")
+    };
+    let values = metrics.lines().filter(of_page).map(|line| {
+        let value = line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok());
+        value.with_context(|| format!("no whole number in {line:?}"))
+    });
+    values.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_counted_by_page_and_failures_are_none() {
+        let line = |code: u16, page: &str, value: &str| {
+            format!(
+                "apiserver_request_total{{code=\"{code}\",component=\"\",group=\"\",subresource=\"{page}\",verb=\"GET\"}} {value}\n"
+            )
+        };
+        let metrics = [
+            "# TYPE apiserver_request_total counter\n".to_owned(),
+            line(200, "/livez", "41"),
+            line(500, "/livez", "7"),
+            line(200, "/readyz", "5"),
+        ]
+        .concat();
+        assert_eq!(counted(&metrics, "/livez").unwrap(), 41);
+        assert_eq!(counted(&metrics, "/healthz").unwrap(), 0);
+        assert!(counted(&line(200, "/livez", "many"), "/livez").is_err());
     }
 }

@@ -23,6 +23,7 @@ fn nodes_of_the_control_plane_have_addresses_of_their_own_and_no_others_need_be_
     let expected = expected.map(|(name, last)| (name.to_owned(), format!("192.0.2.{last}"), None));
     assert_eq!(hosts.iter().map(row).collect::<Vec<_>>(), expected);
     assert_eq!(api_vip(1).to_string(), "192.0.2.49");
+    assert_eq!(ipv6_of(api_vip(1)).to_string(), "2001:db8::49");
     let error = super::hosts(0, 6, 0, &[]).unwrap_err().to_string();
     assert!(error.contains("at most 5 nodes, not 6"), "{error}");
 }

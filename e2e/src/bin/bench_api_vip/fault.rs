@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     LeaderCable,
     /// All that runs on it is killed; its kernel lives, as do the addresses that it has.
     Killed,
+    /// All that runs on it stands still; its kernel lives.
+    Frozen,
     /// Its API server is killed.
     ApiKilled,
     /// Its API server hangs: connections are accepted and nothing is answered.
@@ -31,10 +33,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Cable,
         Self::LeaderCable,
         Self::Killed,
+        Self::Frozen,
         Self::ApiKilled,
         Self::ApiHangs,
         Self::EtcdKilled,
@@ -48,6 +51,7 @@ impl Fault {
             Self::Cable => "cable",
             Self::LeaderCable => "leader-cable",
             Self::Killed => "killed",
+            Self::Frozen => "frozen",
             Self::ApiKilled => "api-killed",
             Self::ApiHangs => "hangs",
             Self::EtcdKilled => "etcd-killed",
@@ -62,6 +66,7 @@ impl Fault {
             Self::Cable => "cable pulled",
             Self::LeaderCable => "cable pulled, led etcd",
             Self::Killed => "node killed",
+            Self::Frozen => "node frozen",
             Self::ApiKilled => "API server killed",
             Self::ApiHangs => "API server hangs",
             Self::EtcdKilled => "etcd killed",
@@ -75,6 +80,7 @@ impl Fault {
         match self {
             Self::Cable | Self::LeaderCable => lab.node(node)?.take_cable()?.pull(),
             Self::Killed => lab.node(node)?.kill_all().await,
+            Self::Frozen => lab.node(node)?.freeze(),
             Self::ApiKilled => lab.node(node)?.kill("kube-apiserver").await,
             Self::ApiHangs => lab.signal_process(node, "kube-apiserver", Signal::SIGSTOP),
             Self::EtcdKilled => lab.node(node)?.kill("etcd").await,
@@ -94,6 +100,7 @@ impl Fault {
         match self {
             Self::Cable | Self::LeaderCable => lab.node(node)?.plug_cable(),
             Self::Killed => lab.node(node)?.power_on().await,
+            Self::Frozen => lab.node(node)?.thaw(),
             Self::ApiKilled => lab.node(node)?.start_again("kube-apiserver"),
             Self::ApiHangs => lab.signal_process(node, "kube-apiserver", Signal::SIGCONT),
             Self::EtcdKilled => lab.node(node)?.start_again("etcd"),

@@ -1,6 +1,6 @@
 //! Faults of one system, one after the other.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::Context as _;
 use windlass_e2e::{ApiConnections, ApiOutcome, Lab, WatchOutcome};
@@ -48,16 +48,17 @@ pub(crate) async fn run(
 }
 
 async fn measure(lab: &Lab, system: System, fault: Fault) -> anyhow::Result<Sample> {
-    let (vip, owner) = (lab.api_vip(), await_calm(lab).await?);
+    let vip = system.vip(lab);
+    let owner = await_calm(lab, vip).await?;
     let other = lab.control_plane_nodes().find(|node| node.name() != owner);
     let other = other.context("a control plane of one node")?.name().to_owned();
     lab.lead_etcd(if fault == Fault::LeaderCable { &owner } else { &other }).await?;
 
     let client = lab.api_probe("c1", vip, ApiConnections::New)?;
-    let watch = lab.api_watch("c2", &other)?;
+    let watch = lab.api_watch("c2", vip, &other)?;
     tokio::time::sleep(BEFORE).await;
     fault.inflict(lab, system, &owner).await?;
-    lab.await_api_server_at_vip().await?;
+    lab.await_api_server_at(vip).await?;
     tokio::time::sleep(AFTER).await;
     let (requests, watch) = (client.stop()?, watch.stop()?);
     fault.repair(lab, &owner).await?;
@@ -65,11 +66,11 @@ async fn measure(lab: &Lab, system: System, fault: Fault) -> anyhow::Result<Samp
 }
 
 /// Waits until all is in order; the node that has the VIP.
-async fn await_calm(lab: &Lab) -> anyhow::Result<String> {
+async fn await_calm(lab: &Lab, vip: IpAddr) -> anyhow::Result<String> {
     for node in lab.control_plane_nodes() {
         lab.await_api_server_of(node.name()).await?;
     }
     tokio::time::sleep(SETTLE).await;
-    lab.await_api_server_at_vip().await?;
-    lab.await_owner("c1", lab.api_vip()).await
+    lab.await_api_server_at(vip).await?;
+    lab.await_owner("c1", vip).await
 }

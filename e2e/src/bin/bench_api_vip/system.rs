@@ -1,5 +1,7 @@
 //! Who holds the VIP.
 
+use std::net::IpAddr;
+
 use windlass_e2e::{Lab, Signal};
 
 /// Who holds the VIP.
@@ -9,18 +11,21 @@ pub(crate) enum System {
     Windlass,
     /// `windlass vip`, whose node hands connections to all API servers that are well.
     Balanced,
+    /// As [`Self::Windlass`], with a VIP of IPv6.
+    OfIpv6,
     /// keepalived.
     Keepalived,
 }
 
 impl System {
-    pub(crate) const ALL: [Self; 3] = [Self::Windlass, Self::Balanced, Self::Keepalived];
+    pub(crate) const ALL: [Self; 4] = [Self::Windlass, Self::Balanced, Self::OfIpv6, Self::Keepalived];
 
     /// As the environment names it.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
             Self::Balanced => "balanced",
+            Self::OfIpv6 => "ipv6",
             Self::Keepalived => "keepalived",
         }
     }
@@ -30,19 +35,28 @@ impl System {
         match self {
             Self::Windlass => "windlass",
             Self::Balanced => "windlass balanced",
+            Self::OfIpv6 => "windlass IPv6",
             Self::Keepalived => "keepalived",
+        }
+    }
+
+    /// The VIP.
+    pub(crate) fn vip(self, lab: &Lab) -> IpAddr {
+        match self {
+            Self::Windlass | Self::Balanced | Self::Keepalived => lab.api_vip(),
+            Self::OfIpv6 => lab.api_vip_of_ipv6(),
         }
     }
 
     /// Starts it on a node of the control plane.
     pub(crate) fn start(self, lab: &Lab, node: &str) -> anyhow::Result<()> {
         match self {
-            Self::Windlass => lab.start_api_vip(node, &[]),
+            Self::Windlass | Self::OfIpv6 => lab.start_api_vip(node, self.vip(lab), &[]),
             Self::Balanced => {
                 let backends: Vec<String> =
                     lab.control_plane_nodes().map(|one| format!("{}:6443", one.address())).collect();
                 let flags: Vec<&str> = backends.iter().flat_map(|one| ["--backend", one.as_str()]).collect();
-                lab.start_api_vip(node, &flags)
+                lab.start_api_vip(node, self.vip(lab), &flags)
             }
             Self::Keepalived => lab.start_api_keepalived(node),
         }
@@ -51,7 +65,7 @@ impl System {
     /// Ends it on a node in an orderly way.
     pub(crate) async fn stop(self, lab: &Lab, node: &str) -> anyhow::Result<()> {
         match self {
-            Self::Windlass | Self::Balanced => lab.stop_vip(node, Signal::SIGTERM).await,
+            Self::Windlass | Self::Balanced | Self::OfIpv6 => lab.stop_vip(node, Signal::SIGTERM).await,
             Self::Keepalived => lab.stop_keepalived(node).await,
         }
     }

@@ -23,7 +23,7 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
 
         let clients = [ApiConnections::New, ApiConnections::Kept]
             .map(|connections| lab.api_probe("c1", vip, connections));
-        let watch = lab.api_watch("c2", "cp2")?;
+        let watch = lab.api_watch("c2", vip, "cp2")?;
         watch.await_events(EVENTS).await?;
         for node in NODES {
             lab.stop_vip(node, Signal::SIGTERM).await?;
