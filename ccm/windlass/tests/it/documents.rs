@@ -236,7 +236,7 @@ fn the_page_has_every_event_of_a_node_and_no_other() {
 fn every_resource_that_the_roles_name_is_on_the_page() {
     let page = read("docs/deploy.md");
     let mut resources = BTreeSet::new();
-    for file in ["rbac-controller.yaml", "rbac-agent.yaml"] {
+    for file in ["rbac-controller.yaml", "rbac-lease.yaml", "rbac-nodes.yaml", "rbac-agent.yaml"] {
         let text = read(&format!("manifests/base/{file}"));
         for document in text.split("\n---\n") {
             let role: Value = serde_saphyr::from_str(document).expect("YAML");
@@ -248,10 +248,39 @@ fn every_resource_that_the_roles_name_is_on_the_page() {
     assert_eq!(
         column(&page, "resource", 1)
             .into_iter()
-            .filter(|span| span != "kube-system")
+            .filter(|span| !["kube-system", "windlass-system"].contains(&&**span))
             .collect::<BTreeSet<_>>(),
         resources
     );
+}
+
+#[test]
+fn the_page_has_every_alert_with_the_place_that_it_links_to_and_no_other() {
+    let rules: Value =
+        serde_saphyr::from_str(&read("manifests/components/prometheus-rules/rules.yaml")).expect("YAML");
+    let (page, metrics) = (read("docs/alerts.md"), read("docs/metrics.md"));
+    let rules = rules["spec"]["groups"][0]["rules"].as_array().expect("rules");
+    let word = |rule: &Value, pointer: &str| {
+        rule.pointer(pointer).and_then(Value::as_str).expect("a word").to_owned()
+    };
+    let mut names = BTreeSet::new();
+    for rule in rules {
+        let name = word(rule, "/alert");
+        let link = format!("https://windlass.dev/docs/alerts.md#{}", anchor(&name));
+        assert_eq!(word(rule, "/annotations/runbook_url"), link);
+        let expression = word(rule, "/expr");
+        let series = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let mut series =
+            series.filter(|word| word.starts_with("windlass_") || word.starts_with("leader_")).peekable();
+        assert!(series.peek().is_some(), "{name} asks for no metric: {expression}");
+        for one in series {
+            assert!(metrics.contains(&format!("`{}`", one.trim_end_matches("_bucket"))), "{name}: {one}");
+        }
+        names.insert(name);
+    }
+    let headings =
+        page.lines().filter_map(|line| line.strip_prefix("## ")).filter(|name| name.starts_with("Windlass"));
+    assert_eq!(set(headings), names);
 }
 
 /// Targets of the links of a page that are files.
