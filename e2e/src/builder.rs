@@ -41,6 +41,8 @@ pub enum ApiVipHolder {
 /// How kubelets and kube-proxies start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kubelets {
+    /// They run without `--cloud-provider=external`.
+    pub(crate) without_cloud_provider: bool,
     /// Nodes whose kubelets run without `--node-ip`.
     pub(crate) without_node_ip: Vec<String>,
     /// Nodes that are not of the cluster yet when the lab has started.
@@ -134,10 +136,17 @@ impl LabBuilder {
     }
 
     /// Light only: Nodes begin as under `kubelet --cloud-provider=external`, with the taint
-    /// `node.cloudprovider.kubernetes.io/uninitialized` and no addresses. (Real kubelets always begin so.)
+    /// `node.cloudprovider.kubernetes.io/uninitialized` and no addresses. (Real kubelets begin so, unless they are [`Self::without_cloud_provider`].)
     #[must_use]
     pub fn uninitialized(self) -> Self {
         Self { uninitialized: true, ..self }
+    }
+
+    /// With kubelets: they run without `--cloud-provider=external`, as most that were not made for a cloud. Their Nodes wait for nobody.
+    #[must_use]
+    pub fn without_cloud_provider(mut self) -> Self {
+        self.kubelets.without_cloud_provider = true;
+        self
     }
 
     /// With kubelets: those of these nodes run without `--node-ip`, and so know no addresses of their own.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
+use crate::{lab::Lab, sandbox::Entrance, tools, topology::Mac};
 
 /// How long a command may take if nothing else is said.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -26,6 +26,18 @@ impl Lab {
     /// Runs kubectl as admin.
     pub async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.kubectl_with(arguments, None).await
+    }
+
+    /// Runs Helm as admin.
+    pub async fn helm(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let (helm, kubeconfig) =
+            (tools::helm()?.display().to_string(), self.kubeconfig("admin").display().to_string());
+        let folders = ["CACHE", "CONFIG", "DATA"].map(|one| format!("HELM_{one}_HOME=/run/lab/helm"));
+        let mut command = vec!["env"];
+        command.extend(folders.iter().map(String::as_str));
+        command.extend([&*helm, "--kubeconfig", &*kubeconfig]);
+        command.extend(arguments);
+        self.exec_with("cp", &command, Duration::from_mins(3), None).await
     }
 
     /// Applies manifests: YAML text, or the path of a file, or of a folder with or without a kustomization.

@@ -108,7 +108,7 @@ pub use segment::Segment;
 pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT};
 pub use talk::Talk;
 pub use timeline::Timeline;
-pub use tools::{give_back, image_archive, target, windlass_binary, workspace, write_rows};
+pub use tools::{give_back, helm, image_archive, kubectl, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;
 pub use wait::{Hopeless, await_that};
 pub use windlass::{ControllerOptions, state_folder};

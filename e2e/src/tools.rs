@@ -58,14 +58,7 @@ impl Tools {
                 "this kernel has no overlayfs, which nodes with containers need"
             );
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/build");
-        let output = Command::new(&script)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("starting {}", script.display()))?;
-        ensure!(output.status.success(), "{} failed; its lines above say why", script.display());
-        let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        Ok(Self { folder })
+        Ok(Self { folder: built(&[])? })
     }
 
     /// Path of one of the Kubernetes programs.
@@ -77,6 +70,28 @@ impl Tools {
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// Builds a set of programs where that is not done yet, and returns their folder.
+fn built(set: &[&str]) -> anyhow::Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/build");
+    let output = Command::new(&script)
+        .args(set)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting {}", script.display()))?;
+    ensure!(output.status.success(), "{} failed; its lines above say why", script.display());
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+/// Helm, built on first use.
+pub fn helm() -> anyhow::Result<PathBuf> {
+    Ok(built(&["helm"])?.join("helm"))
+}
+
+/// The lab's kubectl, built on first use: for what needs no lab.
+pub fn kubectl() -> anyhow::Result<PathBuf> {
+    Ok(built(&[])?.join("kubectl"))
 }
 
 /// Why the lab does not run for an ordinary user.

@@ -21,8 +21,10 @@ impl Lab {
             format!("--root-dir={folder}/kubelet"),
             format!("--cert-dir={folder}/kubelet-certs"),
             format!("--hostname-override={name}"),
-            "--cloud-provider=external".into(),
         ]);
+        if !self.options.kubelets.without_cloud_provider {
+            command.push("--cloud-provider=external".into());
+        }
         if !self.options.kubelets.without_node_ip.iter().any(|without| without == name) {
             command.push(format!("--node-ip={address},{ipv6}"));
         }

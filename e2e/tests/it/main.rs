@@ -2,6 +2,7 @@
 
 mod accidents;
 mod addresses;
+mod alerts;
 mod announcement_peers;
 mod announcement_rules;
 mod announcements;
@@ -11,6 +12,7 @@ mod black_box;
 mod broken_input;
 mod captured_node;
 mod chaos;
+mod chart;
 mod clusters;
 mod commands;
 mod connections;
@@ -24,6 +26,7 @@ mod foreign_ports;
 mod full;
 mod guard;
 mod health;
+mod helm;
 mod hostile;
 mod joining;
 mod kubelets;
