@@ -84,7 +84,7 @@ fn a_pod_says_what_the_flags_say_and_has_the_agents_rights() {
         for field in in_pod {
             assert_eq!(own[field], agent[field], "{platform}: {field}");
         }
-        for field in ["securityContext", "resources", "imagePullPolicy", "image"] {
+        for field in ["securityContext", "resources", "imagePullPolicy"] {
             assert_eq!(own["containers"][0][field], of_agent[field], "{platform}: {field}");
         }
         assert_eq!(own["tolerations"], serde_json::Value::Null);
