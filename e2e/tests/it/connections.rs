@@ -2,6 +2,7 @@
 
 mod faults;
 mod kubelets;
+mod late;
 mod limits;
 mod overlay;
 mod programs;
