@@ -14,8 +14,11 @@ use windlass_e2e::{Answering, ApiVipHolder, Lab, LabBuilder, await_that};
 
 use crate::setup::LIMIT;
 
+const API_SERVER: &str = "kube-apiserver";
 /// Whoever answers alone for so long has the address.
 const SETTLED: Duration = Duration::from_millis(300);
+/// So many questions in a row one node has to answer, alone: five seconds.
+const KEPT: u64 = 500;
 /// The highest priority of a node that is not fit.
 const FIT_ABOVE: u8 = 100;
 /// Port of the servers of hosts; `/hostname` names them.
@@ -41,6 +44,20 @@ async fn await_alone(
         let alone = seen.alone.get(&vip).with_context(|| format!("{:?} answer", seen.last.get(&vip)))?;
         ensure!(is_meant(&alone.node), "it is {}", alone.node);
         Ok((alone.since.elapsed() >= SETTLED).then(|| alone.node.clone()))
+    })
+    .await
+}
+
+/// Waits until one node has answered for the address, alone, for five seconds from now on.
+async fn await_kept(answering: &Answering, vip: IpAddr) -> anyhow::Result<()> {
+    let before = answering.seen()?.owners.get(&vip).cloned();
+    await_that(&format!("one node has {vip}, and keeps it"), LIMIT, async || {
+        let seen = answering.seen()?;
+        let owner = seen.owners.get(&vip).context("nobody has it")?;
+        let before = before.as_ref().filter(|before| before.node == owner.node);
+        let since = owner.answered.saturating_sub(before.map_or(0, |before| before.answered));
+        ensure!(since >= KEPT, "{owner:?}, {since} of the questions since {before:?}");
+        Ok(Some(()))
     })
     .await
 }
@@ -74,8 +91,20 @@ async fn await_unfit(lab: &Lab, node: &str) -> anyhow::Result<()> {
 
 /// The priorities of a node for its VIPs, by its own metrics.
 async fn priorities(lab: &Lab, node: &str) -> anyhow::Result<Vec<u8>> {
+    of_vips(lab, node, "windlass_vip_priority").await
+}
+
+/// The VRID of the only VIP of a node, by its own metrics.
+async fn vrid(lab: &Lab, node: &str) -> anyhow::Result<u8> {
+    let vrids = of_vips(lab, node, "windlass_vip_vrid").await?;
+    let &[vrid] = vrids.as_slice() else { anyhow::bail!("{node} has VRIDs {vrids:?}") };
+    Ok(vrid)
+}
+
+/// The values of a metric of a node, one for each of its VIPs.
+async fn of_vips(lab: &Lab, node: &str, metric: &str) -> anyhow::Result<Vec<u8>> {
     let metrics = lab.ask_vip(node, "/metrics").await?;
-    let of_vips = metrics.lines().filter(|line| line.starts_with("windlass_vip_priority{"));
+    let of_vips = metrics.lines().filter(|line| line.starts_with(&format!("{metric}{{")));
     let values = of_vips.map(|line| line.rsplit(' ').next().unwrap_or_default().parse());
     values.collect::<Result<_, _>>().with_context(|| format!("{node} tells {metrics}"))
 }

@@ -4,12 +4,8 @@ use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
 use windlass_e2e::{Answering, ApiConnections, Lab, Signal, await_that, scenario};
 
-use super::{await_alone, control_plane};
+use super::{API_SERVER, await_alone, await_kept, control_plane};
 use crate::setup::LIMIT;
-
-const API_SERVER: &str = "kube-apiserver";
-/// So many questions in a row one node has to answer, alone: five seconds.
-const ASKED: u64 = 500;
 
 /// So many answers a client has had when all is well.
 const ANSWERS: u64 = 20;
@@ -130,13 +126,7 @@ async fn without_quorum(lab: &Lab, answering: &Answering) -> anyhow::Result<()> 
         })
         .await?;
     }
-    await_that("one node has the VIP, and keeps it", LIMIT, async || {
-        let seen = answering.seen()?;
-        let owner = seen.owners.get(&vip).context("nobody has it")?;
-        ensure!(owner.answered >= ASKED, "{owner:?}");
-        Ok(Some(()))
-    })
-    .await?;
+    await_kept(answering, vip).await?;
     for node in &dead {
         node.start_again("etcd")?;
     }

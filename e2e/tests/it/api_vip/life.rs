@@ -2,15 +2,17 @@
 
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
-use windlass_e2e::{ApiConnections, Signal, await_that, scenario};
+use windlass_e2e::{Answering, ApiConnections, Lab, Signal, await_that, scenario};
 
-use super::{await_alone, await_fit, await_unfit, control_plane};
+use super::{API_SERVER, await_alone, await_fit, await_kept, await_unfit, control_plane, vrid};
 use crate::setup::LIMIT;
 
 const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
+const FIVE: [&str; 5] = ["cp1", "cp2", "cp3", "cp4", "cp5"];
+/// So many answers a client has before and after a node dies.
+const ANSWERS: u64 = 20;
 /// So many events a watch shows after each step: two seconds.
 const EVENTS: u64 = 20;
-const API_SERVER: &str = "kube-apiserver";
 
 #[test]
 fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vip_outlives_restarts_of_all_the_rest()
@@ -69,9 +71,9 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
 }
 
 #[test]
-fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_over_and_are_replaced()
+fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_over_and_are_replaced_up_to_five()
 -> anyhow::Result<()> {
-    let builder = control_plane(&[]).late(&["cp2", "cp3"]);
+    let builder = control_plane(&[]).control_plane_nodes(5).late(&["cp2", "cp3", "cp4", "cp5"]);
     scenario("api-vip-bootstrap", builder, async |lab| {
         let vip = lab.api_vip();
         let answering = lab.answering("c1", &[vip])?;
@@ -86,19 +88,36 @@ fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_o
         lab.node("cp1")?.start_again(API_SERVER)?;
         lab.await_api_server_at_vip().await?;
 
-        // Others join, and nothing moves.
-        for node in ["cp2", "cp3"] {
-            let client = lab.api_probe("c2", vip, ApiConnections::New)?;
-            lab.join_control_plane(node, "cp1").await?;
-            await_fit(lab, &[node]).await?;
-            println!("{}: {node} joins: {:?}", lab.name(), client.stop()?);
-            await_alone(&answering, vip, |owner| owner == "cp1").await?;
+        // A second joins, and nothing moves. Each of the two serves where the other does not.
+        join(lab, &answering, "cp2").await?;
+        for (dead, other) in [("cp1", "cp2"), ("cp2", "cp1")] {
+            lab.node(dead)?.kill(API_SERVER).await?;
+            await_alone(&answering, vip, |owner| owner == other).await?;
+            lab.await_api_server_at_vip().await?;
+            lab.node(dead)?.start_again(API_SERVER)?;
+            lab.await_api_server_of(dead).await?;
+            await_fit(lab, &[dead]).await?;
         }
+        // Of two members of etcd one alone has no quorum.
+        lab.node("cp1")?.power_off().await?;
+        await_unfit(lab, "cp2").await?;
+        await_alone(&answering, vip, |owner| owner == "cp2").await?;
+        await_kept(&answering, vip).await?;
+        lab.node("cp1")?.power_on().await?;
+        for node in ["cp1", "cp2"] {
+            lab.await_api_server_of(node).await?;
+            await_fit(lab, &[node]).await?;
+        }
+        lab.await_api_server_at_vip().await?;
+
+        join(lab, &answering, "cp3").await?;
 
         // It goes only where an API server answers.
-        lab.node("cp2")?.kill(API_SERVER).await?;
-        await_unfit(lab, "cp2").await?;
-        lab.node("cp1")?.kill(API_SERVER).await?;
+        let owner = await_alone(&answering, vip, |owner| owner != "cp3").await?;
+        let other = if owner == "cp1" { "cp2" } else { "cp1" };
+        lab.node(other)?.kill(API_SERVER).await?;
+        await_unfit(lab, other).await?;
+        lab.node(&owner)?.kill(API_SERVER).await?;
         await_alone(&answering, vip, |owner| owner == "cp3").await?;
         lab.await_api_server_at_vip().await?;
         for node in ["cp1", "cp2"] {
@@ -106,14 +125,61 @@ fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_o
             lab.await_api_server_of(node).await?;
         }
 
-        // Each machine is replaced by a new one with the same name.
+        // Each machine is replaced by a new one with the same name, which learns the VRID from the LAN.
+        let learned = vrid(lab, "cp3").await?;
         for (node, through) in [("cp1", "cp2"), ("cp2", "cp3"), ("cp3", "cp1")] {
             lab.node(node)?.power_off().await?;
             lab.await_api_server_at_vip().await.with_context(|| format!("without {node}"))?;
             lab.join_control_plane(node, through).await?;
             await_fit(lab, &[node]).await?;
             await_alone(&answering, vip, |_| true).await?;
+            ensure!(vrid(lab, node).await? == learned, "{node} has another VRID than {learned}");
         }
+        lab.await_api_server_at_vip().await?;
+
+        // There are five. Two of them die, those that have the VIP one after the other; then a third, and with it the quorum.
+        for node in ["cp4", "cp5"] {
+            join(lab, &answering, node).await?;
+            ensure!(vrid(lab, node).await? == learned, "{node} has another VRID than {learned}");
+        }
+        let mut left = FIVE.to_vec();
+        for _ in 0..2 {
+            let owner = await_alone(&answering, vip, |_| true).await?;
+            let client = lab.api_probe("c2", vip, ApiConnections::New)?;
+            client.await_answers(ANSWERS).await?;
+            lab.node(&owner)?.power_off().await?;
+            left.retain(|node| *node != owner);
+            await_alone(&answering, vip, |node| left.contains(&node)).await?;
+            client.await_answers(ANSWERS).await?;
+            println!("{}: {owner} dies, {left:?} are left: {:?}", lab.name(), client.stop()?);
+        }
+        let owner = await_alone(&answering, vip, |_| true).await?;
+        let third = left.iter().position(|node| *node != owner).context("one node")?;
+        lab.node(left.remove(third))?.power_off().await?;
+        for node in &left {
+            await_unfit(lab, node).await?;
+        }
+        await_kept(&answering, vip).await?;
+
+        // All are powered off, and on at once.
+        for node in &left {
+            lab.node(node)?.power_off().await?;
+        }
+        try_join_all(lab.control_plane_nodes().map(async |node| node.power_on().await)).await?;
+        lab.await_api_server_at_vip().await?;
+        await_fit(lab, &FIVE).await?;
+        await_alone(&answering, vip, |_| true).await?;
         lab.await_api_server_at_vip().await
     })
+}
+
+/// A node joins, and the VIP does not move.
+async fn join(lab: &Lab, answering: &Answering, node: &str) -> anyhow::Result<()> {
+    let vip = lab.api_vip();
+    let owner = await_alone(answering, vip, |_| true).await?;
+    let client = lab.api_probe("c2", vip, ApiConnections::New)?;
+    lab.join_control_plane(node, &owner).await?;
+    await_fit(lab, &[node]).await?;
+    println!("{}: {node} joins: {:?}", lab.name(), client.stop()?);
+    await_alone(answering, vip, |still| still == owner).await.map(drop)
 }
