@@ -1,5 +1,6 @@
 //! `windlass vip`: a VIP of API servers, or of any service of hosts, that is held without an API server.
 
+mod balanced;
 mod faults;
 mod hosts;
 mod kubelet;

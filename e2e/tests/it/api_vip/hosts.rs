@@ -1,6 +1,6 @@
 //! VIPs of plain servers of hosts: one, two and five candidates; a node that has Services' addresses, too.
 
-use std::{fs, net::IpAddr};
+use std::{fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario};
@@ -116,10 +116,16 @@ async fn await_web(lab: &Lab, service: IpAddr) -> anyhow::Result<()> {
 
 /// Starts `windlass vip` on a node with this file.
 pub(super) fn start_with(lab: &Lab, node: &str, config: &str) -> anyhow::Result<()> {
-    let file = lab.folder().join(format!("vip-{node}.yaml"));
-    fs::write(&file, config).with_context(|| format!("writing {}", file.display()))?;
-    let file = file.to_str().context("a path that is no UTF-8")?;
-    lab.start_vip(node, &["--config", file])
+    let file = write_config(lab, node, config)?;
+    lab.start_vip(node, &["--config", file.to_str().context("a path that is no UTF-8")?])
+}
+
+/// Writes the file of a node, in one step, as an editor or a configuration management does.
+pub(super) fn write_config(lab: &Lab, node: &str, config: &str) -> anyhow::Result<PathBuf> {
+    let (new, file) = (lab.folder().join("new.yaml"), lab.folder().join(format!("vip-{node}.yaml")));
+    fs::write(&new, config)?;
+    fs::rename(&new, &file).with_context(|| format!("writing {}", file.display()))?;
+    Ok(file)
 }
 
 /// The file of these VIPs, all else being default.

@@ -7,7 +7,7 @@ use windlass_e2e::{Lab, Load, LoadOptions, await_that, scenario};
 
 use super::{
     PORT, address, await_alone, await_fit, await_said, await_served,
-    hosts::{config, start_with},
+    hosts::{config, start_with, write_config},
 };
 use crate::setup::LIMIT;
 
@@ -33,12 +33,12 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
 
         // Another VIP.
         for node in NODES {
-            write(lab, node, &with_keys(lab, node, &[first, second]))?;
+            write_config(lab, node, &with_keys(lab, node, &[first, second]))?;
         }
         await_served(lab, second, &NODES).await?;
         // A mistake: it is told, and nothing changes.
         for node in NODES {
-            write(lab, node, &with_keys(lab, node, &[first]).replace("checks:", "cheques:"))?;
+            write_config(lab, node, &with_keys(lab, node, &[first]).replace("checks:", "cheques:"))?;
             await_said(lab, node, &["cheques", &format!("vip-{node}.yaml")]).await?;
         }
         let owner = await_served(lab, second, &NODES).await?;
@@ -49,7 +49,7 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
         await_served(lab, second, &others).await?;
         unharmed(lab, moved)?;
         for node in NODES {
-            write(lab, node, &with_keys(lab, node, &[first]))?;
+            write_config(lab, node, &with_keys(lab, node, &[first]))?;
         }
         await_that("nobody has the second VIP", LIMIT, async || {
             let macs = lab.neighbours("c1", second).await?;
@@ -83,13 +83,6 @@ fn unharmed(lab: &Lab, client: Load) -> anyhow::Result<()> {
 
 fn with_keys(lab: &Lab, node: &str, vips: &[IpAddr]) -> String {
     format!("keysDir: {}\n{}", keys(lab, node).display(), config(vips.iter().copied()))
-}
-
-/// In one step, as an editor or a configuration management does.
-fn write(lab: &Lab, node: &str, config: &str) -> anyhow::Result<()> {
-    let (new, file) = (lab.folder().join("new.yaml"), lab.folder().join(format!("vip-{node}.yaml")));
-    fs::write(&new, config)?;
-    fs::rename(&new, &file).with_context(|| format!("writing {}", file.display()))
 }
 
 fn keys(lab: &Lab, node: &str) -> std::path::PathBuf {
