@@ -8,10 +8,14 @@ mod life;
 mod neighbours;
 mod settings;
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, ensure};
-use windlass_e2e::{Answering, ApiVipHolder, Lab, LabBuilder, await_that};
+use serde_json::json;
+use windlass_e2e::{Answering, ApiVipHolder, Lab, LabBuilder, SERVICE_PORT, await_that};
 
 use crate::setup::LIMIT;
 
@@ -131,6 +135,22 @@ async fn await_served(lab: &Lab, vip: IpAddr, nodes: &[&str]) -> anyhow::Result<
         Ok(Some(node.to_owned()))
     })
     .await
+}
+
+/// kubectl makes a Service of this name, and Windlass gives it an address. Whoever asked the API server that had the VIP before asks again.
+async fn serve_anew(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": [{"port": SERVICE_PORT}]},
+    });
+    let service = format!("{service:#}");
+    let began = Instant::now();
+    await_that("kubectl makes a Service", LIMIT, async || lab.apply(&service).await.map(Some)).await?;
+    let address = lab.ingress(name, LIMIT).await?;
+    println!("{}: {name} has {address} after {} ms", lab.name(), began.elapsed().as_millis());
+    Ok(())
 }
 
 fn address(text: &str) -> anyhow::Result<IpAddr> {

@@ -105,7 +105,7 @@ fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone
 }
 
 /// Waits until a pod of the Service answers.
-async fn await_web(lab: &Lab, service: IpAddr) -> anyhow::Result<()> {
+pub(super) async fn await_web(lab: &Lab, service: IpAddr) -> anyhow::Result<()> {
     await_that(&format!("web answers at {service}"), LIMIT, async || {
         let answer = lab.curl("c1", service, SERVICE_PORT).await?;
         ensure!(answer.starts_with("web-"), "{answer} answers");
