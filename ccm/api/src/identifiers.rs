@@ -332,6 +332,8 @@ pub mod event {
         ADDRESS_MOVING = "AddressMoving";
         /// The Service has another address, as its pool or the admin allows.
         ADDRESS_MOVED = "AddressMoved";
+        /// Another node announces an address of the Service than before.
+        ANNOUNCING_NODE_CHANGED = "AnnouncingNodeChanged";
         /// Another station has an address that the Service shows, and it is not announced.
         ADDRESS_TAKEN = "AddressTaken";
         /// Another station uses an address that the Service shows, beside the node that announces it.

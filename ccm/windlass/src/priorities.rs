@@ -67,6 +67,25 @@ pub(crate) fn trailing(priority: u8) -> u8 {
     if is_good(priority) { priority.saturating_sub(BEHIND).max(FAIR + 1) } else { priority }
 }
 
+/// What a node is, by its priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Good,
+    Late,
+    Fair,
+    Unfit,
+}
+
+/// What a node of this priority is.
+pub(crate) const fn class(priority: u8) -> Class {
+    match priority {
+        FIT_FROM.. => Class::Good,
+        61..=LATE => Class::Late,
+        31..=FAIR => Class::Fair,
+        0..=UNFIT => Class::Unfit,
+    }
+}
+
 /// Whether it is the priority of a good node.
 pub(crate) const fn is_good(priority: u8) -> bool {
     priority >= FIT_FROM
@@ -90,6 +109,10 @@ mod tests {
         assert_eq!(ends, expected.map(|(first, last)| (Some(first), Some(last))));
         assert!(bands.concat().is_sorted_by(|one, next| one > next));
         assert!(bands[0].iter().all(|one| is_good(*one)) && !bands[1].iter().any(|one| is_good(*one)));
+        let classes = [Class::Good, Class::Late, Class::Fair, Class::Unfit];
+        for (band, expected) in bands.iter().zip(classes) {
+            assert!(band.iter().all(|one| class(*one) == expected), "{expected:?}: {band:?}");
+        }
         let trail: Vec<u8> = bands[0].iter().map(|one| trailing(*one)).collect();
         assert_eq!(trail[..6], [126, 110, 94, 78, 62, 61]);
         assert!(trail.iter().all(|one| *one < bands[0][7] && *one > FAIR));

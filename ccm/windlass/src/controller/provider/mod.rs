@@ -6,6 +6,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod load_balancer;
+pub(crate) mod node_changes;
 pub(crate) mod outcome;
 pub(crate) mod rejection;
 pub(crate) mod release;

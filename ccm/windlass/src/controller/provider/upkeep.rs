@@ -10,12 +10,13 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, node_event};
+use windlass_api::{ServiceRef, event, node_event};
 use windlass_ccm::ProviderError;
 use windlass_ccm::events::EventType;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
 
 use super::load_balancer::Provider;
+use super::node_changes::NodeChange;
 use crate::controller::allocation::ownership::is_orphaned;
 use crate::controller::allocation::request::is_object_name;
 use crate::controller::nodes::report_condition::{self, Due};
@@ -53,6 +54,7 @@ impl Provider {
         let began = Instant::now();
         let doubts = self.shared.state().doubts();
         self.tell_doubts(&doubts, began);
+        self.tell_node_changes();
         let conditions = self.report_conditions(&doubts);
         let claims = self.external_claims().await;
         let (orphan_candidates, due) = {
@@ -88,6 +90,19 @@ impl Provider {
                     node_event::REPORT_DOUBTED,
                     message,
                 );
+            }
+        }
+    }
+
+    /// Says on Services which node announces their addresses now. What others wait for comes first.
+    fn tell_node_changes(&self) {
+        let mut state = self.shared.state();
+        for NodeChange { owners, message } in state.node_changes.take() {
+            for service in owners.iter().filter_map(|owner| state.stores.service(owner)) {
+                if self.events.has_room() {
+                    let (reason, object) = (event::ANNOUNCING_NODE_CHANGED, service.object_ref(&()));
+                    self.events.send(object, EventType::Normal, reason, message.clone());
+                }
             }
         }
     }

@@ -30,6 +30,7 @@ use crate::controller::placement::endpoints::EndpointIndex;
 use crate::controller::placement::plan::why_unplaced;
 use crate::controller::placement::router_loads::RouterLoads;
 use crate::controller::placement::topology_cache::TopologyCache;
+use crate::controller::provider::node_changes::{self, Known, NodeChange, NodeChanges};
 use crate::controller::provider::status_conflict::StatusConflicts;
 use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Stores, service_key};
@@ -69,6 +70,8 @@ pub(crate) struct ClusterState {
     pub(crate) told_doubts: ToldDoubts,
     /// Which addresses were taken from Services on the word of a node.
     pub(crate) taken_addresses: TakenAddresses,
+    /// Which addresses went from node to node and were not told yet.
+    pub(crate) node_changes: NodeChanges,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses and that are not queued yet.
     readdressed_nodes: Vec<String>,
@@ -163,8 +166,23 @@ impl ClusterState {
         if !self.ready {
             return Vec::new();
         }
+        self.note_node_change(change);
         keys.extend(self.on_claim_change(change));
         keys
+    }
+
+    /// Notes for its Services that another node announces an address than before.
+    fn note_node_change(&mut self, change: &Change<VirtualIP>) {
+        let Some((vip, from, to)) = node_changes::nodes(change) else { return };
+        let router = vip.spec.virtual_router.as_ref().and_then(|name| self.stores.routers.get(name));
+        let node = self.stores.nodes.get(from);
+        let known = Known {
+            router: router.map(AsRef::as_ref),
+            node: node.as_deref(),
+            network: self.stores.networks.get(from).map(AsRef::as_ref),
+        };
+        let message = node_changes::message(vip.spec.address, from, to, known);
+        self.node_changes.add(NodeChange { owners: vip.spec.owners.clone(), message });
     }
 
     fn on_claim_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {

@@ -244,3 +244,36 @@ async fn an_adopted_address_is_said_to_work_once_it_is_announced_here() {
     assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("192.0.2.18".into(), "True Allocated".into()));
     controller.kill().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_told_which_node_announces_its_address_when_that_is_another_one_and_only_then() {
+    let mut rig = Rig::new(&one_pool());
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.settle().await;
+    let vip = text(&rig.api.list("virtualips")[0]["metadata"]["name"]);
+    let told = |rig: &Rig| -> Vec<String> {
+        let events = rig.api.list("events");
+        let of_moves = events.iter().filter(|event| event["reason"] == "AnnouncingNodeChanged");
+        of_moves.map(|event| text(&event["message"])).collect()
+    };
+    let active = |rig: &Rig, node: &str| {
+        rig.api.edit(&format!("virtualips//{vip}"), &json!({ "status": { "activeNode": node } }));
+    };
+    active(&rig, "n1");
+    rig.settle().await;
+    assert_eq!(told(&rig), Vec::<String>::new(), "it is the first node that is told to announce it");
+    active(&rig, "n2");
+    rig.settle().await;
+    let events = told(&rig);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(
+        events[0].starts_with(&format!("{ADDRESS} is announced by node n2, before by node n1: ")),
+        "{events:?}"
+    );
+    controller.kill().await;
+    let restarted = rig.controller();
+    rig.settle().await;
+    assert_eq!(told(&rig).len(), 1, "a restart tells nothing");
+    restarted.kill().await;
+}
