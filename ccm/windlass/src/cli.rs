@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_engine::{ConnectionForwarding, ConnectionReplication, MarkMask};
 
 use crate::agent::GuardMode;
-use crate::{agent, controller, convert, http, probe, uninstall, version, vip};
+use crate::{agent, controller, convert, http, inspect, probe, uninstall, version, vip};
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +49,10 @@ enum Role {
     Uninstall(UninstallArgs),
     /// Prints which build this is: version, commit, when that was made, compiler and target
     Version(VersionArgs),
+    /// Prints the completion of a shell for this program: `source <(windlass completion bash)`
+    Completion(CompletionArgs),
+    #[command(flatten)]
+    Inspect(inspect::Command),
 }
 
 #[derive(Debug, Args)]
@@ -56,6 +60,21 @@ struct VersionArgs {
     /// Form of what is printed
     #[arg(long, short, value_enum, default_value_t = version::Output::Text, value_name = "FORMAT")]
     output: version::Output,
+}
+
+#[derive(Debug, Args)]
+struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Shells that can be completed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, Args)]
@@ -256,9 +275,31 @@ fn command() -> Command {
     })
 }
 
-/// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage.
+/// The command line for a program of this name: as `kubectl-windlass` it is a plugin of kubectl, and its help says so.
+fn named(program: &str) -> Command {
+    match Path::new(program).file_name().and_then(|name| name.to_str()) {
+        Some("kubectl-windlass") => command().bin_name("kubectl windlass"),
+        Some(_) | None => command().bin_name("windlass"),
+    }
+}
+
+/// What completes the command line in a shell.
+fn completion(shell: Shell) -> String {
+    let shell = match shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "windlass", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage; more: see
+/// [`inspect`].
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::from_arg_matches(&command().get_matches()) {
+    let program = std::env::args().next().unwrap_or_default();
+    let cli = match Cli::from_arg_matches(&named(&program).get_matches()) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
@@ -269,14 +310,29 @@ pub(crate) fn run() -> ExitCode {
         Role::Probe(ProbeArgs { page, socket }) => {
             probe::ask(&socket, &page).map(|answer| show(&answer)).map_err(Into::into)
         }
+        Role::Completion(CompletionArgs { shell }) => {
+            show(&completion(shell));
+            Ok(())
+        }
         Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
+        Role::Inspect(command) => return run_inspect(command),
         Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
         Role::Version(VersionArgs { output }) => {
             version::Build::this().print(output).map(|text| show(&text)).map_err(Into::into)
         }
     };
+    code(ended.map(|()| ExitCode::SUCCESS))
+}
+
+/// Prints it. Who reads no further has read enough: no `println!`, which panics.
+fn show(text: &str) {
+    drop(writeln!(io::stdout(), "{}", text.trim_end()));
+}
+
+/// What failed is told in one sentence.
+fn code(ended: Result<ExitCode, BoxError>) -> ExitCode {
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("windlass: {}", app::sentence(&*error));
             ExitCode::FAILURE
@@ -284,9 +340,13 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Who reads no further has read enough: no `println!`, which panics.
-fn show(text: &str) {
-    drop(writeln!(io::stdout(), "{}", text.trim_end()));
+fn run_inspect(command: inspect::Command) -> ExitCode {
+    let mut answered = ExitCode::SUCCESS;
+    let ended = app::until_signal(|token| async {
+        answered = inspect::run(command, token).await?;
+        anyhow::Ok(())
+    });
+    code(ended.map(|()| answered))
 }
 
 fn run_controller(args: ControllerArgs) -> ExitCode {

@@ -1,5 +1,5 @@
-//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`,
-//! `windlass vip`, `windlass uninstall` and `windlass version`.
+//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`, `windlass vip`, `windlass uninstall`,
+//! `windlass version`, and what [`inspect`] answers.
 
 mod agent;
 mod bridges;
@@ -8,6 +8,7 @@ mod controller;
 mod convert;
 mod failures;
 mod http;
+mod inspect;
 mod listing;
 mod priorities;
 mod probe;

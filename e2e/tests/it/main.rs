@@ -28,6 +28,7 @@ mod guard;
 mod health;
 mod helm;
 mod hostile;
+mod inspect;
 mod joining;
 mod kubelets;
 mod light;

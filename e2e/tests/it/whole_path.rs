@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario, workspace};
 
+use crate::inspect;
 use crate::setup::{code_lines, run_commands};
 
 const LIMIT: Duration = Duration::from_mins(3);
@@ -59,7 +60,13 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         for page in ["docs/troubleshooting.md", "docs/operations.md"] {
             run_commands(lab, page, &names).await?;
         }
-        Ok(())
+        await_that("windlass status finds no error, and the pods", LIMIT, async || {
+            let status = inspect::ask(lab, "status").await?;
+            ensure!(status.code == 0, "{}", status.text);
+            status.says(&["3 of 3 nodes have reported", "3 of 3 pods ready"])?;
+            Ok(Some(()))
+        })
+        .await
     })
 }
 

@@ -64,6 +64,68 @@ fn flags_that_make_no_sense_are_refused() {
     assert!(parse(&["agent", "--node-name=worker-1.example.org"]).is_ok());
 }
 
+#[test]
+fn what_people_ask_is_understood_and_what_makes_no_sense_is_refused() {
+    for args in [
+        &["status"][..],
+        &["status", "-o", "json", "--context", "c"],
+        &["vips", "192.0.2.10", "2001:db8::1", "--output=wide"],
+        &["services", "-A", "--kubeconfig", "f"],
+        &["service", "web", "-n", "shop"],
+        &["explain", "shop/web", "--timeout-seconds=5"],
+        &["completion", "fish"],
+    ] {
+        assert!(parse(args).is_ok(), "{args:?}");
+    }
+    for args in [
+        &["status", "-o", "xml"][..],
+        &["status", "n1"],
+        &["services", "-A", "-n", "shop"],
+        &["explain"],
+        &["explain", "a", "b"],
+        &["pools", "--timeout-seconds=0"],
+        &["completion"],
+        &["completion", "tcsh"],
+    ] {
+        assert!(parse(args).is_err(), "{args:?}");
+    }
+}
+
+#[test]
+fn as_a_plugin_of_kubectl_the_help_is_that_of_kubectl() {
+    for (program, told) in [
+        ("/usr/local/bin/kubectl-windlass", "Usage: kubectl windlass status"),
+        ("kubectl-windlass.old", "Usage: windlass status"),
+        ("/windlass", "Usage: windlass status"),
+    ] {
+        let help =
+            named(program).try_get_matches_from([program, "status", "--help"]).unwrap_err().to_string();
+        assert!(help.contains(told), "{program}: {help}");
+    }
+}
+
+#[test]
+fn the_manifest_for_krew_names_the_program_as_kubectl_looks_for_it() {
+    let manifest = include_str!("../../../../manifests/krew/windlass.yaml");
+    let manifest: serde_json::Value = serde_saphyr::from_str(manifest).unwrap();
+    let platforms = manifest["spec"]["platforms"].as_array().unwrap();
+    assert_eq!(platforms.len(), 2);
+    for platform in platforms {
+        let program = platform["bin"].as_str().unwrap();
+        assert_eq!(named(program).get_bin_name(), Some("kubectl windlass"));
+    }
+}
+
+#[test]
+fn each_shell_gets_a_completion_that_knows_every_command() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let script = completion(shell);
+        for word in ["windlass", "status", "explain", "vips", "uninstall", "kubeconfig"] {
+            assert!(script.contains(word), "{shell:?}: {word}");
+        }
+    }
+}
+
 /// The manifests' containers, as (file, arguments, probes with the numbers of ports in place of their names).
 fn containers() -> Vec<(&'static str, Vec<String>, Vec<serde_json::Value>)> {
     let files = [
@@ -120,9 +182,13 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
                     assert_eq!((command[0], asked.socket), ("/windlass", args.socket.clone()), "{file}");
                 }
             }
-            Role::Vip(_) | Role::Probe(_) | Role::Convert(_) | Role::Uninstall(_) | Role::Version(_) => {
-                panic!("{file}: another role")
-            }
+            Role::Vip(_)
+            | Role::Probe(_)
+            | Role::Convert(_)
+            | Role::Uninstall(_)
+            | Role::Version(_)
+            | Role::Completion(_)
+            | Role::Inspect(_) => panic!("{file}: another role"),
         }
     }
 }

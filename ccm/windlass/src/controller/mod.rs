@@ -14,7 +14,7 @@
 //! the ledger, and writes nothing if nothing changed.
 
 mod allocation;
-mod label_selector;
+pub(crate) mod label_selector;
 mod nodes;
 mod placement;
 mod provider;
@@ -32,6 +32,8 @@ use windlass_ccm::service::ServiceOptions;
 use windlass_ccm::watch::Error as WatchError;
 
 use self::allocation::pool_metrics::PoolMetrics;
+pub(crate) use self::allocation::pools::policy as pool_policy;
+pub(crate) use self::allocation::request::request;
 pub(crate) use self::allocation::settings::Settings;
 pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;

@@ -12,6 +12,8 @@ mod documents;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod support;

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use windlass_api::{VirtualIPPool, pool_ready};
-use windlass_ipam::{AddressSet, Pool, PoolRefusal, Requester};
+use windlass_api::{VirtualIPPool, VirtualIPPoolSpec, pool_ready};
+use windlass_ipam::{AddressSet, Policy, Pool, PoolRefusal, Requester};
 
 use crate::controller::nodes::reports::MAX_WITHHELD;
 use crate::listing::list;
@@ -132,6 +132,11 @@ impl ReviewedPool {
         }
         policy.refuses(subject).map_or(Ok(()), |why| Err(PoolRefusal::new(pool, why).to_string()))
     }
+}
+
+/// Whom a pool gives addresses, as far as its spec can be read.
+pub(crate) fn policy(spec: &VirtualIPPoolSpec) -> Policy {
+    convert::parse_spec(spec).policy
 }
 
 /// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` says which addresses

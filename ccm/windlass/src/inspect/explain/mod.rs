@@ -1,0 +1,230 @@
+//! `windlass explain`: why a Service waits, or the whole path to an address. Pure.
+
+mod address;
+mod ranking;
+mod service;
+mod text;
+
+use std::net::IpAddr;
+
+use anyhow::bail;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use serde::Serialize;
+use windlass_api::{ServiceRef, VirtualIP};
+
+use self::address::AddressStory;
+use self::service::ServiceStory;
+use super::problems::{self, Problem, Severity};
+use super::snapshot::{Snapshot, service_ref};
+
+#[cfg(test)]
+mod tests;
+
+/// Events that are told: the newest.
+const EVENTS: usize = 10;
+
+/// What is to be explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    Service { namespace: String, name: String },
+    Address(IpAddr),
+}
+
+impl Subject {
+    /// As somebody writes it, in a namespace: `web`, `shop/web` or `192.0.2.10`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub(super) fn parse(text: &str, namespace: &str) -> anyhow::Result<Self> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+        if namespace.is_empty() || name.is_empty() || name.contains(['/', ':']) {
+            bail!("'{text}' is neither a Service nor an address; write it as web, shop/web or 192.0.2.10");
+        }
+        Ok(Self::Service { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// The Services that it is about.
+    pub(super) fn owners(&self, snapshot: &Snapshot) -> Vec<ServiceRef> {
+        match self {
+            Self::Service { .. } => self.service(snapshot).map(service_ref).into_iter().collect(),
+            Self::Address(address) => {
+                vip(snapshot, *address).map_or_else(Vec::new, |vip| vip.spec.owners.clone())
+            }
+        }
+    }
+
+    fn service<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Service> {
+        let Self::Service { namespace, name } = self else { return None };
+        snapshot.services.objects.iter().find(|service| {
+            service.metadata.namespace.as_ref() == Some(namespace)
+                && service.metadata.name.as_ref() == Some(name)
+        })
+    }
+}
+
+fn vip(snapshot: &Snapshot, address: IpAddr) -> Option<&VirtualIP> {
+    snapshot.vips.objects.iter().find(|vip| vip.spec.address == address)
+}
+
+/// What only an explanation needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Details {
+    /// Namespaces of the Services.
+    pub(super) namespaces: Vec<Namespace>,
+    /// Events about them.
+    pub(super) events: Vec<Event>,
+    pub(super) endpoint_slices: Vec<EndpointSlice>,
+    /// kube-proxy's settings, where kubeadm keeps them.
+    pub(super) kube_proxy: Option<ConfigMap>,
+}
+
+impl Details {
+    /// kube-proxy's mode, if its settings tell; empty there: its default.
+    fn kube_proxy_mode(&self) -> Option<String> {
+        let settings = self.kube_proxy.as_ref()?.data.as_ref()?.get("config.conf")?;
+        let settings: serde_json::Value = serde_saphyr::from_str(settings).ok()?;
+        let mode = settings["mode"].as_str().unwrap_or_default();
+        Some(if mode.is_empty() { "iptables".to_owned() } else { mode.to_owned() })
+    }
+
+    /// Nodes with ready endpoints of these Services, of the address's family, and how many.
+    fn ready_endpoints(&self, owners: &[ServiceRef], address: IpAddr, node: &str) -> usize {
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let of_owner = |slice: &&EndpointSlice| {
+            let service = slice.labels().get("kubernetes.io/service-name");
+            let namespace = slice.metadata.namespace.as_ref();
+            owners.iter().any(|owner| Some(&owner.name) == service && Some(&owner.namespace) == namespace)
+        };
+        let slices =
+            self.endpoint_slices.iter().filter(|slice| slice.address_type == family).filter(of_owner);
+        let endpoints = slices.flat_map(|slice| slice.endpoints.iter().flatten());
+        endpoints
+            .filter(|one| one.node_name.as_deref() == Some(node))
+            .filter(|one| one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false))
+            .count()
+    }
+}
+
+/// An event about a Service.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventStory {
+    /// When it was seen last.
+    time: Option<Time>,
+    service: String,
+    reason: String,
+    message: String,
+}
+
+/// The whole story.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Explanation {
+    /// What is wrong with it, the worst first.
+    problems: Vec<Problem>,
+    services: Vec<ServiceStory>,
+    addresses: Vec<AddressStory>,
+    /// As its settings in `kube-system` have it; absent: they are not there.
+    kube_proxy_mode: Option<String>,
+    /// What controllers said of the Services, the newest first, as far as the API server still has it.
+    events: Vec<EventStory>,
+    /// What could not be read.
+    unread: Vec<String>,
+}
+
+impl Explanation {
+    /// Of one Service or address.
+    ///
+    /// # Errors
+    /// There is nothing of that name, as far as the cluster could be read.
+    pub(super) fn of(subject: &Subject, snapshot: &Snapshot, details: &Details) -> anyhow::Result<Self> {
+        let owners = subject.owners(snapshot);
+        let is_owner = |service: &&Service| {
+            service.metadata.uid.as_ref().is_some_and(|uid| owners.iter().any(|owner| owner.uid == *uid))
+        };
+        let services: Vec<&Service> = snapshot.services.objects.iter().filter(is_owner).collect();
+        let addresses: Vec<IpAddr> = match subject {
+            Subject::Address(address) => vec![*address],
+            Subject::Service { namespace, name } => {
+                if services.is_empty() && snapshot.services.missing.is_none() {
+                    bail!(
+                        "there is no Service {namespace}/{name}; `windlass services --all-namespaces` lists those of type LoadBalancer"
+                    );
+                }
+                let vips = snapshot.vips.objects.iter().filter(|vip| vip.spec.quarantine.is_none());
+                let is_of = |vip: &&VirtualIP| vip.spec.owners.iter().any(|owner| owners.contains(owner));
+                let mut all: Vec<IpAddr> = vips.filter(is_of).map(|vip| vip.spec.address).collect();
+                all.sort();
+                all
+            }
+        };
+        let addresses: Vec<AddressStory> =
+            addresses.into_iter().map(|address| AddressStory::of(address, snapshot, details)).collect();
+        if let [story] = &addresses[..]
+            && story.is_unknown()
+            && snapshot.missing().next().is_none()
+        {
+            bail!(
+                "{} is in no pool, and no Service has it; `windlass vips` lists the addresses in use",
+                story.address()
+            );
+        }
+        Ok(Self {
+            problems: problems_of(&services, &addresses, snapshot),
+            services: services.iter().map(|service| ServiceStory::of(service, snapshot, details)).collect(),
+            addresses,
+            kube_proxy_mode: details.kube_proxy_mode(),
+            events: events(details),
+            unread: snapshot.missing().map(|missing| missing.message.clone()).collect(),
+        })
+    }
+
+    /// Whether it does not work.
+    pub(super) fn has_problem(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}
+
+/// What is wrong with these, and with what they depend on.
+fn problems_of(services: &[&Service], addresses: &[AddressStory], snapshot: &Snapshot) -> Vec<Problem> {
+    let names: Vec<String> = services.iter().map(|service| super::snapshot::full_name(*service)).collect();
+    let concerns = |problem: &Problem| match problem.kind {
+        "Service" => names.contains(&problem.name),
+        "VirtualIP" => addresses.iter().any(|story| story.address() == problem.name),
+        "VirtualRouter" => addresses.iter().any(|story| story.router() == Some(&problem.name)),
+        "VirtualIPPool" => addresses.iter().any(|story| story.pool() == Some(&problem.name)),
+        "Announcement" => addresses.iter().any(|story| story.announcement() == Some(&problem.name)),
+        // Without a controller nothing changes any more.
+        "Lease" | "Kind" => true,
+        _ => false,
+    };
+    problems::all(snapshot).into_iter().filter(concerns).collect()
+}
+
+fn events(details: &Details) -> Vec<EventStory> {
+    let time = |event: &Event| {
+        let last = event.last_timestamp.clone();
+        last.or_else(|| event.event_time.as_ref().map(|time| Time(time.0))).or(event.first_timestamp.clone())
+    };
+    let mut events: Vec<EventStory> = details
+        .events
+        .iter()
+        .map(|event| EventStory {
+            time: time(event),
+            service: [&event.involved_object.namespace, &event.involved_object.name]
+                .map(|part| part.clone().unwrap_or_default())
+                .join("/"),
+            reason: event.reason.clone().unwrap_or_default(),
+            message: event.message.clone().unwrap_or_default(),
+        })
+        .collect();
+    events.sort_by_key(|event| std::cmp::Reverse(event.time.as_ref().map(|time| time.0)));
+    events.truncate(EVENTS);
+    events
+}

@@ -1,0 +1,284 @@
+//! Reading the cluster: kinds beside each other, each in pages. Whatever fails is told and does not keep the rest.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, ListParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use windlass_api::ServiceRef;
+use windlass_ccm::apiserver::{CallError, call_within};
+use windlass_ccm::lenient::{Lenient, read_opt};
+use windlass_ccm::slim;
+
+use super::explain::Details;
+use super::snapshot::{Cause, Listing, Missing, Snapshot};
+use crate::listing::first_of;
+
+/// Objects that one answer has.
+const PAGE: u32 = 500;
+/// Calls under way at a time.
+const PARALLEL: usize = 4;
+/// Label of Windlass' own pods.
+const OWN: &str = "app.kubernetes.io/name=windlass";
+/// Namespace of other cloud controller managers' leases, and of kube-proxy.
+const SYSTEM: &str = "kube-system";
+/// Windlass' own namespace.
+const OWN_NAMESPACE: &str = "windlass-system";
+
+/// A kind that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Services,
+    Vips,
+    Pools,
+    Routers,
+    Announcements,
+    Networks,
+    Nodes,
+    /// Windlass' own.
+    Pods,
+    Leases,
+}
+
+impl Kind {
+    /// All of them.
+    pub(super) const ALL: &[Self] = &[
+        Self::Services,
+        Self::Vips,
+        Self::Pools,
+        Self::Routers,
+        Self::Announcements,
+        Self::Networks,
+        Self::Nodes,
+        Self::Pods,
+        Self::Leases,
+    ];
+}
+
+/// Reads.
+pub(super) struct Reader {
+    client: Client,
+    server: String,
+    namespace: String,
+    limit: Duration,
+    calls: Semaphore,
+}
+
+impl Reader {
+    /// No call is made yet. `limit`: how long each may take.
+    pub(super) fn new(client: Client, server: String, namespace: String, limit: Duration) -> Self {
+        Self { client, server, namespace, limit, calls: Semaphore::new(PARALLEL) }
+    }
+
+    /// For what is more than reading.
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// How long a call may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// The namespace of who asks.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// These kinds, as far as they can be read.
+    pub(super) async fn read(&self, now: Timestamp, wanted: &[Kind]) -> Snapshot {
+        let own_pods = ListParams::default().labels(OWN);
+        let all = ListParams::default;
+        let (services, vips, pools, routers, announcements, networks, nodes, pods, leases) = tokio::join!(
+            if_wanted(wanted, Kind::Services, || self.list(self.all(), all(), slim::service)),
+            if_wanted(wanted, Kind::Vips, || self.list(self.all(), all(), unmanaged)),
+            if_wanted(wanted, Kind::Pools, || self.list(self.all(), all(), unmanaged)),
+            if_wanted(wanted, Kind::Routers, || self.list(self.all(), all(), unmanaged)),
+            if_wanted(wanted, Kind::Announcements, || self.list(self.all(), all(), unmanaged)),
+            if_wanted(wanted, Kind::Networks, || self.list(self.all(), all(), unmanaged)),
+            if_wanted(wanted, Kind::Nodes, || self.list(self.all(), all(), slim::node)),
+            if_wanted(wanted, Kind::Pods, || self.list(self.all(), own_pods, unmanaged)),
+            if_wanted(wanted, Kind::Leases, || self.leases()),
+        );
+        let server = self.server.clone();
+        Snapshot { server, now, services, vips, pools, routers, announcements, networks, nodes, pods, leases }
+    }
+
+    /// Leases are many, one for each node: only those of two namespaces are asked for.
+    async fn leases(&self) -> Listing<Lease> {
+        let of = |namespace| Api::namespaced(self.client.clone(), namespace);
+        let (mut all, own) = tokio::join!(
+            self.list(of(SYSTEM), ListParams::default(), unmanaged),
+            self.list(of(OWN_NAMESPACE), ListParams::default(), unmanaged),
+        );
+        all.objects.extend(own.objects);
+        all.missing = all.missing.or(own.missing);
+        all
+    }
+
+    /// What only an explanation of these Services needs. What cannot be read is left out.
+    pub(super) async fn details(&self, services: &[ServiceRef]) -> Details {
+        let mut details = Details::default();
+        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.client.clone(), SYSTEM);
+        details.kube_proxy = self.optional(map.get_opt("kube-proxy")).await;
+        for service in services {
+            let ServiceRef { namespace, name, uid } = service;
+            let namespaces: Api<Lenient<Namespace>> = Api::all(self.client.clone());
+            details.namespaces.extend(self.optional(namespaces.get_opt(namespace)).await);
+            let about = format!("involvedObject.kind=Service,involvedObject.name={name}");
+            let events = Api::namespaced(self.client.clone(), namespace);
+            let events: Listing<Event> =
+                self.list(events, ListParams::default().fields(&about), unmanaged).await;
+            let of_this = |event: &Event| event.involved_object.uid.as_ref().is_none_or(|its| its == uid);
+            details.events.extend(events.objects.into_iter().filter(of_this));
+            let slices = Api::namespaced(self.client.clone(), namespace);
+            let label = format!("kubernetes.io/service-name={name}");
+            let slices: Listing<EndpointSlice> =
+                self.list(slices, ListParams::default().labels(&label), unmanaged).await;
+            details.endpoint_slices.extend(slices.objects);
+        }
+        details
+    }
+
+    async fn optional<K>(
+        &self,
+        request: impl Future<Output = Result<Option<Lenient<K>>, kube::Error>>,
+    ) -> Option<K> {
+        call_within(self.limit, read_opt(request)).await.ok().flatten()
+    }
+
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<Lenient<K>> {
+        Api::all(self.client.clone())
+    }
+
+    /// All objects of a kind, of which `slimmed` drops what nobody reads.
+    async fn list<K>(&self, api: Api<Lenient<K>>, params: ListParams, slimmed: fn(&mut K)) -> Listing<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let mut listing = Listing::default();
+        let mut unreadable = Vec::new();
+        let (mut token, mut pages) = (None::<String>, Some(PAGE));
+        loop {
+            let Ok(_permit) = self.calls.acquire().await else { return listing };
+            let page = ListParams { limit: pages, continue_token: token.clone(), ..params.clone() };
+            let page = match call_within(self.limit, api.list(&page)).await {
+                Ok(page) => page,
+                // The pages that were begun are too old by now: all of it at once.
+                Err(error) if error.code() == Some(410) && pages.is_some() => {
+                    (token, pages) = (None, None);
+                    listing.objects.clear();
+                    unreadable.clear();
+                    continue;
+                }
+                Err(error) => {
+                    listing.missing = Some(missing(&plural::<K>(), &error));
+                    return listing;
+                }
+            };
+            for object in page.items {
+                match object.read() {
+                    Ok(mut object) => {
+                        slimmed(&mut object);
+                        listing.objects.push(object);
+                    }
+                    Err(one) => unreadable.push((one.metadata.name.unwrap_or_default(), one.reason)),
+                }
+            }
+            token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                break;
+            }
+        }
+        if let Some((_, reason)) = unreadable.first() {
+            let kind = plural::<K>();
+            let names = first_of(unreadable.iter().map(|(name, _)| name), 3);
+            listing.missing = Some(Missing {
+                message: format!("{} {kind} cannot be read: {names}: {reason}", unreadable.len()),
+                kind,
+                cause: Cause::Unreadable,
+                remedy: "use a windlass of the version that runs in the cluster, or correct the objects"
+                    .to_owned(),
+            });
+        }
+        listing
+    }
+}
+
+/// What is read, on the heap: nine lists at a time are large.
+async fn if_wanted<K, F: Future<Output = Listing<K>>>(
+    wanted: &[Kind],
+    kind: Kind,
+    listing: impl FnOnce() -> F,
+) -> Listing<K> {
+    if wanted.contains(&kind) { Box::pin(listing()).await } else { Listing::default() }
+}
+
+/// Drops what only the API server needs.
+fn unmanaged<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}
+
+fn plural<K: Resource<DynamicType = ()>>() -> String {
+    format!("{}s", K::kind(&()))
+}
+
+/// What is said of a list that cannot be had.
+fn missing(kind: &str, error: &CallError) -> Missing {
+    let (cause, remedy) = match error.code() {
+        Some(404) => (
+            Cause::NotInstalled,
+            "install Windlass' definitions (kubectl apply -f manifests/crds), or name another cluster (--context)",
+        ),
+        Some(401 | 403) => (
+            Cause::Forbidden,
+            "use credentials that may list them, as those of a cluster admin (--kubeconfig, --context)",
+        ),
+        None => (
+            Cause::Unreachable,
+            "check that the API server runs and that this host reaches it, or name another (--kubeconfig, --context); addresses \
+             are announced without it meanwhile",
+        ),
+        Some(_) => (Cause::Failed, "look into the log of the API server"),
+    };
+    Missing {
+        kind: kind.to_owned(),
+        cause,
+        message: format!("{kind} cannot be listed: {error}"),
+        remedy: remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_kept_a_kind_from_being_read_is_told_with_what_helps() {
+        let answered = |code| {
+            let status = Status { code, message: "its own words".to_owned(), ..Status::default() };
+            CallError::Kube(kube::Error::Api(Box::new(status)))
+        };
+        let rows = [
+            (answered(404), Cause::NotInstalled, "manifests/crds"),
+            (answered(403), Cause::Forbidden, "--context"),
+            (answered(401), Cause::Forbidden, "--kubeconfig"),
+            (answered(500), Cause::Failed, "log"),
+            (CallError::Timeout(Duration::from_secs(10)), Cause::Unreachable, "without it"),
+        ];
+        for (error, cause, remedy) in rows {
+            let missing = missing("Services", &error);
+            assert_eq!(missing.cause, cause, "{error}");
+            assert!(missing.remedy.contains(remedy), "{}", missing.remedy);
+            assert!(missing.message.starts_with("Services cannot be listed: "), "{}", missing.message);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What helps, by the reason of a condition: the column "do" of the tables in `docs/`. Pure.
+
+use windlass_api::{
+    REASON_DEFENDED, REASON_OUTSIDE_POOLS, address_allocated, announced, applied, connections_replicated,
+    multicast_heard, pool_announceable, pool_ready,
+};
+
+/// Of a reason that this version does not know.
+const OTHER: &str = "do as the message says; this program is older than what wrote it";
+
+/// Of a Service's condition AddressAllocated (docs/services.md).
+pub(super) fn of_service(reason: &str) -> &'static str {
+    match reason {
+        address_allocated::NOT_ANNOUNCED => {
+            "`windlass explain` the Service: its VirtualIP says why no node announces the address"
+        }
+        address_allocated::ADDRESS_CONFLICT => "take the address off the other station",
+        address_allocated::ADDRESS_OUTSIDE_POOLS => {
+            "add the address to a pool, or let the Service move: spec.onRemoval: Move of the pool"
+        }
+        address_allocated::ADDRESS_IN_OTHER_POOL => {
+            "name the pool that has the address, or add the address to the pool that the Service names"
+        }
+        address_allocated::FAMILY_MISSING => {
+            "add addresses of the other family to a pool that the Service may use"
+        }
+        address_allocated::NO_FREE_ADDRESS => {
+            "add addresses to a pool that the Service may use, or free some"
+        }
+        address_allocated::LIMIT_REACHED => "free an address, or have the limit of the pool raised",
+        address_allocated::NO_SUCH_POOL => "create the pool, or correct the annotation windlass.dev/pool",
+        address_allocated::INVALID_REQUEST => "correct the field or annotation that the message names",
+        address_allocated::ADDRESS_IN_USE => {
+            "free the address, wait for the end of its quarantine, or name another"
+        }
+        address_allocated::SHARING_REFUSED => {
+            "let both Services have one sharing key and different ports, or name another address"
+        }
+        address_allocated::POOL_NOT_ALLOWED => {
+            "change the selectors of the pool or the labels, or name another pool or address"
+        }
+        _ => OTHER,
+    }
+}
+
+/// Of a VirtualIP's condition Announced (docs/pools.md).
+pub(super) fn of_announced(reason: &str) -> &'static str {
+    match reason {
+        announced::ADDRESS_TAKEN => "take the address off the other station",
+        announced::ADDRESS_REFUSED => {
+            "take the address off the node, add the key that is missing, or exclude the address from its pool"
+        }
+        announced::UNGUARDED => {
+            "run the agent of that node with the guard, or remove the source ranges of the Service"
+        }
+        announced::AGENT_STOPPED => "start the agent of that node",
+        announced::NO_SEGMENT => {
+            "give the pool addresses of the nodes' subnet, run an agent on a node of that subnet, or let an Announcement name \
+             interfaces"
+        }
+        announced::NO_INTERFACE => {
+            "correct nodeSelectors, interfaces or excludeInterfaces of the Announcement"
+        }
+        announced::NO_SUBNET => "give the nodes addresses with the length of the subnet's prefix",
+        announced::NO_LINK_LOCAL_ADDRESS => "give the interfaces an IPv6 link-local address",
+        announced::NO_VRID => "free a VRID of the segment, or widen spec.vrrp.vridRange of the Announcement",
+        announced::AGENT_TOO_OLD => {
+            "kubectl apply -f manifests/crds, then update the agents that the message names"
+        }
+        announced::QUARANTINED => "wait, or `kubectl delete virtualip` to free the address now",
+        _ => OTHER,
+    }
+}
+
+/// Of a VirtualIP's condition ConnectionsReplicated (docs/connections.md).
+pub(super) fn of_connections(reason: &str) -> &'static str {
+    match reason {
+        connections_replicated::OVERLAY | connections_replicated::NO_WAY_BACK => {
+            "let pods be reached by routes of the LAN instead of a tunnel, or ask for connections: Forward"
+        }
+        connections_replicated::SERVICE_PROXY => {
+            "let kube-proxy serve in nftables or iptables mode, and tell its mode at its metrics address"
+        }
+        connections_replicated::UNGUARDED => "run the agent of that node with the guard",
+        connections_replicated::NO_OTHER_NODE => "run an agent on another node of the subnet",
+        connections_replicated::NOT_IN_SYNC => {
+            "wait some seconds; if it stays so, let UDP port 10112 pass between the nodes"
+        }
+        connections_replicated::ROUTES_UNKNOWN | connections_replicated::REPLICATION_FAILED => {
+            "look into the log of the node's agent"
+        }
+        connections_replicated::LOCAL_TRAFFIC => {
+            "use externalTrafficPolicy: Cluster, or ask for connections: Forward"
+        }
+        connections_replicated::VIRTUAL_MAC_ADDRESS => {
+            "leave virtualMAC out of the Announcement, or ask for connections: Forward"
+        }
+        _ => OTHER,
+    }
+}
+
+/// Of a pool's conditions (docs/pools.md).
+pub(super) fn of_pool(reason: &str) -> &'static str {
+    match reason {
+        pool_ready::INVALID_ADDRESSES | pool_ready::INVALID_EXCLUSION | pool_ready::INVALID_SELECTOR => {
+            "correct what the message names"
+        }
+        pool_ready::OVERLAP => "take the addresses out of one of the two pools",
+        pool_ready::NODE_ADDRESS => "exclude the address from the pool",
+        pool_ready::SUBNET_ADDRESS => "exclude the address, or set avoidReserved: Subnet",
+        pool_ready::POD_CIDR | pool_ready::SERVICE_CIDR => "take the addresses out of the pool",
+        pool_ready::UNKNOWN_VALUE => "upgrade the controller",
+        pool_ready::DUPLICATE_ADDRESSES => "write each address once",
+        pool_ready::NO_ADDRESSES => "add addresses, or exclude fewer",
+        // NoSegment and NoInterface are the same words of a VirtualIP.
+        pool_announceable::PARTLY | pool_announceable::NO_SEGMENT => {
+            "list addresses of the nodes' subnets, or let an Announcement name interfaces"
+        }
+        pool_announceable::NO_INTERFACE => {
+            "correct nodeSelectors, interfaces or excludeInterfaces of the Announcement"
+        }
+        REASON_OUTSIDE_POOLS => {
+            "add the addresses to a pool again, or let the Services move: spec.onRemoval: Move"
+        }
+        announced::ADDRESS_TAKEN => {
+            "take the other station off the address, or exclude the address from the pool"
+        }
+        windlass_api::event::EXTERNAL_IP_REFUSED => {
+            "have the Services give up those spec.externalIPs, or set allowExternalIPs in the pool"
+        }
+        _ => OTHER,
+    }
+}
+
+/// Of an Announcement's condition Applied (docs/announcements.md).
+pub(super) fn of_announcement(reason: &str) -> &'static str {
+    match reason {
+        applied::INVALID_SELECTOR => "correct the selector",
+        applied::OVERRULED => "lower its priority, or let it select less",
+        applied::NO_NODE => "correct nodeSelectors, interfaces or excludeInterfaces",
+        applied::NO_KEY => "add the key to the Secret windlass-vrrp-keys",
+        applied::NO_VRID => "widen spec.vrrp.vridRange, or free a VRID",
+        _ => OTHER,
+    }
+}
+
+/// Of an address that another station uses beside the node that announces it, and of multicast that does not arrive.
+pub(super) fn of_lan(reason: &str) -> &'static str {
+    match reason {
+        REASON_DEFENDED => "take the address off the other station",
+        multicast_heard::UNICAST_FALLBACK => {
+            "let the switch pass 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)"
+        }
+        _ => OTHER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_that_a_condition_may_have_has_its_remedy() {
+        type Row = (fn(&str) -> &'static str, &'static [&'static [&'static str]]);
+        let rows: [Row; 6] = [
+            (of_service, &[address_allocated::ALL]),
+            (of_announced, &[announced::FAULTS, announced::UNPLACED, &[announced::QUARANTINED]]),
+            (of_connections, &[connections_replicated::FAULTS]),
+            (
+                of_pool,
+                &[
+                    pool_ready::FAULTS,
+                    pool_announceable::FAULTS,
+                    &[
+                        REASON_OUTSIDE_POOLS,
+                        announced::ADDRESS_TAKEN,
+                        windlass_api::event::EXTERNAL_IP_REFUSED,
+                    ],
+                ],
+            ),
+            (of_announcement, &[applied::FAULTS]),
+            (of_lan, &[&[REASON_DEFENDED, multicast_heard::UNICAST_FALLBACK]]),
+        ];
+        for (remedy, lists) in rows {
+            for reason in lists.iter().copied().flatten().filter(|one| **one != address_allocated::ALLOCATED)
+            {
+                assert_ne!(remedy(reason), OTHER, "{reason}");
+            }
+            assert_eq!(remedy("OfALaterVersion"), OTHER);
+        }
+    }
+}

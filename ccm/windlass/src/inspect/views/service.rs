@@ -1,0 +1,99 @@
+//! Services of type LoadBalancer.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use serde::Serialize;
+
+use super::Selection;
+use crate::inspect::snapshot::{Snapshot, allocated, shown};
+use crate::inspect::table::{Column, Row, age};
+
+/// A Service.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::inspect) struct ServiceRow {
+    namespace: String,
+    name: String,
+    /// What its status shows.
+    addresses: Vec<String>,
+    /// The nodes that announce them.
+    nodes: Vec<String>,
+    pools: Vec<String>,
+    virtual_routers: Vec<String>,
+    /// Status of its condition AddressAllocated; absent: no controller has said anything.
+    allocated: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    created: Option<Time>,
+}
+
+impl Row for ServiceRow {
+    const COLUMNS: &'static [Column] = &[
+        ("NAMESPACE", false),
+        ("NAME", false),
+        ("ADDRESSES", false),
+        ("NODES", false),
+        ("POOLS", false),
+        ("ALLOCATED", false),
+        ("REASON", false),
+        ("AGE", false),
+        ("ROUTERS", true),
+        ("MESSAGE", true),
+    ];
+
+    fn cells(&self, now: Timestamp) -> Vec<String> {
+        vec![
+            self.namespace.clone(),
+            self.name.clone(),
+            self.addresses.join(","),
+            self.nodes.join(","),
+            self.pools.join(","),
+            self.allocated.clone().unwrap_or_default(),
+            self.reason.clone().unwrap_or_default(),
+            self.created.as_ref().map(|made| age(made.0, now)).unwrap_or_default(),
+            self.virtual_routers.join(","),
+            self.message.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+/// The Services that are selected, by namespace and name.
+pub(in crate::inspect) fn services(snapshot: &Snapshot, selection: &Selection) -> Vec<ServiceRow> {
+    let by_owner: HashMap<&str, Vec<_>> = snapshot.vips_by_owner();
+    let wanted = snapshot.load_balancers().filter(|service| {
+        let namespace = service.metadata.namespace.as_deref();
+        selection.wants(service.metadata.name.as_deref().unwrap_or_default())
+            && selection.namespace.as_deref().is_none_or(|only| namespace == Some(only))
+    });
+    let mut rows: Vec<ServiceRow> = wanted
+        .map(|service| {
+            let vips = service.metadata.uid.as_deref().and_then(|uid| by_owner.get(uid));
+            let vips = || vips.into_iter().flatten();
+            let condition = allocated(service);
+            let nodes: BTreeSet<String> = vips()
+                .filter(|vip| vip.is_announced())
+                .filter_map(|vip| vip.status.as_ref()?.active_node.clone())
+                .collect();
+            let pools: BTreeSet<String> = vips().map(|vip| vip.spec.pool.clone()).collect();
+            let routers: BTreeSet<String> =
+                vips().filter_map(|vip| vip.spec.virtual_router.clone()).collect();
+            ServiceRow {
+                namespace: service.namespace().unwrap_or_default(),
+                name: service.name_any(),
+                addresses: shown(service),
+                nodes: nodes.into_iter().collect(),
+                pools: pools.into_iter().collect(),
+                virtual_routers: routers.into_iter().collect(),
+                allocated: condition.map(|one| one.status.clone()),
+                reason: condition.map(|one| one.reason.clone()),
+                message: condition.map(|one| one.message.clone()),
+                created: service.metadata.creation_timestamp.clone(),
+            }
+        })
+        .collect();
+    rows.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    rows
+}

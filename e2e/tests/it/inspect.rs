@@ -1,0 +1,190 @@
+//! What `windlass status`, the lists and `windlass explain` answer in a real cluster, also while it is broken: the commands of
+//! `docs/answers.md`.
+
+use std::{fs, net::IpAddr};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::{Event, Service};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use serde_json::Value;
+use windlass_e2e::{Lab, Signal, await_that, scenario, windlass_binary, workspace};
+
+use crate::setup::LIMIT;
+
+/// What a command printed, and its exit code.
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// Fails unless all of these are in it.
+    pub(crate) fn says(&self, parts: &[&str]) -> anyhow::Result<()> {
+        for part in parts {
+            ensure!(self.text.contains(part), "{part:?} is not in (code {}):\n{}", self.code, self.text);
+        }
+        Ok(())
+    }
+}
+
+/// Asks as an admin. Standard error is part of the answer.
+pub(crate) async fn ask(lab: &Lab, args: &str) -> anyhow::Result<Answer> {
+    let (binary, kubeconfig) =
+        (windlass_binary()?.display().to_string(), lab.kubeconfig("admin").display().to_string());
+    let script = format!("'{binary}' {args} --kubeconfig '{kubeconfig}' 2>&1; echo \"code $?\"");
+    let said = lab.exec("cp", &["sh", "-c", &script]).await?;
+    let (text, code) = said.trim_end().rsplit_once("code ").context("no exit code")?;
+    Ok(Answer { code: code.trim().parse()?, text: text.to_owned() })
+}
+
+/// The commands of the page that ask, without the program's name.
+fn commands() -> anyhow::Result<Vec<String>> {
+    let page = fs::read_to_string(workspace().join("docs/answers.md"))?;
+    let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("windlass "));
+    let lines = lines.map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned());
+    // Those that do not end, or need a file of the shell, or write, are run below or elsewhere.
+    let asks = ["status", "services", "pools", "nodes", "routers", "vips", "explain"];
+    Ok(lines.filter(|line| asks.iter().any(|ask| line.split(' ').next() == Some(ask))).collect())
+}
+
+#[test]
+fn questions_are_answered_in_a_cluster_that_works_and_in_one_that_does_not() -> anyhow::Result<()> {
+    let builder = Lab::builder().nodes(2).client("c1").light().without_proxy();
+    scenario("inspect", builder, async |lab| {
+        let empty = ask(lab, "status").await?;
+        ensure!(empty.code == 4, "without definitions the answer is incomplete: {}", empty.text);
+        empty.says(&["Kind VirtualIPs NotInstalled", "kubectl apply -f manifests/crds"])?;
+
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("default", &["192.0.2.200"]).await?;
+        lab.load_balancer("web", |_| ()).await?;
+        let vip = lab.ingress("web", LIMIT).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        let (first, second) = if owner == "n1" { ("n1", "n2") } else { ("n2", "n1") };
+        let status = await_that("nothing is an error", LIMIT, async || {
+            let status = ask(lab, "status").await?;
+            Ok((status.code == 0).then_some(status))
+        })
+        .await?;
+        status.says(&[
+            "2 of 2 nodes have reported",
+            "1 of type LoadBalancer: 1 served, none waits",
+            "leads since",
+        ])?;
+
+        for command in commands()? {
+            let answer = ask(lab, &command).await?;
+            ensure!(answer.code == 0, "{command}: code {}: {}", answer.code, answer.text);
+            ensure!(!answer.text.trim().is_empty(), "{command} says nothing");
+        }
+        let path = ask(lab, "explain web").await?;
+        path.says(&[
+            "pool default lists it",
+            &format!("by node {first}"),
+            "nothing is wrong with it",
+            "VRID",
+        ])?;
+        let vips = ask(lab, "vips -o json").await?;
+        let vips: Value = serde_json::from_str(&vips.text)?;
+        ensure!(vips[0]["address"] == vip.to_string() && vips[0]["node"] == first, "{vips}");
+
+        addresses_leave_a_node_and_come_back(lab, first, second, vip).await?;
+        let refused = ask(lab, &format!("release {vip}")).await?;
+        ensure!(refused.code == 1, "{}", refused.text);
+        refused.says(&["in use by default/web"])?;
+
+        lab.load_balancer("second", |_| ()).await?;
+        let waiting = await_that("the second Service waits", LIMIT, async || {
+            let answer = ask(lab, "explain second").await?;
+            Ok((answer.code == 3).then_some(answer))
+        })
+        .await?;
+        waiting.says(&["NoFreeAddress", "do: add addresses", "1. default (priority 100)"])?;
+        await_that("the status has what waits, and the pool that is full", LIMIT, async || {
+            let status = ask(lab, "status").await?;
+            ensure!(status.code == 3, "{}", status.text);
+            status.says(&[
+                "error Service default/second NoFreeAddress",
+                "warning VirtualIPPool default Full",
+            ])?;
+            Ok(Some(()))
+        })
+        .await?;
+
+        lab.stop_agent(first, Signal::SIGKILL).await?;
+        let beginning =
+            format!("{vip} is announced by node {second}, before by node {first}: node {first} fell silent");
+        await_that("the Service is told of its new node", LIMIT, async || {
+            let events: Api<Event> = Api::default_namespaced(lab.client());
+            let of_moves =
+                ListParams::default().fields("reason=AnnouncingNodeChanged,involvedObject.name=web");
+            let told = events.list(&of_moves).await?.items.into_iter().filter_map(|event| event.message);
+            let told: Vec<String> = told.collect();
+            ensure!(told.iter().any(|message| message.starts_with(&beginning)), "{told:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        ask(lab, &format!("explain {vip}"))
+            .await?
+            .says(&[&format!("by node {second}"), "AnnouncingNodeChanged"])?;
+
+        what_somebody_who_helps_gets_has_all_of_it(lab).await?;
+        let services: Api<Service> = Api::default_namespaced(lab.client());
+        for name in ["second", "web"] {
+            services.delete(name, &DeleteParams::default()).await?;
+        }
+        let released = await_that("the address is kept back, and released", LIMIT, async || {
+            let released = ask(lab, &format!("release {vip}")).await?;
+            ensure!(released.code == 0, "{}", released.text);
+            Ok(Some(released))
+        })
+        .await?;
+        released.says(&["any Service may be given it"])?;
+        ensure!(lab.virtual_ip(vip).await?.is_none(), "{vip} is kept back still");
+
+        lab.stop_api_server().await?;
+        let silent = ask(lab, "status --timeout-seconds=5").await?;
+        ensure!(silent.code == 4, "{}", silent.text);
+        silent.says(&["Kind Services Unreachable", "addresses are announced without it meanwhile"])?;
+        lab.start_api_server().await
+    })
+}
+
+async fn addresses_leave_a_node_and_come_back(
+    lab: &Lab,
+    first: &str,
+    second: &str,
+    vip: IpAddr,
+) -> anyhow::Result<()> {
+    let planned = ask(lab, &format!("drain {first} --dry-run")).await?;
+    ensure!(planned.code == 0, "{}", planned.text);
+    planned.says(&["would be drained", &format!("1 addresses   to {second}")])?;
+    ensure!(lab.await_owner("c1", vip).await? == first, "a dry run has moved it");
+    let drained = ask(lab, &format!("drain {first}")).await?;
+    ensure!(drained.code == 0, "{}", drained.text);
+    lab.await_owner_other_than("c1", vip, first).await?;
+    let back = ask(lab, &format!("undrain {first}")).await?;
+    ensure!(back.code == 0, "{}", back.text);
+    await_that("the address is back", LIMIT, async || {
+        let path = ask(lab, &format!("explain {vip}")).await?;
+        Ok(path.text.contains(&format!("by node {first}")).then_some(()))
+    })
+    .await
+}
+
+async fn what_somebody_who_helps_gets_has_all_of_it(lab: &Lab) -> anyhow::Result<()> {
+    let file = format!("/tmp/windlass-bundle-{}.json", std::process::id());
+    let made = ask(lab, &format!("bundle {file}")).await?;
+    ensure!(made.code == 0, "{}", made.text);
+    let again = ask(lab, &format!("bundle {file}")).await?;
+    ensure!(again.code == 1, "it was written over: {}", again.text);
+    let bundle: Value = serde_json::from_str(&lab.exec("cp", &["cat", &file]).await?)?;
+    lab.exec("cp", &["rm", &file]).await?;
+    ensure!(bundle["services"].as_array().is_some_and(|all| all.len() >= 2), "{bundle}");
+    ensure!(bundle["nodeNetworks"].as_array().is_some_and(|all| all.len() == 2), "{bundle}");
+    Ok(())
+}
