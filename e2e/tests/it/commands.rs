@@ -124,7 +124,7 @@ fn advisories_are_checked_where_they_can_be_had_and_elsewhere_it_says_so_and_goe
 
 #[test]
 fn every_script_is_one_that_its_shell_can_read() -> anyhow::Result<()> {
-    for folder in ["e2e/tools", "manifests/image", "manifests/release", ".ci"] {
+    for folder in ["e2e/tools", "manifests/image", "manifests/release", "manifests/chart", ".ci"] {
         for entry in fs::read_dir(workspace().join(folder))?.flatten() {
             // (A folder among them has modules of another version.)
             let is_script = entry.file_type()?.is_file() && fs::read(entry.path())?.starts_with(b"#!");
