@@ -45,7 +45,7 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
         // The second one goes, from the node that has it first: the other one takes over, and its clients lose nothing.
         let others: Vec<&str> = NODES.into_iter().filter(|node| *node != owner).collect();
         let moved = lab.load("c1", second, PORT, CLIENT).await?;
-        write(lab, &owner, &with_keys(lab, &owner, &[first]))?;
+        write_config(lab, &owner, &with_keys(lab, &owner, &[first]))?;
         await_served(lab, second, &others).await?;
         unharmed(lab, moved)?;
         for node in NODES {
