@@ -141,7 +141,7 @@ async fn refused(lab: &Lab) -> anyhow::Result<()> {
     let pods: Api<Pod> = Api::namespaced(lab.client(), NAMESPACE);
     let of = ListParams::default().labels("app.kubernetes.io/component=controller");
     await_that("the controller on n1 says who has the port", LIMIT, async || {
-        let said = pods.list(&of).await?.items.into_iter().flat_map(|pod| pod.status);
+        let said = pods.list(&of).await?.items.into_iter().filter_map(|pod| pod.status);
         let containers = said.flat_map(|status| status.container_statuses.unwrap_or_default());
         let ends = containers.flat_map(|one| one.last_state.into_iter().chain(one.state));
         let messages: Vec<String> =

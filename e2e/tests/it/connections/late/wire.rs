@@ -145,7 +145,7 @@ fn carry(queue: &OwnedFd, stopped: &AtomicBool) -> anyhow::Result<Carried> {
         }
         while let Some((due, packet)) = held_up.first().copied().filter(|(due, _)| *due <= Instant::now()) {
             held_up.remove(&(due, packet));
-            let is_lost = (drawn(packet) >> 32) % LOST == 0;
+            let is_lost = (drawn(packet) >> 32).is_multiple_of(LOST);
             let verdict = [u32::from(!is_lost).to_be_bytes(), packet.to_be_bytes()].concat();
             send(queue, &message(VERDICT, 2, &verdict)).context("letting a packet go")?;
             if is_lost {
