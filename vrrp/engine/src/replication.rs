@@ -42,7 +42,7 @@ mod udp;
 
 use kernel_replicas::KernelReplicas;
 use plan::{Ends, ReplicatedRouter, SharingPlan, plan};
-use routers::{Router, say_unblocked, settled, waited_for};
+use routers::{Router, say_unblocked, waited_for};
 use served::ServedConnections;
 use session::Session;
 use trouble::Trouble;
@@ -75,9 +75,8 @@ pub(crate) fn run(shared: &SharedState, lists: &Lists, settings: ConnectionRepli
         let now = clock::now();
         let routers: Vec<Router> = shared.handles().iter().map(|handle| Router::of(handle, now)).collect();
         // First: what is taken over is announced when its connections are there.
-        let settled = settled(&routers, now);
-        replication.take_over(&waited_for(&settled, &shared.forwarded()), now);
-        if say_unblocked(&settled) {
+        replication.take_over(&waited_for(&routers, &shared.forwarded(), now), now);
+        if say_unblocked(&routers, now) {
             shared.wake_neighbour();
         }
         let due = replication.round(routers, now);
