@@ -20,7 +20,6 @@ use crate::inbox::Inbox;
 use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
-use crate::lists;
 use crate::neighbour;
 use crate::options::{Options, StartError};
 use crate::realtime;
@@ -93,23 +92,19 @@ impl Engine {
             }
             neighbour::run(&shared, &events, announcements, foreign_router_period);
         })?);
-        let (lists, jobs) = lists::lists();
-        engine.helpers.push(spawn("windlass-lists", &stop_on_panic, move || lists::run(jobs))?);
         let (shared, inbox, events) =
             (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
-        let lists_of_hold = lists.clone();
         let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", &stop_on_panic, move || {
             if realtime {
                 realtime::hold_thread();
             }
-            hold::run(&shared, &inbox, &events, &lists_of_hold, &settings);
+            hold::run(&shared, &inbox, &events, &settings);
         })?);
-        // Whoever has a list made may ask for another: the thread of lists ends when the others have.
         if let Some(settings) = connection_replication {
             let shared = Arc::clone(&engine.shared);
             engine.helpers.push(spawn("windlass-connections", &stop_on_panic, move || {
-                replication::run(&shared, &lists, settings);
+                replication::run(&shared, settings);
             })?);
         }
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));

@@ -244,7 +244,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) mod connections;
+mod connections;
 mod error;
 mod guarded;
 mod ports;

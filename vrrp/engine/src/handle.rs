@@ -34,7 +34,7 @@ use crate::status::{ForwardingStatus, ReplicationStatus};
 mod tests;
 
 /// How much longer a takeover waits for replicas that are to be put in the place of forwarded connections.
-const REPLACEMENT: Duration = Duration::from_millis(250);
+const REPLACEMENT: Duration = Duration::from_millis(100);
 /// From whom a takeover can be, as a number has it.
 const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
 

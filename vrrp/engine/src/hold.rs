@@ -16,7 +16,6 @@ use crate::event_thread::EventSender;
 use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
-use crate::lists::Lists;
 use crate::options::ConnectionForwarding;
 use crate::poll::poll;
 use crate::tag::AddressTag;
@@ -25,7 +24,6 @@ mod address;
 mod arrivals;
 mod bindings;
 mod foreign_addresses;
-mod forgetting;
 mod guard_keeper;
 mod holder;
 mod messages;
@@ -64,14 +62,8 @@ pub(crate) struct Settings {
 }
 
 /// The thread's body; returns when the engine stops.
-pub(crate) fn run(
-    shared: &Arc<SharedState>,
-    inbox: &Inbox,
-    events: &EventSender,
-    lists: &Lists,
-    settings: &Settings,
-) {
-    let mut holder = Holder::new(settings, shared, inbox, events, lists);
+pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, settings: &Settings) {
+    let mut holder = Holder::new(settings, inbox, events);
     holder.sweep();
     loop {
         faults::round();

@@ -38,11 +38,10 @@
 //! | `windlass-vrrp` | receives adverts, runs the state machines, sends adverts | wait |
 //! | `windlass-neighbour` | answers ARP and neighbour discovery, probes, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
 //! | `windlass-hold` | puts VIPs on interfaces where so configured, keeps the guard | decide |
-//! | `windlass-lists` | lists the kernel's connections for others, and has it forget some | keep another waiting |
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //!
-//! If one of the first five panics all virtual routers resign, the engine stops and [`Event::Stopped`] says so.
+//! If one of the first four panics all virtual routers resign, the engine stops and [`Event::Stopped`] says so.
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
@@ -65,7 +64,6 @@ mod inbox;
 mod interfaces;
 mod lateness;
 mod links;
-mod lists;
 mod marked_ways;
 mod neighbour;
 mod netfilter;

@@ -10,7 +10,7 @@
 //! peer forwards to a backend on this very node has to be replaced then ([`KernelReplicas::take_over`]).
 //!
 //! Little here is urgent: what is told late is missing after a takeover, as all would be without. So it has no real-time
-//! scheduling, and a takeover waits for it only where there is something to replace, for a quarter of a second more than it does anyway.
+//! scheduling, and a takeover waits for it only where there is something to replace, for a tenth of a second more than it does anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -24,7 +24,6 @@ use windlass_vrrp::replication::{Change, Connection, Epoch};
 use crate::clock;
 use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
-use crate::lists::Lists;
 use crate::options::ConnectionReplication;
 use crate::poll::poll;
 use crate::status::ReplicationStatus;
@@ -65,8 +64,8 @@ const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
 const ROOM_LOOK: Duration = Duration::from_secs(5);
 
 /// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
-pub(crate) fn run(shared: &SharedState, lists: &Lists, settings: ConnectionReplication) {
-    let mut replication = Replication::new(settings, lists.clone());
+pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
+    let mut replication = Replication::new(settings);
     loop {
         shared.connections_waker().drain();
         if shared.is_stopping() {
@@ -102,7 +101,6 @@ struct Replication {
     sessions: BTreeMap<Ends, Session>,
     /// Opened when there is something to share.
     tracking: Option<Tracking>,
-    lists: Lists,
     served: ServedConnections,
     kernel: KernelReplicas,
     /// What the plan was made of.
@@ -123,15 +121,14 @@ struct Replication {
 }
 
 impl Replication {
-    fn new(settings: ConnectionReplication, lists: Lists) -> Self {
+    fn new(settings: ConnectionReplication) -> Self {
         let sockets = UdpSockets::new(settings.port);
         Self {
             start: clock::wall_nanos(),
             sockets,
             sessions: BTreeMap::new(),
             tracking: None,
-            served: ServedConnections::new(lists.clone()),
-            lists,
+            served: ServedConnections::new(),
             kernel: KernelReplicas::default(),
             routers: Vec::new(),
             plan: SharingPlan::default(),
@@ -182,7 +179,7 @@ impl Replication {
         }
         if self.sessions.is_empty() {
             self.tracking = None;
-            self.served = ServedConnections::new(self.lists.clone());
+            self.served = ServedConnections::new();
             self.following = Trouble::default();
         } else if self.next_look <= now && self.following.is_due(now) {
             self.next_look = now + if self.served.is_following() { LOOK } else { IDLE };
@@ -193,7 +190,7 @@ impl Replication {
         self.due(now)
     }
 
-    /// Leaves what may take long until then: looks at what the node serves, and renewals.
+    /// Leaves what may take long until then: lists of what the node serves, and renewals.
     fn postpone(&mut self, until: Time) {
         self.next_look = self.next_look.max(until);
         for session in self.sessions.values_mut() {
@@ -336,9 +333,9 @@ impl Replication {
         }
     }
 
-    /// Whether peers are acknowledged what they told: it is in the kernel.
+    /// Whether peers are acknowledged what they told.
     fn answers(&self) -> bool {
-        self.putting.error().is_none() && !self.kernel.owes()
+        self.putting.error().is_none()
     }
 
     fn due(&self, now: Time) -> Option<Time> {
@@ -349,8 +346,7 @@ impl Replication {
         } else {
             Some(self.following.retry().unwrap_or(self.next_look))
         };
-        let more = self.kernel.owes().then_some(Time::default());
-        let put = self.putting.retry().or(more);
+        let put = self.putting.retry();
         let room = Some(self.room_look).filter(|_| put.is_none() && self.kernel.is_full());
         let sessions = self.sessions.values().flat_map(|session| {
             let renewal = Some(session.renewal_due).filter(|_| put.is_none());

@@ -178,16 +178,15 @@ impl Aging {
     }
 
     /// Takes a list in place of all that was heard: these have lasted, and have been told. Events that came while the list was made are to
-    /// be heard after this, not before. What was half-closed before is to be looked at still: of its end nothing more may be told.
+    /// be heard after this, not before.
     pub fn relist<'a>(&mut self, connections: impl IntoIterator<Item = &'a ConnectionKey>) {
         self.young.clear();
         self.queue.clear();
+        self.closing.clear();
         self.overflowed = false;
         let numbers = &self.numbers;
-        let old: HashSet<u64> =
+        self.old =
             connections.into_iter().take(self.limits.most_old).map(|key| numbers.hash_one(key)).collect();
-        self.closing.retain(|(_, key)| old.contains(&numbers.hash_one(key)));
-        self.old = old;
     }
 
     /// How many have lasted, and how many may yet.

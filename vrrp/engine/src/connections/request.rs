@@ -29,7 +29,7 @@ const NAT_PORT: [u16; 2] = [1, 2];
 const TCP_FLAGS: [u16; 2] = [4, 5];
 const BE_LIBERAL: u8 = 8;
 
-pub(crate) type Request = (Operation, Attributes);
+pub(super) type Request = (Operation, Attributes);
 
 /// As the kernel numbers it.
 pub(super) fn number(family: Family) -> u8 {

@@ -119,65 +119,26 @@ impl Tracking {
         mut told: impl FnMut(Connection, Duration),
     ) -> Result<(), TrackingError> {
         let (operation, filter) = request::list(family);
-        self.list_each(operation, &filter, |object| {
-            let entry = Entry::parse(object).filter(|entry| {
-                entry.is_translated_and_lasting()
-                    && entry.is_open()
-                    && vips.contains(&entry.original.destination.ip())
-            });
-            if let Some(entry) = entry {
-                told(entry.connection(), Duration::from_secs(entry.expires_in.unwrap_or_default().into()));
-            }
-        })
-    }
-
-    /// Tells the attributes of each entry that the answer lists.
-    pub(crate) fn list_each(
-        &mut self,
-        operation: Operation,
-        filter: &Attributes,
-        mut told: impl FnMut(&[u8]),
-    ) -> Result<(), TrackingError> {
         for _ in 0..TRIES {
-            match self.netfilter.ask_each(operation, filter, &mut told) {
+            let answer = self.netfilter.ask_each(operation, &filter, |object| {
+                let entry = Entry::parse(object).filter(|entry| {
+                    entry.is_translated_and_lasting()
+                        && entry.is_open()
+                        && vips.contains(&entry.original.destination.ip())
+                });
+                if let Some(entry) = entry {
+                    told(
+                        entry.connection(),
+                        Duration::from_secs(entry.expires_in.unwrap_or_default().into()),
+                    );
+                }
+            });
+            match answer {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 answer => return answer.map_err(TrackingError::of("list tracked connections")),
             }
         }
         Err(TrackingError::Unsteady { tries: TRIES })
-    }
-
-    /// Asks the kernel, also its packet filter; `None` if there is no such thing, or if it was being changed.
-    pub(crate) fn ask(
-        &mut self,
-        what: &'static str,
-        operation: Operation,
-        about: &Attributes,
-    ) -> Result<Option<Vec<Vec<u8>>>, TrackingError> {
-        match self.netfilter.ask(operation, about) {
-            Ok(answers) => Ok(Some(answers)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(error) => Err(TrackingError::of(what)(error)),
-        }
-    }
-
-    /// Carries out these deletions. What is not there any more is none.
-    pub(crate) fn forget(&mut self, deletions: &[Request]) -> Result<(), TrackingError> {
-        let mut refusal = None;
-        for some in deletions.chunks(AT_ONCE) {
-            self.exchange("forget tracked connections", some, |_, answer| {
-                if let Content::End(Err(error)) = answer
-                    && error.raw_os_error() != Some(libc::ENOENT)
-                {
-                    refusal = Some(error);
-                }
-            })?;
-        }
-        match refusal {
-            None => Ok(()),
-            Some(error) => Err(TrackingError::of("forget a tracked connection")(error)),
-        }
     }
 
     /// Forgets these connections; how many there were. One that is absent is none. Only what a client began towards the VIP is forgotten,

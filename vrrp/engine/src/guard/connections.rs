@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::ruleset;
 use super::set::Kind;
-use crate::connections::{Tracking, TrackingError};
+use super::{Guard, GuardError};
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::element;
 use crate::netfilter::message::Operation;
@@ -35,107 +35,111 @@ const CLOSED: std::ops::RangeInclusive<u8> = 6..=8;
 const LIMITS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_";
 const LIMIT_NAMES: [&str; 7] =
     ["established", "unacknowledged", "max_retrans", "fin_wait", "close_wait", "syn_recv", "syn_sent"];
-/// VIPs that are asked about one by one, each by a walk through the kernel's whole table; of more, all connections are listed.
-const ONE_BY_ONE: usize = 4;
+/// VIPs that are asked about one by one; of more, all connections are listed.
+const ONE_BY_ONE: usize = 16;
 const TUPLE_ADDRESSES: u16 = 1;
 const DESTINATION_V4: u16 = 2;
 const DESTINATION_V6: u16 = 4;
 const MARK: u16 = 8;
 const MARK_MASK: u16 = 21;
 const NESTED: u16 = 0x8000;
+/// Connections that are forgotten in one call, each by an exchange with the kernel: a few milliseconds.
+const AT_ONCE: usize = 512;
 
-/// Has the kernel forget connections to these VIPs that have these marks, as many at most. How many.
-pub(crate) fn forget_marked(
-    tracking: &mut Tracking,
-    marked: &BTreeSet<(IpAddr, u32)>,
-    most: usize,
-) -> Result<usize, TrackingError> {
-    let kinds: BTreeSet<(u8, u32)> = marked.iter().map(|(vip, mark)| (family(*vip), *mark)).collect();
-    let mut forgotten = 0;
-    for (family, mark) in kinds {
-        let with_mark = Attributes::new().number(MARK, mark).number(MARK_MASK, u32::MAX);
-        let is_ours = |entry: &[u8]| {
-            attributes::find_number(entry, MARK) == Some(mark)
-                && destination(entry).is_some_and(|vip| marked.contains(&(vip, mark)))
-        };
-        forgotten += forget(tracking, family, &with_mark, is_ours, most - forgotten)?;
-    }
-    Ok(forgotten)
-}
-
-/// Has the kernel forget closed TCP connections to these VIPs. How many.
-pub(crate) fn forget_closed(
-    tracking: &mut Tracking,
-    vips: &BTreeSet<IpAddr>,
-) -> Result<usize, TrackingError> {
-    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = vips.iter().partition(|vip| vip.is_ipv4());
-    let all = Attributes::new;
-    let mut questions: Vec<(u8, Attributes)> = if v4.len() <= ONE_BY_ONE {
-        v4.into_iter().filter_map(|vip| Some((family(vip), to(vip)?))).collect()
-    } else {
-        v4.first().map(|vip| (family(*vip), all())).into_iter().collect()
-    };
-    questions.extend(v6.first().map(|vip| (family(*vip), all())));
-    let is_closed = |entry: &[u8]| {
-        state(entry).is_some_and(|state| CLOSED.contains(&state))
-            && destination(entry).is_some_and(|vip| vips.contains(&vip))
-    };
-    let mut forgotten = 0;
-    for (family, question) in questions {
-        forgotten += forget(tracking, family, &question, is_closed, usize::MAX)?;
-    }
-    Ok(forgotten)
-}
-
-/// Has the kernel forget connections to these VIPs of which a packet came that does not fit, as this table notes, and of which none that
-/// does has come for as long as this node has had the VIP: they are over, and the packet is of another, which began on another node.
-/// How many.
-pub(crate) fn forget_strays(
-    tracking: &mut Tracking,
-    table: &str,
-    had_for: &BTreeMap<IpAddr, Duration>,
-) -> Result<usize, TrackingError> {
-    let mut limits = None;
-    let mut forgotten = 0;
-    for strays in Kind::Strays.sets() {
-        let set = ruleset::of_set(table, strays);
-        let listed = tracking.ask("read which packets do not fit", Operation::GetElements, &set)?;
-        let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| element::read(answer)).collect();
-        for ends in listed.iter().filter_map(|element| element.ends(strays.family)) {
-            let [_, (vip, _)] = ends;
-            let Some(had_for) = had_for.get(&vip) else { continue };
-            let get = Operation::GetConnection(family(vip));
-            let known = tracking.ask("look up a tracked connection", get, &between(ends))?;
-            let Some(known) = known.iter().flatten().next() else { continue };
-            let expires_in = attributes::find_number(known, EXPIRES_IN);
-            let limits = limits.get_or_insert_with(limits_of_kernel);
-            let silent = expires_in.and_then(|left| silent_for(left, limits));
-            if silent.is_some_and(|silent| silent >= *had_for) {
-                let named = this(known).map(|named| (Operation::DeleteConnection(family(vip)), named));
-                tracking.forget(named.as_slice())?;
-                forgotten += 1;
+impl Guard {
+    /// Has the kernel forget connections to these VIPs that have these marks. Whether there are more.
+    pub fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) -> Result<bool, GuardError> {
+        let kinds: BTreeSet<(u8, u32)> = marked.iter().map(|(vip, mark)| (family(*vip), *mark)).collect();
+        let mut room = AT_ONCE;
+        for (family, mark) in kinds {
+            let with_mark = Attributes::new().number(MARK, mark).number(MARK_MASK, u32::MAX);
+            let is_ours = |entry: &[u8]| {
+                attributes::find_number(entry, MARK) == Some(mark)
+                    && destination(entry).is_some_and(|vip| marked.contains(&(vip, mark)))
+            };
+            if self.forget(family, &with_mark, is_ours, &mut room)? {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
-    Ok(forgotten)
-}
 
-/// Forgets those of the connections that the question lists and that `is_over` names, as many at most. How many.
-fn forget(
-    tracking: &mut Tracking,
-    family: u8,
-    question: &Attributes,
-    is_over: impl Fn(&[u8]) -> bool,
-    most: usize,
-) -> Result<usize, TrackingError> {
-    let mut over = Vec::new();
-    tracking.list_each(Operation::GetConnections(family), question, |entry| {
-        if over.len() < most && is_over(entry) {
-            over.extend(this(entry).map(|named| (Operation::DeleteConnection(family), named)));
+    /// Has the kernel forget closed TCP connections to these VIPs. Whether there are more.
+    pub fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> Result<bool, GuardError> {
+        let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = vips.iter().partition(|vip| vip.is_ipv4());
+        let all = Attributes::new;
+        let mut questions: Vec<(u8, Attributes)> = if v4.len() <= ONE_BY_ONE {
+            v4.into_iter().filter_map(|vip| Some((family(vip), to(vip)?))).collect()
+        } else {
+            v4.first().map(|vip| (family(*vip), all())).into_iter().collect()
+        };
+        questions.extend(v6.first().map(|vip| (family(*vip), all())));
+        let is_closed = |entry: &[u8]| {
+            state(entry).is_some_and(|state| CLOSED.contains(&state))
+                && destination(entry).is_some_and(|vip| vips.contains(&vip))
+        };
+        let mut room = AT_ONCE;
+        for (family, question) in questions {
+            if self.forget(family, &question, is_closed, &mut room)? {
+                return Ok(true);
+            }
         }
-    })?;
-    tracking.forget(&over)?;
-    Ok(over.len())
+        Ok(false)
+    }
+
+    /// Has the kernel forget connections to these VIPs of which a packet came that does not fit, and of which none that does has come
+    /// for as long as this node has had the VIP: they are over, and the packet is of another, which began on another node. How many.
+    pub fn forget_strays(&mut self, had_for: &BTreeMap<IpAddr, Duration>) -> Result<usize, GuardError> {
+        let mut limits = None;
+        let mut forgotten = 0;
+        for strays in Kind::Strays.sets() {
+            let listed = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), strays))?;
+            let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| element::read(answer)).collect();
+            for ends in listed.iter().filter_map(|element| element.ends(strays.family)) {
+                let [_, (vip, _)] = ends;
+                let Some(had_for) = had_for.get(&vip) else { continue };
+                let named = between(ends);
+                let Some(known) = self.ask(Operation::GetConnection(family(vip)), &named)? else { continue };
+                let Some(known) = known.first() else { continue };
+                let expires_in = attributes::find_number(known, EXPIRES_IN);
+                let limits = limits.get_or_insert_with(limits_of_kernel);
+                if expires_in
+                    .and_then(|left| silent_for(left, limits))
+                    .is_some_and(|silent| silent >= *had_for)
+                {
+                    self.forget_this(family(vip), known)?;
+                    forgotten += 1;
+                }
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Forgets those of the connections that the question lists and that `is_over` names, as long as there is room. Whether there
+    /// are more.
+    fn forget(
+        &mut self,
+        family: u8,
+        question: &Attributes,
+        is_over: impl Fn(&[u8]) -> bool,
+        room: &mut usize,
+    ) -> Result<bool, GuardError> {
+        let listed = self.ask(Operation::GetConnections(family), question)?.unwrap_or_default();
+        for entry in listed.iter().filter(|entry| is_over(entry)) {
+            if *room == 0 {
+                return Ok(true);
+            }
+            *room -= 1;
+            self.forget_this(family, entry)?;
+        }
+        Ok(false)
+    }
+
+    /// Forgets the connection that the kernel listed with this entry, and no other.
+    fn forget_this(&mut self, family: u8, entry: &[u8]) -> Result<(), GuardError> {
+        let Some(named) = this(entry) else { return Ok(()) };
+        self.ask(Operation::DeleteConnection(family), &named).map(drop)
+    }
 }
 
 fn limits_of_kernel() -> Vec<u32> {

@@ -99,6 +99,42 @@ impl GuardKeeper {
         self.last_inputs = Some(LastInputs::of(requests, restrictions, moved));
     }
 
+    /// Has the kernel forget connections to these VIPs with these marks; whether that is done.
+    pub(super) fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) -> bool {
+        let Some(guard) = &mut self.guard else { return true };
+        match guard.forget_connections(marked) {
+            Ok(more) => !more,
+            Err(error) => {
+                tracing::warn!(%error, "connections that were forwarded stay known until they expire");
+                true
+            }
+        }
+    }
+
+    /// Has the kernel forget closed connections to these VIPs; whether that is done.
+    pub(super) fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> bool {
+        let Some(guard) = &mut self.guard else { return true };
+        match guard.forget_closed(vips) {
+            Ok(more) => !more,
+            Err(error) => {
+                tracing::debug!(%error, "closed connections stay known until they expire");
+                true
+            }
+        }
+    }
+
+    /// Has the kernel forget connections to these VIPs that are over, as packets of others show.
+    pub(super) fn forget_strays(&mut self, had_for: &BTreeMap<IpAddr, Duration>) {
+        let Some(guard) = &mut self.guard else { return };
+        match guard.forget_strays(had_for) {
+            Ok(0) => {}
+            Ok(count) => {
+                tracing::debug!(count, "forgot connections that are over, as packets of others showed");
+            }
+            Err(error) => tracing::debug!(%error, "connections that are over stay known until they expire"),
+        }
+    }
+
     /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
     pub(super) fn forwarded(&mut self) -> Option<u64> {
         self.guard.as_mut()?.forwarded().ok()

@@ -12,7 +12,6 @@ use super::Settings;
 use super::address::Addresses;
 use super::arrivals::Arrivals;
 use super::bindings::Binding;
-use super::forgetting::Forgetting;
 use super::guard_keeper::GuardKeeper;
 use super::moves::{self, Moves};
 use super::netlink::{KernelChanges, NetlinkSockets};
@@ -23,9 +22,7 @@ use crate::clock;
 use crate::config::RouterKey;
 use crate::event_thread::EventSender;
 use crate::guard::{Moved, UnknownConnections};
-use crate::handle::SharedState;
 use crate::inbox::Inbox;
-use crate::lists::Lists;
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::status::ForwardingStatus;
@@ -40,6 +37,9 @@ const NO_GUARD: &str = "the guard is switched off: start the engine with `Option
 const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
                              `Options::guard`, and with CAP_NET_ADMIN";
 
+/// How long forgetting closed connections may hold up the announcement of what a peer hands over.
+const FORGETTING: Duration = Duration::from_millis(500);
+
 /// The thread's state.
 pub(super) struct Holder<'a> {
     net_admin: bool,
@@ -51,9 +51,6 @@ pub(super) struct Holder<'a> {
     moves: Option<Moves>,
     /// Whether connections are forwarded or not.
     arrivals: Arrivals,
-    forgetting: Forgetting,
-    /// When closed connections may be forgotten, while something else comes first.
-    forgets_from: Option<Time>,
     /// What was handed over, as the guard was told last.
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
@@ -70,13 +67,7 @@ pub(super) struct Round {
 }
 
 impl<'a> Holder<'a> {
-    pub(super) fn new(
-        settings: &Settings,
-        shared: &Arc<SharedState>,
-        inbox: &'a Inbox,
-        events: &'a EventSender,
-        lists: &Lists,
-    ) -> Self {
+    pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a EventSender) -> Self {
         let addresses = Addresses::new(settings.tag.get());
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
@@ -93,8 +84,6 @@ impl<'a> Holder<'a> {
             guard_keeper,
             moves,
             arrivals: Arrivals::default(),
-            forgetting: Forgetting::new(Arc::clone(shared), settings.table.clone(), lists),
-            forgets_from: None,
             moved: Arc::default(),
             report,
         }
@@ -141,7 +130,7 @@ impl<'a> Holder<'a> {
     ) -> bool {
         let now = clock::now();
         if self.net_admin {
-            self.arrivals.follow(moves::served(requests), now);
+            self.arrivals.follow(moves::served(requests));
         }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
@@ -152,13 +141,13 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
-        self.forget_closed(requests);
+        let is_waiting = |request: &&BindingRequest| request.handle.prepares_until(now).is_some();
+        if requests.iter().filter(is_waiting).all(BindingRequest::is_handed_over) {
+            // The peers that hand over serve meanwhile.
+            self.forget_closed(now + FORGETTING);
+        }
         let now = clock::now();
-        // A peer that hands over and lives serves meanwhile.
-        let waits = |request: &&BindingRequest| {
-            request.is_handed_over() && self.arrivals.waits(request.addresses(), now)
-        };
-        let prepared = requests.iter().filter(|request| request.serves && !waits(request));
+        let prepared = requests.iter().filter(|request| request.serves);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
     }
 
@@ -182,9 +171,10 @@ impl<'a> Holder<'a> {
 
     /// Lets go of what is left when the last round has unbound everything.
     pub(super) fn end(&mut self) {
-        if let Some(moves) = &mut self.moves {
+        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             moves.end_all();
-            Forgetting::end(moves.over());
+            // A last look: what is left expires.
+            guard_keeper.forget_connections(moves.over());
         }
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.end();
@@ -199,25 +189,32 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
         }
-        self.forget_closed(requests);
+        self.forget_closed(clock::now());
         if let Some(moves) = &mut self.moves {
-            let now = clock::now();
-            self.forgetting.forget_strays(moves, now);
+            if let (Some(had_for), Some(guard_keeper)) = (moves.strays(clock::now()), &mut self.guard_keeper)
+            {
+                guard_keeper.forget_strays(&had_for);
+            }
             moves.release();
-            self.forgetting.forget_marked(moves, now);
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
+            if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
+                moves.forgotten();
+            }
         }
     }
 
-    /// Has closed connections to VIPs that came here be forgotten. Not while a takeover from a node that fell silent waits, for what is to be put in the
-    /// place of forwarded connections: the kernel does one after the other.
-    fn forget_closed(&mut self, requests: &[BindingRequest]) {
-        let now = clock::now();
-        let waits = |request: &BindingRequest| request.handle.prepares_until(now);
-        self.forgets_from = requests.iter().filter(|one| !one.is_handed_over()).filter_map(waits).max();
-        if self.guard_keeper.is_none() {
-            self.arrivals.give_up();
-        } else if self.forgets_from.is_none() {
-            self.forgetting.forget_closed(&mut self.arrivals, now);
+    /// Has the kernel forget closed connections to VIPs that came here, at once or, if they are many, until then. As long as it knows
+    /// one, packets of another from the same port, which began on another node, are dropped and sent again.
+    fn forget_closed(&mut self, until: Time) {
+        let arrivals = &mut self.arrivals;
+        while !arrivals.new_vips().is_empty() {
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(arrivals.new_vips());
+            if self.guard_keeper.as_mut().is_none_or(forget) {
+                arrivals.closed_forgotten();
+            }
+            if clock::now() >= until {
+                return;
+            }
         }
     }
 
@@ -246,8 +243,7 @@ impl<'a> Holder<'a> {
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
-        let marked = self.moves.as_ref().and_then(|moves| self.forgetting.due(moves));
-        let forgets = self.forgets_from.into_iter().chain(self.arrivals.due(now)).chain(marked);
+        let forgets = (!self.arrivals.new_vips().is_empty()).then_some(now);
         let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();
         due.map(|due| due.since(now).max(self.addresses.gathering_time()))
     }

@@ -138,8 +138,8 @@ impl Moves {
     }
 
     /// They are forgotten.
-    pub(super) fn forgotten(&mut self, forgotten: &BTreeSet<(IpAddr, u32)>) {
-        self.over.retain(|one| !forgotten.contains(one));
+    pub(super) fn forgotten(&mut self) {
+        self.over.clear();
     }
 
     /// Removes the routing that the guard needs no longer.
@@ -194,8 +194,8 @@ impl Moves {
 
     /// When there is something to do without a cause.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let has_hops = self.plan.hops().next().is_some();
-        let looks = has_hops.then(|| self.next_look.max(now));
+        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
+        let looks = has_more.then(|| self.next_look.max(now));
         let looks = self.questions.due(now).into_iter().chain(looks);
         looks.chain(self.strays_due).chain(self.plan.due(now)).min()
     }

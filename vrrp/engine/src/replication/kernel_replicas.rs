@@ -18,8 +18,6 @@ const LIFETIME: Duration = Duration::from_mins(10);
 const MOST_OWED: usize = 1 << 17;
 /// Changes that are carried out, or kept, as one.
 const AT_ONCE: usize = 1024;
-/// Changes of one call, some 20 ms: a takeover waits for no more.
-const OF_ONE_CALL: usize = 2 * AT_ONCE;
 
 /// The kernel's connection tracking, as far as replicas need it.
 pub(super) trait KernelTable {
@@ -148,17 +146,23 @@ impl KernelReplicas {
         true
     }
 
-    /// Carries out some of what is owed: [`Self::owes`] says whether there is more. After an error the rest stays owed. Of VIPs for which
-    /// this node is `active` nothing is forgotten: what the kernel has of them is this node's own.
+    /// Carries out what is owed; after an error the rest stays owed. Of VIPs for which this node is `active` nothing is forgotten: what
+    /// the kernel has of them is this node's own.
     pub(super) fn settle(
         &mut self,
         active: &BTreeSet<IpAddr>,
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
-        self.owed.retain(|key, connection| connection.is_some() || !active.contains(&key.vip.ip()));
+        let mut gone = Vec::new();
+        let mut put = Vec::new();
+        for (key, connection) in &self.owed {
+            match connection {
+                Some(connection) => put.push(*connection),
+                None if active.contains(&key.vip.ip()) => {}
+                None => gone.push(*key),
+            }
+        }
         // First: what comes may have the place of what goes.
-        let gone = self.owed.iter().filter(|(_, connection)| connection.is_none());
-        let gone: Vec<ConnectionKey> = gone.map(|(key, _)| *key).take(OF_ONE_CALL).collect();
         for keys in gone.chunks(AT_ONCE) {
             let in_kernel: Vec<ConnectionKey> =
                 keys.iter().filter(|key| !self.unblock(key)).copied().collect();
@@ -168,8 +172,6 @@ impl KernelReplicas {
                 self.roomless.remove(key);
             }
         }
-        let room = OF_ONE_CALL - gone.len();
-        let put: Vec<Connection> = self.owed.values().copied().flatten().take(room).collect();
         for connections in put.chunks(AT_ONCE) {
             let outcomes = kernel.update(connections)?;
             self.note_outcomes(connections, &outcomes, kernel)?;
@@ -177,6 +179,7 @@ impl KernelReplicas {
                 self.owed.remove(&connection.key);
             }
         }
+        self.owed.clear();
         Ok(())
     }
 

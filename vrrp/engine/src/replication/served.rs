@@ -9,7 +9,6 @@ use windlass_vrrp::{Family, Time};
 
 use super::backends::Backends;
 use crate::connections::{Aging, AgingLimits, Event, Events, Tracking, TrackingError};
-use crate::lists::{Listing, Lists};
 
 #[cfg(test)]
 mod tests;
@@ -45,8 +44,6 @@ pub(super) struct ServedConnections {
     table: Connections,
     vips: BTreeSet<IpAddr>,
     backends: Backends,
-    /// What the kernel lists of the VIPs that were followed when it was asked.
-    listing: Listing<(BTreeSet<IpAddr>, Result<Connections, TrackingError>)>,
     /// When a list is to tell what is, if only to be sure.
     list_due: Time,
     /// When one did last.
@@ -54,7 +51,7 @@ pub(super) struct ServedConnections {
 }
 
 impl ServedConnections {
-    pub(super) fn new(lists: Lists) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             events: None,
             check_due: Time::default(),
@@ -63,7 +60,6 @@ impl ServedConnections {
             table: Connections::default(),
             vips: BTreeSet::new(),
             backends: Backends::default(),
-            listing: Listing::new(lists),
             list_due: Time::default(),
             listed: None,
         }
@@ -104,7 +100,7 @@ impl ServedConnections {
     }
 
     /// Tells what the kernel has told since the last look: all that has become of the table, also before an error. After one everything is
-    /// listed anew at the next look. While a list is made nothing is: what is heard meanwhile comes after it.
+    /// listed anew at the next look.
     pub(super) fn look(
         &mut self,
         tracking: &mut Tracking,
@@ -129,12 +125,6 @@ impl ServedConnections {
             Events::check()?;
             self.check_due = now + CHECK_INTERVAL;
         }
-        if let Some((vips, listed)) = self.listing.answer(now) {
-            self.take_list(&vips, &listed?, told);
-        }
-        if self.listing.is_asked() {
-            return Ok(());
-        }
         // Before the list, so that nothing is missed in between; what it tells is heard after it.
         let events = match &mut self.events {
             Some(events) => events,
@@ -146,14 +136,17 @@ impl ServedConnections {
         if self.aging.take_overflow() {
             self.list_due = self.list_due.min(self.listed.map_or(now, |listed| listed + OVERLOAD_INTERVAL));
         }
-        if self.list_due <= now && self.listing.has_rested(now) {
+        if self.list_due <= now {
             (self.listed, self.list_due) = (Some(now), now + LIST_INTERVAL);
-            let vips = self.vips.clone();
-            self.listing.ask(move || {
-                let listed = list(&vips);
-                (vips, listed)
-            });
-            return Ok(());
+            let found = Self::list(&self.vips, tracking)?;
+            let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
+            self.aging.relist(&keys);
+            let gone = self.table.iter().map(|known| known.key).filter(|key| found.get(key).is_none());
+            for key in gone.collect::<Vec<_>>() {
+                self.table.remove(&key);
+                told.push(Told::Ended(key));
+            }
+            add(&mut self.table, &mut self.backends, found.iter().collect(), told);
         }
         let mut ended = Vec::new();
         for _ in 0..EVENTS {
@@ -178,36 +171,19 @@ impl ServedConnections {
         Ok(())
     }
 
-    /// Takes what the kernel lists of these VIPs in place of all that was heard of them. Of those that came since nothing was.
-    fn take_list(&mut self, vips: &BTreeSet<IpAddr>, listed: &Connections, told: &mut Vec<Told>) {
-        if !self.vips.is_subset(vips) {
-            self.list_due = Time::default();
+    /// What the kernel lists.
+    fn list(vips: &BTreeSet<IpAddr>, tracking: &mut Tracking) -> Result<Connections, TrackingError> {
+        let mut found = Connections::default();
+        for family in [Family::V4, Family::V6] {
+            if vips.iter().any(|vip| Family::of(*vip) == family) {
+                tracking.list(family, vips, |connection, _| {
+                    // What is of two families no kernel lists.
+                    let _ = found.put(connection);
+                })?;
+            }
         }
-        let is_followed = |connection: &Connection| self.vips.contains(&connection.key.vip.ip());
-        let found: Vec<Connection> = listed.iter().filter(is_followed).collect();
-        self.aging.relist(found.iter().map(|connection| &connection.key));
-        let gone = self.table.iter().map(|known| known.key).filter(|key| listed.get(key).is_none());
-        for key in gone.collect::<Vec<_>>() {
-            self.table.remove(&key);
-            told.push(Told::Ended(key));
-        }
-        add(&mut self.table, &mut self.backends, found, told);
+        Ok(found)
     }
-}
-
-/// What the kernel lists.
-fn list(vips: &BTreeSet<IpAddr>) -> Result<Connections, TrackingError> {
-    let mut tracking = Tracking::open()?;
-    let mut found = Connections::default();
-    for family in [Family::V4, Family::V6] {
-        if vips.iter().any(|vip| Family::of(*vip) == family) {
-            tracking.list(family, vips, |connection, _| {
-                // What is of two families no kernel lists.
-                let _ = found.put(connection);
-            })?;
-        }
-    }
-    Ok(found)
 }
 
 /// Puts those into the table that another node can go on with. The others are forwarded here as long as this node lives, and a replica

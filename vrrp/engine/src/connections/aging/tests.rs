@@ -101,22 +101,6 @@ fn a_list_takes_the_place_of_what_was_heard() {
     assert_eq!(aging.hear(&Event::Ended(connection(2).key), at(9000)), Some(connection(2).key));
 }
 
-/// A list tells it as open, and no event may tell of its end.
-#[test]
-fn one_that_is_half_closed_is_looked_at_after_a_list_too_if_it_is_listed() {
-    let mut aging = aging(8, 8);
-    for port in 1..=2 {
-        aging.hear(&Event::Established(connection(port)), at(0));
-    }
-    assert_eq!(due(&mut aging, 1000), [1, 2]);
-    for port in 1..=2 {
-        assert_eq!(aging.hear(&Event::Closing(connection(port).key), at(2000)), None);
-    }
-    aging.relist(&[connection(2).key, connection(3).key]);
-    assert_eq!(aging.to_look_at(at(2200)), Some(connection(2).key));
-    assert_eq!(aging.to_look_at(at(2200)), None);
-}
-
 #[test]
 fn one_that_is_half_closed_is_looked_at_until_it_has_ended() {
     let mut aging = aging(8, 8);

@@ -274,23 +274,3 @@ fn what_is_forwarded_here_waits_for_the_takeover_and_is_replaced_then() {
     assert_eq!(kernel.ports(), [1, 2]);
     assert!(!replicas.blocks(&[VIP]) && replicas.take_news_of_blocked());
 }
-
-/// A takeover would wait for all of them.
-#[test]
-fn what_is_much_is_carried_out_some_at_a_time_what_goes_first() {
-    let mut replicas = KernelReplicas::default();
-    let mut kernel = Kernel::answering();
-    let many = u16::try_from(OF_ONE_CALL).unwrap();
-    let (old, new) = (1..=many - 1, many..=2 * many);
-    replicas.note(old.clone().map(put).collect(), nobody);
-    replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
-    assert!(!replicas.owes());
-    replicas.note(old.map(forget).chain(new.clone().map(put)).collect(), nobody);
-    let mut left = Vec::new();
-    while replicas.owes() {
-        replicas.settle(&BTreeSet::new(), &mut kernel).unwrap();
-        left.push(kernel.ports().len());
-    }
-    assert_eq!(left, [1, OF_ONE_CALL + 1]);
-    assert_eq!(kernel.ports(), new.collect::<Vec<u16>>());
-}
