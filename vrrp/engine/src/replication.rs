@@ -41,7 +41,7 @@ mod udp;
 
 use kernel_replicas::KernelReplicas;
 use plan::{Ends, ReplicatedRouter, SharingPlan, plan};
-use routers::{Router, say_unblocked, waited_for};
+use routers::{Router, say_unblocked, settled, waited_for};
 use served::ServedConnections;
 use session::Session;
 use trouble::Trouble;
@@ -74,8 +74,9 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
         let now = clock::now();
         let routers: Vec<Router> = shared.handles().iter().map(|handle| Router::of(handle, now)).collect();
         // First: what is taken over is announced when its connections are there.
-        replication.take_over(&waited_for(&routers, &shared.forwarded(), now), now);
-        if say_unblocked(&routers, now) {
+        let settled = settled(&routers, now);
+        replication.take_over(&waited_for(&settled, &shared.forwarded()), now);
+        if say_unblocked(&settled) {
             shared.wake_neighbour();
         }
         let due = replication.round(routers, now);

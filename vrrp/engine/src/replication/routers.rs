@@ -65,15 +65,20 @@ impl Router {
     }
 }
 
+/// Those of which the hold thread has found out. To be asked once for all that follows: what it finds out later is for the next round, or else
+/// an address would be announced before its connections are there.
+pub(super) fn settled(routers: &[Router], now: Time) -> Vec<&Router> {
+    routers.iter().filter(|router| router.is_settled(now)).collect()
+}
+
 /// Those of the VIPs that this node has taken over for which replicas wait, but for what is forwarded to the former Active.
-pub(super) fn waited_for(routers: &[Router], forwarded: &BTreeSet<IpAddr>, now: Time) -> BTreeSet<IpAddr> {
-    let waiting = routers.iter().filter(|router| router.handle.is_blocked() && router.is_settled(now));
+pub(super) fn waited_for(settled: &[&Router], forwarded: &BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+    let waiting = settled.iter().filter(|router| router.handle.is_blocked());
     let vips = waiting.flat_map(|router| router.plan.addresses.iter().copied());
     vips.filter(|vip| !forwarded.contains(vip)).collect()
 }
 
 /// What waits for replicas to be there waits no longer. Whether anybody did.
-pub(super) fn say_unblocked(routers: &[Router], now: Time) -> bool {
-    let settled = routers.iter().filter(|router| router.is_settled(now));
-    settled.fold(false, |waits, router| waits | router.handle.set_unblocked(router.takeover))
+pub(super) fn say_unblocked(settled: &[&Router]) -> bool {
+    settled.iter().fold(false, |waits, router| waits | router.handle.set_unblocked(router.takeover))
 }
