@@ -207,7 +207,7 @@ pub(crate) async fn run(
     let held_addresses = metrics::held_addresses(&registry)?;
     let writer = state_writer::run(file, desired_receiver.clone(), write_failed, token.clone());
     let mut writer = tokio::spawn(writer);
-    let mut writes = true;
+    let mut is_writing = true;
     let (events, writer_of_events) =
         EventSink::new(Recorder::new(client.clone(), FIELD_MANAGER), token.clone());
     keep(&mut tasks, Box::pin(writer_of_events));
@@ -289,9 +289,9 @@ pub(crate) async fn run(
             () = token.cancelled() => break Ok(()),
             // What is written and reported would be out of date for ever, and nobody would see it.
             Some(Err(panicked)) = tasks.join_next() => break Err(panicked).context("a part of the agent failed"),
-            ended = &mut writer, if writes => match ended {
+            ended = &mut writer, if is_writing => match ended {
                 // Asked to stop, as this loop is about to hear.
-                Ok(()) => writes = false,
+                Ok(()) => is_writing = false,
                 Err(panicked) => break Err(panicked).context("the writer of the state failed"),
             },
             Some(event) = incoming.recv() => {
