@@ -4,18 +4,18 @@
 mod drained;
 mod rolling;
 
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams},
 };
 use windlass_api::{NodeNetwork, VirtualRouter};
-use windlass_e2e::{Lab, await_that, scenario, target, workspace};
+use windlass_e2e::{Lab, await_that, scenario};
 
-use crate::setup::{await_answer, code_lines};
+use crate::setup::{await_answer, install_by_page};
 
 /// How long a step may take on a busy machine: pods start and end in it.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -52,7 +52,7 @@ async fn first_nodes(lab: &Lab) -> anyhow::Result<()> {
         let by_kubelet = if name == "n1" { vec!["192.0.2.11", "2001:db8::11", "n1"] } else { vec!["n2"] };
         ensure!(addresses(&node) == by_kubelet, "kubelet gave {name} {:?}", addresses(&node));
     }
-    deploy(lab).await?;
+    install_by_page(lab, "192.0.2.10").await?;
     await_node(lab, "n1", "windlass://n1", &["192.0.2.11", "2001:db8::11", "n1"]).await?;
     await_node(lab, "n2", "windlass://n2", &["192.0.2.12", "2001:db8::12", "n2"]).await?;
     lab.await_windlass_pods().await?;
@@ -67,35 +67,6 @@ async fn first_nodes(lab: &Lab) -> anyhow::Result<()> {
         .await?;
     }
     lab.start_kube_proxies(&["n1", "n2"]).await
-}
-
-/// What `docs/deploy.md` says where kube-proxy waits for Windlass: its kustomization and its commands.
-async fn deploy(lab: &Lab) -> anyhow::Result<()> {
-    let commands = code_lines("docs/deploy.md")?;
-    let commands: Vec<_> = commands.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
-    ensure!(commands.len() == 2, "docs/deploy.md has other commands: {commands:?}");
-    let page = fs::read_to_string(workspace().join("docs/deploy.md"))?;
-    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let kustomization = blocks.find(|block| block.contains("components/api-server"));
-    let folder = target().join(format!("lab-deploy-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    symlink(workspace().join("manifests"), folder.join("manifests"))?;
-    fs::write(
-        folder.join("kustomization.yaml"),
-        kustomization.context("docs/deploy.md has no kustomization")?,
-    )?;
-    let root = folder.display().to_string();
-    let path = |word: &str| match word {
-        "." => root.clone(),
-        word if word.starts_with("manifests") => format!("{root}/{word}"),
-        word => word.to_owned(),
-    };
-    for command in commands {
-        let words: Vec<String> = command.split(' ').map(path).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        lab.kubectl(&words).await.with_context(|| format!("docs/deploy.md's `kubectl {command}`"))?;
-    }
-    Ok(fs::remove_dir_all(&folder)?)
 }
 
 /// A node that comes later gets its agent, addresses and a place; the provider ID that it brings is kept.

@@ -1,12 +1,12 @@
 //! What most scenarios begin with.
 
-use std::{net::IpAddr, time::Duration};
+use std::{fs, net::IpAddr, os::unix::fs::symlink, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualRouter};
-use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, workspace};
+use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, target, workspace};
 
 /// How long something may take that takes a fraction of a second when all is well.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
@@ -152,9 +152,40 @@ pub(crate) fn other(node: &str) -> &'static str {
 
 /// Lines within the `sh` blocks of a page of the repository.
 pub(crate) fn code_lines(page: &str) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(workspace().join(page)).with_context(|| format!("reading {page}"))?;
+    let text = fs::read_to_string(workspace().join(page)).with_context(|| format!("reading {page}"))?;
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
     Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
+}
+
+/// Installs Windlass as `docs/deploy.md` says where kube-proxy waits for it, by its kustomization and its commands, with the API server at this
+/// address.
+pub(crate) async fn install_by_page(lab: &Lab, api_server: &str) -> anyhow::Result<()> {
+    let commands = code_lines("docs/deploy.md")?;
+    let commands: Vec<_> = commands.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
+    ensure!(commands.len() == 2, "docs/deploy.md has other commands: {commands:?}");
+    let page = fs::read_to_string(workspace().join("docs/deploy.md"))?;
+    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let kustomization =
+        blocks.find(|block| block.contains("components/api-server") && block.contains("[host=192.0.2.10,"));
+    let kustomization =
+        kustomization.context("docs/deploy.md has no kustomization that names the API server")?;
+    let folder = target().join(format!("lab-deploy-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    symlink(workspace().join("manifests"), folder.join("manifests"))?;
+    let kustomization = kustomization.replace("192.0.2.10", api_server);
+    fs::write(folder.join("kustomization.yaml"), kustomization)?;
+    let root = folder.display().to_string();
+    let path = |word: &str| match word {
+        "." => root.clone(),
+        word if word.starts_with("manifests") => format!("{root}/{word}"),
+        word => word.to_owned(),
+    };
+    for command in commands {
+        let words: Vec<String> = command.split(' ').map(path).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        lab.kubectl(&words).await.with_context(|| format!("docs/deploy.md's `kubectl {command}`"))?;
+    }
+    Ok(fs::remove_dir_all(&folder)?)
 }
 
 /// The words of a line of shell without anything but single quotes.

@@ -8,7 +8,7 @@ use kube::Api;
 use windlass_e2e::{ApiVipHolder, Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario};
 
 use super::{address, hosts::await_web, serve_anew};
-use crate::setup::{LIMIT, code_lines};
+use crate::setup::{LIMIT, install_by_page};
 
 /// The kubelet's own health, which its node's VIP is of here.
 const CHECK: &str = "http://127.0.0.1:10248/healthz";
@@ -71,16 +71,10 @@ fn kubelet_and_pods_of_windlass_follow_the_vip_of_the_api_servers_and_no_vip_is_
 
 /// Installs Windlass as its page says where kube-proxy comes later, with the VIP as the address of the API server.
 async fn deploy_windlass(lab: &Lab) -> anyhow::Result<()> {
-    lab.install_manifests().await?;
-    let commands = code_lines("docs/deploy.md")?;
-    let named = commands.iter().find(|line| line.contains("KUBERNETES_SERVICE_HOST=192.0.2.10 "));
-    let named = named.context("docs/deploy.md does not say how the API server's address is named")?;
-    let named = named.replace("=192.0.2.10 ", &format!("={} ", lab.api_vip()));
+    install_by_page(lab, &lab.api_vip().to_string()).await?;
     // The host's network has one port for it.
-    for command in [&*named, "kubectl -n windlass-system scale deployment/windlass-controller --replicas=1"] {
-        let words: Vec<&str> = command.split(' ').skip(1).collect();
-        lab.kubectl(&words).await.with_context(|| command.to_owned())?;
-    }
+    lab.kubectl(&["-n", "windlass-system", "scale", "deployment/windlass-controller", "--replicas=1"])
+        .await?;
     lab.await_windlass_pods().await
 }
 
