@@ -19,7 +19,7 @@ use serde_json::json;
 use windlass_api::VirtualIPPool;
 use windlass_e2e::{Lab, await_that, scenario, workspace};
 
-use crate::setup::{code_lines, ingresses};
+use crate::setup::{code_lines, ingresses, words_in};
 
 const LIMIT: Duration = Duration::from_mins(3);
 const NAMESPACE: &str = "windlass-system";
@@ -175,10 +175,7 @@ fn commands() -> anyhow::Result<Vec<String>> {
 
 /// Runs a command of the page on the lab's own image.
 async fn run(lab: &Lab, command: &str) -> anyhow::Result<String> {
-    let root = workspace().display().to_string();
-    let path =
-        |word: &str| if word.starts_with("manifests/") { format!("{root}/{word}") } else { word.to_owned() };
-    let mut words: Vec<String> = command.split(' ').map(path).collect();
+    let mut words = words_in(&workspace(), command);
     let program = words.remove(0);
     if matches!(&*words[0], "install" | "upgrade") {
         words.extend(["--set".to_owned(), "image.tag=dev".to_owned()]);

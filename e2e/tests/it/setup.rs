@@ -1,6 +1,6 @@
 //! What most scenarios begin with.
 
-use std::{fs, net::IpAddr, os::unix::fs::symlink, time::Duration};
+use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -174,17 +174,7 @@ pub(crate) async fn install_by_page(lab: &Lab, api_server: &str) -> anyhow::Resu
     symlink(workspace().join("manifests"), folder.join("manifests"))?;
     let kustomization = kustomization.replace("192.0.2.10", api_server);
     fs::write(folder.join("kustomization.yaml"), kustomization)?;
-    let root = folder.display().to_string();
-    let path = |word: &str| match word {
-        "." => root.clone(),
-        word if word.starts_with("manifests") => format!("{root}/{word}"),
-        word => word.to_owned(),
-    };
-    for command in commands {
-        let words: Vec<String> = command.split(' ').map(path).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        lab.kubectl(&words).await.with_context(|| format!("docs/deploy.md's `kubectl {command}`"))?;
-    }
+    run_commands_in(&folder, lab, "docs/deploy.md", &[]).await?;
     Ok(fs::remove_dir_all(&folder)?)
 }
 
@@ -201,23 +191,32 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// The words of a line that is run in this folder: where it names files, their paths.
+pub(crate) fn words_in(folder: &Path, line: &str) -> Vec<String> {
+    let path = |word: String| match &*word {
+        "." => folder.display().to_string(),
+        file if file == "manifests" || file.starts_with("manifests/") => {
+            folder.join(file).display().to_string()
+        }
+        _ => word,
+    };
+    words(line).into_iter().map(path).collect()
+}
+
 /// Runs each kubectl command of a page, as an admin in the folder of the repository, with `names` in the place of what the page has
 /// in capitals.
 pub(crate) async fn run_commands(lab: &Lab, page: &str, names: &[(&str, &str)]) -> anyhow::Result<()> {
-    let root = workspace().display().to_string();
+    run_commands_in(&workspace(), lab, page, names).await
+}
+
+async fn run_commands_in(folder: &Path, lab: &Lab, page: &str, names: &[(&str, &str)]) -> anyhow::Result<()> {
     let lines = code_lines(page)?;
     let commands: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
     ensure!(!commands.is_empty(), "{page} has lost its commands");
     for command in commands {
-        let words: Vec<String> = words(command)
-            .into_iter()
-            .map(|word| match names.iter().find(|(name, _)| *name == word) {
-                Some((_, value)) => (*value).to_owned(),
-                None if word == "manifests" || word.starts_with("manifests/") => format!("{root}/{word}"),
-                None => word,
-            })
-            .collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let words = words_in(folder, command);
+        let value_of = |word: &String| names.iter().find(|(name, _)| name == word).map(|(_, value)| *value);
+        let words: Vec<&str> = words.iter().map(|word| value_of(word).unwrap_or(word)).collect();
         lab.kubectl(&words).await.with_context(|| format!("`kubectl {command}` of {page}"))?;
     }
     Ok(())
