@@ -105,7 +105,7 @@ pub use pings::Pings;
 pub use probe::{Outcome, Probe, Protocol};
 pub use process::{Memory, memory_mb, processor_seconds};
 pub use segment::Segment;
-pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT};
+pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT, unused_service};
 pub use talk::Talk;
 pub use timeline::Timeline;
 pub use tools::{give_back, helm, image_archive, kubectl, target, windlass_binary, workspace, write_rows};

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, api::PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{lab::Lab, light::LightServer, wait::await_that};
 
@@ -19,6 +19,21 @@ pub const BACKEND_HTTP: u16 = 8080;
 pub const BACKEND_UDP: u16 = 8081;
 /// Port, of TCP and of UDP, on which [`Lab::load_balancer`] offers a backend.
 pub const SERVICE_PORT: u16 = 80;
+
+/// A LoadBalancer Service that nobody uses, without backends or node ports, as an object of JSON: many of them cost the API server least.
+pub fn unused_service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {
+            "type": "LoadBalancer",
+            "allocateLoadBalancerNodePorts": false,
+            "selector": {"app": name},
+            "ports": [{"name": "http", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": BACKEND_HTTP}],
+        },
+    })
+}
 
 /// Where a backend's servers are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

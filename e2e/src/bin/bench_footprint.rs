@@ -13,7 +13,8 @@ use kube::{
 use serde::Serialize;
 use serde_json::json;
 use windlass_e2e::{
-    Lab, Memory, Writes, await_that, command, image_archive, memory_mb, shown, windlass_binary, write_rows,
+    Lab, Memory, Writes, await_that, command, image_archive, memory_mb, shown, unused_service,
+    windlass_binary, write_rows,
 };
 
 const SERVICES: usize = 1000;
@@ -86,17 +87,7 @@ async fn in_memory(lab: &Lab) -> anyhow::Result<Vec<Row>> {
 
 async fn make(client: &Client, index: usize) -> anyhow::Result<()> {
     let name = format!("footprint-{index:04}");
-    let service = serde_json::from_value(json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {
-            "type": "LoadBalancer",
-            "allocateLoadBalancerNodePorts": false,
-            "selector": {"app": name},
-            "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
-        },
-    }))?;
+    let service = serde_json::from_value(unused_service(&name))?;
     let api: Api<Service> = Api::default_namespaced(client.clone());
     api.create(&PostParams::default(), &service).await.with_context(|| format!("making Service {name}"))?;
     Ok(())

@@ -13,7 +13,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client, api::PostParams};
 use serde_json::json;
-use windlass_e2e::{Bystander, Lab, Memory, Writes, memory_mb};
+use windlass_e2e::{Bystander, Lab, Memory, Writes, memory_mb, unused_service};
 
 use crate::{
     calls::{Calls, Process},
@@ -103,18 +103,9 @@ pub(crate) async fn services(client: &Client, seen: &Seen, count: usize) -> anyh
             // The first one is the API server's own.
             let address =
                 Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 16).to_bits() + u32::try_from(index)?);
-            let service = serde_json::from_value(json!({
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": {"name": name},
-                "spec": {
-                    "type": "LoadBalancer",
-                    "clusterIP": address,
-                    "allocateLoadBalancerNodePorts": false,
-                    "selector": {"app": name},
-                    "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
-                },
-            }))?;
+            let mut service = unused_service(&name);
+            service["spec"]["clusterIP"] = address.to_string().into();
+            let service = serde_json::from_value(service)?;
             api.create(&PostParams::default(), &service)
                 .await
                 .with_context(|| format!("making Service {name}"))?;

@@ -8,7 +8,7 @@ use kube::{
     Client,
     api::{PostParams, Request},
 };
-use serde_json::json;
+use windlass_e2e::unused_service;
 
 /// Requests of the client under way at the same time.
 const IN_FLIGHT: usize = 32;
@@ -43,17 +43,7 @@ pub(crate) async fn create(client: &Client, batch: Batch<'_>) -> anyhow::Result<
 
 async fn create_one(client: &Client, batch: &str, index: usize) -> anyhow::Result<()> {
     let name = format!("{batch}-{index:05}");
-    let service = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {
-            "type": "LoadBalancer",
-            "allocateLoadBalancerNodePorts": false,
-            "selector": {"app": name},
-            "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
-        },
-    });
+    let service = unused_service(&name);
     let request = Request::new("/api/v1/namespaces/default/services")
         .create(&PostParams::default(), serde_json::to_vec(&service)?)?;
     // The answer is not parsed: the client is to take as little of the machine as it can.
