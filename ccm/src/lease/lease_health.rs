@@ -59,6 +59,7 @@ impl LeaseHealth {
         }
         Err(format!("the lease was not renewed for {} s, and this process still leads", silent.as_secs()))
     }
+
     /// Fails while a foreign program has the lease, with who that is and what to do: this candidate neither works nor could take over.
     pub fn check_holder(&self) -> Result<(), String> {
         match self.get() {

@@ -28,6 +28,14 @@ mod tests;
 /// How often it is looked whether a node has given its addresses up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// What is to be changed is decided by what could be read: all of it.
+fn nothing_missing(snapshot: &Snapshot) -> anyhow::Result<()> {
+    match snapshot.missing().next() {
+        Some(missing) => bail!("{}; {}", missing.message, missing.remedy),
+        None => Ok(()),
+    }
+}
+
 /// Where the addresses of a virtual router go when a node is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Going {
@@ -85,9 +93,7 @@ pub(super) async fn drain(
 ) -> anyhow::Result<ExitCode> {
     let wanted = [Kind::Nodes, Kind::Networks, Kind::Routers, Kind::Vips];
     let snapshot = reader.read(Timestamp::now(), &wanted).await;
-    if let Some(missing) = snapshot.missing().next() {
-        bail!("{}; {}", missing.message, missing.remedy);
-    }
+    nothing_missing(&snapshot)?;
     let object = Snapshot::named(&snapshot.nodes, node)
         .with_context(|| format!("there is no Node {node}; `windlass nodes` lists them"))?;
     let goings = if drain { goings(&snapshot, node) } else { Vec::new() };
@@ -162,9 +168,7 @@ fn kept_back(snapshot: &Snapshot, address: IpAddr) -> Result<&VirtualIP, NotRele
 /// It is in use or not kept back, or the API server does not let its object be deleted.
 pub(super) async fn release(reader: &Reader, address: IpAddr, dry_run: bool) -> anyhow::Result<ExitCode> {
     let snapshot = reader.read(Timestamp::now(), &[Kind::Vips]).await;
-    if let Some(missing) = snapshot.missing().next() {
-        bail!("{}; {}", missing.message, missing.remedy);
-    }
+    nothing_missing(&snapshot)?;
     let vip = kept_back(&snapshot, address)?;
     if !dry_run {
         delete(reader.client(), reader.limit(), vip).await?;
