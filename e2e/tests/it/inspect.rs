@@ -166,14 +166,21 @@ async fn addresses_leave_a_node_and_come_back(
     ensure!(lab.await_owner("c1", vip).await? == first, "a dry run has moved it");
     let drained = ask(lab, &format!("drain {first}")).await?;
     ensure!(drained.code == 0, "{}", drained.text);
-    lab.await_owner_other_than("c1", vip, first).await?;
+    await_said_to_be_with(lab, vip, second).await?;
     let back = ask(lab, &format!("undrain {first}")).await?;
     ensure!(back.code == 0, "{}", back.text);
-    await_that("the address is back", LIMIT, async || {
+    await_said_to_be_with(lab, vip, first).await
+}
+
+async fn await_said_to_be_with(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
+    await_that(&format!("{vip} is said to be announced by node {node}"), LIMIT, async || {
         let path = ask(lab, &format!("explain {vip}")).await?;
-        Ok(path.text.contains(&format!("by node {first}")).then_some(()))
+        ensure!(path.text.contains(&format!("by node {node}")), "{}", path.text);
+        Ok(Some(()))
     })
-    .await
+    .await?;
+    ensure!(lab.await_owner("c1", vip).await? == node, "it is not so");
+    Ok(())
 }
 
 async fn what_somebody_who_helps_gets_has_all_of_it(lab: &Lab) -> anyhow::Result<()> {
