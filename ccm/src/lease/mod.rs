@@ -306,7 +306,9 @@ impl<'a> Candidate<'a> {
                 return format!("was not renewed for {:?}: {failure}", self.options.renew_deadline);
             }
             sleep(self.options.retry_period.min(deadline - now)).await;
-            let left = deadline.saturating_duration_since(Instant::now());
+            // One that is not answered leaves time for another, of another API server where they have one address.
+            let left =
+                deadline.saturating_duration_since(Instant::now()).min(self.options.renew_deadline / 2);
             // Frozen meanwhile: a write that may still arrive, and whose answer nobody awaits, would bind the others to it.
             if left.is_zero() {
                 continue;

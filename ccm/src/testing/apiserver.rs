@@ -64,6 +64,8 @@ struct Inner {
     access_rules: AccessRules,
     clients: u64,
     silent: bool,
+    /// How often what was asked while it was silent was lost.
+    losses: u64,
     unhealthy: bool,
     /// How often it was started anew.
     starts: u64,
@@ -242,6 +244,13 @@ impl ApiServer {
         self.changed.notify_waiters();
     }
 
+    /// What was asked while it was silent is never answered; what is asked from now on is.
+    pub fn lose_unanswered(&self) {
+        let mut inner = self.lock();
+        (inner.silent, inner.losses) = (false, inner.losses + 1);
+        self.changed.notify_waiters();
+    }
+
     /// The writes so far, and forgets them.
     pub fn take_writes(&self) -> Vec<RecordedWrite> {
         std::mem::take(&mut self.lock().writes)
@@ -367,11 +376,15 @@ impl ApiServer {
     }
 
     async fn answer(&self, client: u64, request: Request<Body>) -> Response<StreamBody> {
+        let losses = self.lock().losses;
         while self.lock().silent {
             let changed = self.changed.notified();
             if self.lock().silent {
                 changed.await;
             }
+        }
+        if self.lock().losses != losses {
+            return std::future::pending().await;
         }
         let (parts, body) = request.into_parts();
         if parts.uri.path() == "/healthz" {
