@@ -1,23 +1,21 @@
-//! The alerts, as Prometheus reads them: `manifests/components/prometheus-rules`.
+//! The alerts and the dashboard, as Prometheus reads them: `manifests/components/prometheus-rules` and `grafana-dashboard`.
 
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_e2e::{target, workspace};
 
-#[test]
-fn prometheus_accepts_the_alerts_and_they_fire_for_what_they_name() -> anyhow::Result<()> {
-    let source = workspace().join("manifests/components/prometheus-rules");
-    let rules: Value = serde_saphyr::from_str(&fs::read_to_string(source.join("rules.yaml"))?)?;
-    let folder = target().join(format!("lab-alerts-{}", std::process::id()));
+/// Runs promtool with each of these lists of arguments, in a folder of these files.
+fn promtool(name: &str, files: &[(&str, String)], runs: &[&[&str]]) -> anyhow::Result<()> {
+    let folder = target().join(format!("lab-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let result = (|| {
-        // JSON is YAML.
-        fs::write(folder.join("rules.yaml"), rules["spec"].to_string())?;
-        fs::copy(source.join("tests.yaml"), folder.join("tests.yaml"))?;
-        for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"]] {
-            let output = Command::new("promtool").args(arguments).current_dir(&folder).output();
+        for (file, text) in files {
+            fs::write(folder.join(file), text)?;
+        }
+        for arguments in runs {
+            let output = Command::new("promtool").args(*arguments).current_dir(&folder).output();
             let output = output.context("starting promtool (package prometheus): run e2e/tools/packages")?;
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said);
@@ -27,4 +25,36 @@ fn prometheus_accepts_the_alerts_and_they_fire_for_what_they_name() -> anyhow::R
     })();
     let _ = fs::remove_dir_all(&folder);
     result
+}
+
+#[test]
+fn prometheus_accepts_the_alerts_and_they_fire_for_what_they_name() -> anyhow::Result<()> {
+    let source = workspace().join("manifests/components/prometheus-rules");
+    let rules: Value = serde_saphyr::from_str(&fs::read_to_string(source.join("rules.yaml"))?)?;
+    // JSON is YAML.
+    let files = [
+        ("rules.yaml", rules["spec"].to_string()),
+        ("tests.yaml", fs::read_to_string(source.join("tests.yaml"))?),
+    ];
+    promtool("alerts", &files, &[&["check", "rules", "rules.yaml"], &["test", "rules", "tests.yaml"]])
+}
+
+#[test]
+fn prometheus_accepts_the_queries_of_the_dashboard() -> anyhow::Result<()> {
+    let source = workspace().join("manifests/components/grafana-dashboard/windlass.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(source)?)?;
+    let panels = dashboard["panels"].as_array().context("no panels")?;
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let rules: Vec<Value> = targets
+        .enumerate()
+        .map(|(number, target)| {
+            // What Grafana puts in the place of its variables.
+            let query = target["expr"].as_str().unwrap_or_default();
+            let query = query.replace("$__rate_interval", "1m").replace("$vrid", ".*");
+            json!({"record": format!("query{number}"), "expr": query})
+        })
+        .collect();
+    ensure!(rules.len() > 30, "{} queries", rules.len());
+    let rules = json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    promtool("dashboard", &[("rules.yaml", rules.to_string())], &[&["check", "rules", "rules.yaml"]])
 }

@@ -55,6 +55,7 @@ fn the_chart_and_the_kustomization_make_the_same_objects() -> anyhow::Result<()>
             &["service-monitors", "prometheus-rules"],
             &["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true"],
         ),
+        (&["grafana-dashboard"], &["metrics.grafanaDashboard.enabled=true"]),
         (
             &["load-balancer-only", "service-monitors"],
             &["metrics.serviceMonitor.enabled=true", "loadBalancerOnly=true"],

@@ -1,6 +1,9 @@
 //! docs/metrics.md against what the processes show.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, SERVICE_PORT, await_that, scenario, workspace};
@@ -30,7 +33,8 @@ fn every_metric_that_is_shown_is_in_the_table_and_every_one_of_the_table_is_show
 }
 
 async fn compare(role: &str, scrape: impl AsyncFn() -> anyhow::Result<String>) -> anyhow::Result<()> {
-    let table = table(role)?;
+    let labels = table(role)?;
+    let table: BTreeSet<String> = labels.keys().cloned().collect();
     await_that(&format!("the {role} shows the metrics of the table"), LIMIT, async || {
         let shown = shown(&scrape().await?);
         let missing: Vec<_> =
@@ -39,24 +43,33 @@ async fn compare(role: &str, scrape: impl AsyncFn() -> anyhow::Result<String>) -
         Ok(Some(()))
     })
     .await?;
-    let shown = shown(&scrape().await?);
-    let untold: Vec<_> = shown.difference(&table).collect();
+    let text = scrape().await?;
+    let untold: Vec<_> = shown(&text).difference(&table).cloned().collect();
     ensure!(untold.is_empty(), "docs/metrics.md does not have these metrics of the {role}: {untold:?}");
+    for (name, shown) in shown_labels(&text) {
+        let told = labels.get(&name).with_context(|| format!("{name} is shown without its type"))?;
+        ensure!(*told == shown, "docs/metrics.md gives {name} the labels {told:?}; it has {shown:?}");
+    }
     Ok(())
 }
 
-/// The names that the documentation gives a role: first column of its table and of the table of both.
-fn table(role: &str) -> anyhow::Result<BTreeSet<String>> {
+/// The names that the documentation gives a role, each with its labels: the first two columns of its table and of the table of both.
+fn table(role: &str) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let text =
         std::fs::read_to_string(workspace().join("docs/metrics.md")).context("reading docs/metrics.md")?;
     let mut heading = "";
-    let mut names = BTreeSet::new();
+    let mut names = BTreeMap::new();
     for line in text.lines() {
         heading = line.strip_prefix("## ").unwrap_or(heading);
-        let cell = line.strip_prefix("| `").and_then(|rest| rest.split('|').next());
-        if let Some(cell) = cell.filter(|_| heading == role || heading == "Both") {
-            names.extend(cell.split(['`', ',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned));
+        let cells: Vec<&str> = line.split('|').collect();
+        if !line.starts_with("| `") || !(heading == role || heading == "Both") {
+            continue;
         }
+        let words = |cell: &str| {
+            let words = cell.split(['`', ',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
+            words.collect::<BTreeSet<_>>()
+        };
+        names.extend(words(cells[1]).into_iter().map(|name| (name, words(cells[2]))));
     }
     ensure!(names.len() > 5, "docs/metrics.md has no tables {role:?} and \"Both\"");
     Ok(names)
@@ -66,4 +79,25 @@ fn table(role: &str) -> anyhow::Result<BTreeSet<String>> {
 fn shown(text: &str) -> BTreeSet<String> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     kinds.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The labels of what is shown, but for a histogram's bounds.
+fn shown_labels(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let histograms: BTreeSet<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" histogram").map(str::to_owned))
+        .collect();
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let end = line.find(['{', ' ']).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let name = of_histogram.filter(|name| histograms.contains(*name)).unwrap_or(name);
+        // (Names are what ends with `="` outside of values.)
+        let named = rest.split('"').step_by(2).filter_map(|part| part.strip_suffix('='));
+        let named =
+            named.map(|part| part.trim_start_matches(['{', ',']).to_owned()).filter(|label| label != "le");
+        labels.entry(name.to_owned()).or_default().extend(named);
+    }
+    labels
 }

@@ -8,6 +8,8 @@ mod api_vip_page;
 #[cfg(test)]
 mod convert;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod image;

@@ -89,6 +89,15 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
             "/metadata/labels/release",
             json!("p"),
         ),
+        (
+            &[
+                "metrics.grafanaDashboard.enabled=true",
+                "metrics.grafanaDashboard.labels.grafana_dashboard=yes",
+            ],
+            "ConfigMap/windlass-system/windlass-dashboard",
+            "/metadata/labels/grafana_dashboard",
+            json!("yes"),
+        ),
         (&["controller.replicas=3"], CONTROLLER, "/spec/replicas", json!(3)),
         (
             &["controller.flags.bind-address=0.0.0.0", "controller.flags.rebalance-settle-seconds=1000000"],
@@ -213,6 +222,7 @@ fn what_is_no_value_is_refused_by_name() -> anyhow::Result<()> {
         ("metrics.nonsense=1", "'nonsense' not allowed"),
         ("metrics.serviceMonitor.nonsense=1", "'nonsense' not allowed"),
         ("metrics.prometheusRule.nonsense=1", "'nonsense' not allowed"),
+        ("metrics.grafanaDashboard.nonsense=1", "'nonsense' not allowed"),
         ("controller.nonsense=1", "'nonsense' not allowed"),
         ("controller.flags.nonsense=1", "'nonsense' not allowed"),
         ("controller.resources.nonsense=1", "'nonsense' not allowed"),
