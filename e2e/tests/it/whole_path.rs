@@ -57,7 +57,7 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         lab.await_owner("c1", vip).await?;
         let address = vip.to_string();
         let names = [("SERVICE", "web"), ("NODE", "n1"), ("ADDRESS", &*address)];
-        for page in ["docs/troubleshooting.md", "docs/operations.md"] {
+        for page in ["docs/getting-started.md", "docs/troubleshooting.md", "docs/operations.md"] {
             run_commands(lab, page, &names).await?;
         }
         await_that("windlass status finds no error, and the pods", LIMIT, async || {
