@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{target, workspace};
 
 /// Runs promtool with each of these lists of arguments, in a folder of these files.
-fn promtool(name: &str, files: &[(&str, String)], runs: &[&[&str]]) -> anyhow::Result<()> {
+pub(crate) fn promtool(name: &str, files: &[(&str, String)], runs: &[&[&str]]) -> anyhow::Result<()> {
     let folder = target().join(format!("lab-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let result = (|| {
@@ -39,22 +39,24 @@ fn prometheus_accepts_the_alerts_and_they_fire_for_what_they_name() -> anyhow::R
     promtool("alerts", &files, &[&["check", "rules", "rules.yaml"], &["test", "rules", "tests.yaml"]])
 }
 
-#[test]
-fn prometheus_accepts_the_queries_of_the_dashboard() -> anyhow::Result<()> {
+/// The queries of the dashboard, with what Grafana puts in the place of its variables.
+pub(crate) fn queries_of_the_dashboard() -> anyhow::Result<Vec<String>> {
     let source = workspace().join("manifests/components/grafana-dashboard/windlass.json");
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(source)?)?;
     let panels = dashboard["panels"].as_array().context("no panels")?;
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
-    let rules: Vec<Value> = targets
-        .enumerate()
-        .map(|(number, target)| {
-            // What Grafana puts in the place of its variables.
-            let query = target["expr"].as_str().unwrap_or_default();
-            let query = query.replace("$__rate_interval", "1m").replace("$vrid", ".*");
-            json!({"record": format!("query{number}"), "expr": query})
-        })
-        .collect();
-    ensure!(rules.len() > 30, "{} queries", rules.len());
+    let queries = targets.filter_map(|target| target["expr"].as_str());
+    let queries: Vec<String> =
+        queries.map(|query| query.replace("$__rate_interval", "1m").replace("$vrid", ".*")).collect();
+    ensure!(queries.len() > 30, "{} queries", queries.len());
+    Ok(queries)
+}
+
+#[test]
+fn prometheus_accepts_the_queries_of_the_dashboard() -> anyhow::Result<()> {
+    let queries = queries_of_the_dashboard()?.into_iter().enumerate();
+    let rules: Vec<Value> =
+        queries.map(|(number, query)| json!({"record": format!("query{number}"), "expr": query})).collect();
     let rules = json!({"groups": [{"name": "dashboard", "rules": rules}]});
     promtool("dashboard", &[("rules.yaml", rules.to_string())], &[&["check", "rules", "rules.yaml"]])
 }

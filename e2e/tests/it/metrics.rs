@@ -1,4 +1,4 @@
-//! docs/metrics.md against what the processes show.
+//! docs/metrics.md and the dashboard against what the processes show.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
 use windlass_e2e::{Lab, SERVICE_PORT, await_that, scenario, workspace};
+
+use crate::alerts::{promtool, queries_of_the_dashboard};
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// Shown only once there is something to show, which there is not here.
@@ -28,8 +31,41 @@ fn every_metric_that_is_shown_is_in_the_table_and_every_one_of_the_table_is_show
         let vip = lab.ingress("web", LIMIT).await?;
         lab.first_answer("c1", vip, SERVICE_PORT, LIMIT).await?;
         compare("Controller", async || lab.ask_controller(10258, "/metrics").await).await?;
-        compare("Agent", async || lab.agent_metrics("n1").await).await
+        compare("Agent", async || lab.agent_metrics("n1").await).await?;
+        let pages = [
+            lab.ask_controller(10258, "/metrics").await?,
+            lab.agent_metrics("n1").await?,
+            lab.agent_metrics("n2").await?,
+        ];
+        dashboard_shows(&pages)
     })
+}
+
+/// Each query of the dashboard has an answer from these pages of metrics, unless it is about what is rare.
+fn dashboard_shows(pages: &[String]) -> anyhow::Result<()> {
+    let series = pages.iter().enumerate().flat_map(|(number, page)| {
+        let samples = page.lines().filter(|line| !line.starts_with('#'));
+        samples.filter_map(move |line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let value: f64 = value.parse().ok()?;
+            let comma = if labels == "}" { "" } else { "," };
+            let series = format!("{name}{{job=\"windlass\",instance=\"{number}\"{comma}{labels}");
+            Some(json!({"series": series, "values": format!("{value}x20")}))
+        })
+    });
+    let series: Vec<Value> = series.collect();
+    let queries = queries_of_the_dashboard()?.into_iter();
+    let common = queries.filter(|query| !RARE.iter().any(|rare| query.contains(rare)));
+    let asked: Vec<Value> = common
+        .map(|query| {
+            let one = json!([{"labels": "{}", "value": 1}]);
+            json!({"expr": format!("count({query}) > bool 0"), "eval_time": "5m", "exp_samples": one})
+        })
+        .collect();
+    ensure!(asked.len() > 30, "{} queries are asked", asked.len());
+    let tests = json!({"tests": [{"interval": "15s", "input_series": series, "promql_expr_test": asked}]});
+    promtool("dashboard-data", &[("tests.yaml", tests.to_string())], &[&["test", "rules", "tests.yaml"]])
 }
 
 async fn compare(role: &str, scrape: impl AsyncFn() -> anyhow::Result<String>) -> anyhow::Result<()> {
