@@ -283,6 +283,18 @@ fn the_page_has_every_alert_with_the_place_that_it_links_to_and_no_other() {
     assert_eq!(set(headings), names);
 }
 
+#[test]
+fn the_readme_names_the_versions_of_kubernetes_that_the_tests_run() {
+    let readme = read("README.md");
+    let row = readme.lines().find(|line| line.starts_with("| Kubernetes |")).expect("a row");
+    for modules in ["e2e/tools/go.mod", "e2e/tools/oldest/go.mod"] {
+        let text = read(modules);
+        let version = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
+        let version = version.and_then(|rest| rest.split(' ').next()).expect("a version");
+        assert!(row.contains(&format!(" {version}")), "{modules} has {version}: {row}");
+    }
+}
+
 /// Targets of the links of a page that are files.
 fn links(page: &Path) -> Vec<(String, PathBuf)> {
     let text = fs::read_to_string(page).expect("a page");
