@@ -217,9 +217,21 @@ async fn run_commands_in(folder: &Path, lab: &Lab, page: &str, names: &[(&str, &
         let words = words_in(folder, command);
         let value_of = |word: &String| names.iter().find(|(name, _)| name == word).map(|(_, value)| *value);
         let words: Vec<&str> = words.iter().map(|word| value_of(word).unwrap_or(word)).collect();
-        lab.kubectl(&words).await.with_context(|| format!("`kubectl {command}` of {page}"))?;
+        let what = format!("`kubectl {command}` of {page}");
+        await_that(&what, LIMIT, async || match lab.kubectl(&words).await {
+            Err(error) if words[0] == "apply" && is_cut_off(&error) => Err(error),
+            outcome => Ok(Some(outcome)),
+        })
+        .await?
+        .context(what)?;
     }
     Ok(())
+}
+
+/// Whether the API server has gone in the middle, or its address to another one: whoever applies does so again then.
+fn is_cut_off(error: &anyhow::Error) -> bool {
+    let told = format!("{error:#}");
+    ["connection reset by peer", "connection refused"].iter().any(|sign| told.contains(sign))
 }
 
 #[test]
