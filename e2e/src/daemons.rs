@@ -24,6 +24,8 @@ const END: Duration = Duration::from_secs(30);
 struct Daemon {
     command: Vec<String>,
     pid: i32,
+    /// It was ended in an orderly way: nothing that starts a host's processes again starts it.
+    ended: bool,
 }
 
 /// The processes that the lab started, by host and name.
@@ -49,7 +51,7 @@ impl Daemons {
         let pid = sandbox
             .spawn(host, &log_name(host, name), &command)
             .with_context(|| format!("starting {name} on {host}"))?;
-        started.insert(key, Daemon { command, pid });
+        started.insert(key, Daemon { command, pid, ended: false });
         Ok(())
     }
 
@@ -59,10 +61,10 @@ impl Daemons {
         self.start(sandbox, host, name, command)
     }
 
-    /// Starts all that have ended on a host again.
+    /// Starts all that have ended on a host again, but for those that were ended in an orderly way.
     pub(crate) fn start_all_again(&self, sandbox: &Sandbox, host: &str) -> anyhow::Result<()> {
         for name in self.names(host) {
-            if self.outer(sandbox, host, &name)?.is_none() {
+            if !self.get(host, &name)?.ended && self.outer(sandbox, host, &name)?.is_none() {
                 self.start_again(sandbox, host, &name)?;
             }
         }
@@ -93,7 +95,12 @@ impl Daemons {
         await_that(&format!("{name} on {host} ends by {signal}"), END, async || {
             Ok(sandbox.outer(pid).is_none().then_some(()))
         })
-        .await
+        .await?;
+        if signal == Signal::SIGTERM {
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.ended = true);
+        }
+        Ok(())
     }
 
     /// Fails, with the last lines of its log, if the process has ended.
