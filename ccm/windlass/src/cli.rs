@@ -43,7 +43,7 @@ enum Role {
     Vip(Box<VipArgs>),
     /// Prints the pools of another load balancer as pools of Windlass
     #[command(subcommand)]
-    Convert(Source),
+    Convert(convert::Source),
     /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
     /// Services, and its own objects but for pools and Announcements
     Uninstall(UninstallArgs),
@@ -102,12 +102,6 @@ struct UninstallArgs {
     /// Go on although a controller holds the lease kube-system/cloud-controller-manager, as another cloud controller manager may
     #[arg(long)]
     even_so: bool,
-}
-
-#[derive(Debug, Clone, Copy, Subcommand)]
-enum Source {
-    /// Reads MetalLB's objects on standard input, prints VirtualIPPools, and says on standard error what is different
-    Metallb,
 }
 
 #[derive(Debug, Subcommand)]
@@ -314,7 +308,7 @@ pub(crate) fn run() -> ExitCode {
             show(&completion(shell));
             Ok(())
         }
-        Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
+        Role::Convert(source) => convert::run(&source).map_err(Into::into),
         Role::Inspect(command) => return run_inspect(command),
         Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
         Role::Version(VersionArgs { output }) => {

@@ -5,26 +5,90 @@
 //! |---|---|
 //! | `input` | YAML documents, lists and objects; one bad document stops no other |
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
-//! | `metallb` | MetalLB's objects |
 //! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
 //! | `selectors` | label selectors as `VirtualIPPool`s and Announcements take them |
-//! | `pools` | MetalLB's pools as `VirtualIPPool`s |
-//! | `announcements` | how they were announced, as `Announcement`s |
+//! | `interfaces` | names of interfaces, and regular expressions of them |
+//! | `write` | what is printed: pools without an address twice, Announcements |
+//! | `services` | what Services ask for by annotations of others |
+//! | `metallb` | MetalLB's objects; `pools`, `announcements`: what becomes of them |
+//! | `kube_vip`, `purelb`, `cilium`, `keepalived` | the others, each from what it has to what becomes of it |
 
 mod addresses;
 mod announcements;
+mod cilium;
 mod fields;
 mod input;
+mod interfaces;
+mod keepalived;
+mod kube_vip;
 mod metallb;
 mod pools;
+mod purelb;
 mod selectors;
+mod services;
+mod write;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::Subcommand;
 
 #[cfg(test)]
 mod tests;
+
+/// The program whose pools are read.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Source {
+    /// Reads MetalLB's objects on standard input, prints VirtualIPPools and Announcements, and says on standard error what is different
+    Metallb,
+    /// Reads the ConfigMap kubevip of kube-vip's cloud provider, and Services; prints likewise
+    KubeVip,
+    /// Reads PureLB's ServiceGroups and LBNodeAgents, and Services; prints likewise
+    Purelb,
+    /// Reads Cilium's CiliumLoadBalancerIPPools and CiliumL2AnnouncementPolicies, and Services; prints likewise
+    Cilium,
+    /// Reads keepalived.conf, or ConfigMaps with one, or keepalived-operator's KeepalivedGroups with their Services; prints likewise
+    Keepalived {
+        /// Print settings of `windlass vip` that serve these ports, for addresses of hosts, such as the API server's
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        vip_port: Vec<u16>,
+    },
+}
+
+impl Source {
+    /// Converts everything in `text`.
+    fn convert(&self, text: &str) -> Conversion {
+        match self {
+            Self::Metallb => pools::convert(metallb::read(text)),
+            Self::KubeVip => kube_vip::convert(text),
+            Self::Purelb => purelb::convert(text),
+            Self::Cilium => cilium::convert(text),
+            Self::Keepalived { vip_port } => keepalived::convert(text, vip_port),
+        }
+    }
+
+    /// What it reads, and what prints that.
+    fn input(&self) -> &'static str {
+        match self {
+            Self::Metallb => {
+                "IPAddressPools of MetalLB (or the ConfigMap of 0.12 and older), as `kubectl get ipaddresspools.metallb.io -A -o yaml` \
+                 prints them"
+            }
+            Self::KubeVip => {
+                "kube-vip's ConfigMap with cidr-… or range-…, as `kubectl get configmap kubevip -n kube-system -o yaml` prints it"
+            }
+            Self::Purelb => {
+                "PureLB's ServiceGroups, as `kubectl get servicegroups.purelb.io -A -o yaml` prints them"
+            }
+            Self::Cilium => {
+                "CiliumLoadBalancerIPPools, as `kubectl get ciliumloadbalancerippools.cilium.io -o yaml` prints them"
+            }
+            Self::Keepalived { .. } => {
+                "a keepalived.conf with a vrrp_instance, or KeepalivedGroups and their Services"
+            }
+        }
+    }
+}
 
 /// The result of a conversion.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,16 +107,13 @@ pub(crate) struct Conversion {
 ///
 /// # Errors
 /// When nothing could be converted, or not all of it; what could be is on standard output then.
-pub(crate) fn run() -> anyhow::Result<()> {
+pub(crate) fn run(source: &Source) -> anyhow::Result<()> {
     let mut input = std::io::stdin();
-    ensure!(
-        !input.is_terminal(),
-        "give MetalLB's objects on standard input: windlass convert metallb < pools.yaml"
-    );
+    ensure!(!input.is_terminal(), "give on standard input {}", source.input());
     let mut text = Vec::new();
     input.read_to_end(&mut text).context("cannot read standard input")?;
     let text = String::from_utf8(text).context("standard input is not text in UTF-8: save it as such")?;
-    let conversion = convert(&text);
+    let conversion = source.convert(&text);
     for warning in &conversion.warnings {
         eprintln!("windlass: warning: {warning}");
     }
@@ -61,7 +122,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     std::io::stdout().write_all(conversion.yaml.as_bytes()).context("cannot write to standard output")?;
     match (conversion.pools, conversion.errors.is_empty()) {
-        (0, true) => bail!("{NO_POOL}"),
+        (0, true) => bail!("the input has no pool: give {}", source.input()),
         (0, false) => bail!("no pool was converted: correct the errors above in the input"),
         (_, true) => Ok(()),
         (_, false) => {
@@ -69,11 +130,3 @@ pub(crate) fn run() -> anyhow::Result<()> {
         }
     }
 }
-
-/// Converts every pool of MetalLB in `text`.
-fn convert(text: &str) -> Conversion {
-    pools::convert(metallb::read(text))
-}
-
-const NO_POOL: &str = "the input has no pool of MetalLB: give IPAddressPools (or the ConfigMap \
-    of MetalLB 0.12 and older), as `kubectl get ipaddresspools.metallb.io -A -o yaml` prints them";

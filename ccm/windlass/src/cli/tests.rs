@@ -56,7 +56,7 @@ fn flags_that_make_no_sense_are_refused() {
         &["agent", "--node-name=n1", "--state-dir"],
         &["agent", "--node-name=n1", "extra"],
         &["convert"],
-        &["convert", "keepalived"],
+        &["convert", "openelb"],
         &[],
     ] {
         assert!(parse(args).is_err(), "{args:?}");

@@ -15,7 +15,7 @@ pub(super) enum RangeError {
         "{0:?} is neither a CIDR nor a range of two addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
     )]
     Unreadable(String),
-    #[error("{0:?} mixes IPv4 and IPv6, and MetalLB gives nothing of it: write one range for each family")]
+    #[error("{0:?} mixes IPv4 and IPv6: write one range for each family")]
     MixedFamilies(String),
     #[error("{0:?} ends before it begins: swap its ends")]
     Inverted(String),
@@ -70,6 +70,18 @@ impl Range {
     pub(super) fn subnet_of_host(text: &str) -> Option<IpNet> {
         let subnet: IpNet = text.trim().parse().ok()?;
         (subnet.addr() != subnet.network()).then(|| subnet.trunc())
+    }
+
+    /// All but the first and the last address of a subnet that has more than two.
+    pub(super) fn without_ends(self) -> Self {
+        match (self.subnet, after(self.first), before(self.last)) {
+            (Some(_), Some(first), Some(last)) if first <= last => Self { first, last, subnet: None },
+            (_, _, _) => self,
+        }
+    }
+
+    pub(super) fn contains(self, address: IpAddr) -> bool {
+        self.first.is_ipv4() == address.is_ipv4() && self.first <= address && address <= self.last
     }
 
     fn meets(self, block: IpNet) -> bool {

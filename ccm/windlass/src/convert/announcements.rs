@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use windlass_api::AnnouncementSpec;
 
 use super::Conversion;
+use super::interfaces::is_interface;
 use super::metallb::{Advertisement, Pool};
-use super::pools::{differing, object_name, print};
+use super::write::{differing, object_name, print};
 
 /// As many pools, selectors and interfaces an `Announcement` has at most.
 const MAX_POOLS: usize = 256;
@@ -235,12 +236,4 @@ fn union<'a, T: Clone + PartialEq + 'a>(lists: impl Iterator<Item = &'a [T]>) ->
 /// Whether two lists have the same entries.
 fn alike<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.iter().all(|entry| other.contains(entry)) && other.iter().all(|entry| one.contains(entry))
-}
-
-/// Name of a Linux network interface.
-fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len())
-        && !name.contains(|c: char| c.is_whitespace() || c == '/')
-        && name != "."
-        && name != ".."
 }

@@ -79,6 +79,36 @@ pub(super) fn label_selectors(object: &Value, path: &str) -> Result<Vec<LabelSel
     list(object, path)?.iter().enumerate().map(item).collect()
 }
 
+/// A name, which has to be there.
+pub(super) fn name(object: &Value, path: &str) -> Result<String, FieldError> {
+    let name = text(object, path)?.filter(|name| !name.is_empty());
+    name.map(str::to_owned).ok_or_else(|| FieldError::Missing { field: path.to_owned() })
+}
+
+/// What a message calls an object.
+pub(super) fn origin(object: &Value) -> String {
+    let text = |value: &Value| {
+        value.as_str().map(|text| text.chars().filter(|c| !c.is_control()).take(253).collect::<String>())
+    };
+    let kind = text(&object["kind"]).unwrap_or_else(|| "an object without kind".to_owned());
+    match (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"])) {
+        (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
+        (None, Some(name)) => format!("{kind} {name}"),
+        (_, None) => kind,
+    }
+}
+
+/// A label selector; `None` if it is missing or selects all.
+pub(super) fn label_selector(object: &Value, path: &str) -> Result<Option<LabelSelector>, FieldError> {
+    let Some(value) = at(object, path) else { return Ok(None) };
+    let selector: LabelSelector =
+        serde_json::from_value(value.clone()).map_err(|_| wrong(path, "a label selector", value))?;
+    match selectors::check(&selector) {
+        Ok(()) => Ok(Some(selector).filter(|selector| !selectors::selects_all(selector))),
+        Err(error) => Err(FieldError::Selector { field: path.to_owned(), error }),
+    }
+}
+
 /// What a value is, shortened for a message.
 fn wrong(field: &str, expected: &'static str, value: &Value) -> FieldError {
     let found = match value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
-use super::fields::{self, FieldError};
+use super::fields::{self, FieldError, name, origin};
 use super::{input, selectors};
 
 /// A pool as MetalLB has it.
@@ -226,23 +226,5 @@ impl MetalLbObjects {
             "{origin}: {field} announces by BGP, which Windlass has not: its addresses are announced by ARP and NDP and \
              must be in a subnet of the nodes. Keep MetalLB for those that are not"
         ));
-    }
-}
-
-fn name(object: &Value, path: &str) -> Result<String, FieldError> {
-    let name = fields::text(object, path)?.filter(|name| !name.is_empty());
-    name.map(str::to_owned).ok_or_else(|| FieldError::Missing { field: path.to_owned() })
-}
-
-/// What a message calls an object.
-fn origin(object: &Value) -> String {
-    let text = |value: &Value| {
-        value.as_str().map(|text| text.chars().filter(|c| !c.is_control()).take(253).collect::<String>())
-    };
-    let kind = text(&object["kind"]).unwrap_or_else(|| "an object without kind".to_owned());
-    match (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"])) {
-        (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
-        (None, Some(name)) => format!("{kind} {name}"),
-        (_, None) => kind,
     }
 }

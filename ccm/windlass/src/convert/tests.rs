@@ -1,6 +1,7 @@
 //! MetalLB's objects as they are written, and what becomes of them.
 
 mod announcements;
+mod others;
 mod schema;
 
 use std::collections::BTreeSet;
@@ -9,7 +10,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_api::{Announcement, VirtualIPPool};
 
-use super::{Conversion, convert};
+use super::{Conversion, Source};
+
+/// Converts MetalLB's objects.
+fn convert(text: &str) -> Conversion {
+    Source::Metallb.convert(text)
+}
 
 const POOL: &str = "apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: first, namespace: metallb-system}\n";
 
@@ -26,7 +32,7 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
 }
 
 /// The VirtualIPPools and the Announcements that were printed; each is what the API server takes.
-fn printed_both(conversion: &Conversion) -> [Vec<Value>; 2] {
+pub(super) fn printed_both(conversion: &Conversion) -> [Vec<Value>; 2] {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&conversion.yaml).expect("YAML");
     let (pools, announcements): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(|object| object["kind"] == "VirtualIPPool");
@@ -57,7 +63,7 @@ fn quietly(text: &str) -> Vec<Value> {
     printed(&conversion).into_iter().map(|pool| pool["spec"].clone()).collect()
 }
 
-fn contains_all(said: &[String], words: &[&[&str]]) {
+pub(super) fn contains_all(said: &[String], words: &[&[&str]]) {
     assert_eq!(said.len(), words.len(), "{said:#?}");
     for (said, words) in said.iter().zip(words) {
         for word in *words {

@@ -28,5 +28,13 @@ pub(crate) use self::flags::SettingsFlags;
 pub(crate) use self::manifest::{ManifestArgs, manifest};
 pub(crate) use self::run::run;
 
+/// Whether a text is settings that `windlass vip --config` takes.
+///
+/// # Errors
+/// The first mistake in it.
+pub(crate) fn check_settings(text: &str) -> Result<(), settings::SettingsError> {
+    settings::parse(text.as_bytes(), "vip.yaml").map(drop)
+}
+
 /// Where `windlass vip` answers its probes.
 pub(crate) const SOCKET: &str = "/run/windlass/vip.sock";

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Conversion, convert};
-use super::{contains_all, object, printed_both};
+use super::super::Conversion;
+use super::{contains_all, convert, object, printed_both};
 
 /// The pools `a` (label `lan: a`) and `b`, and these L2Advertisements by name and spec.
 fn converted(advertisements: &[(&str, &str)]) -> Conversion {

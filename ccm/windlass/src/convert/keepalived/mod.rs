@@ -1,0 +1,109 @@
+//! keepalived's configuration, as text or in ConfigMaps, and the `KeepalivedGroup`s of keepalived-operator with the Services that
+//! they carry: pools of their addresses, or the settings of `windlass vip`.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `syntax` | `keepalived.conf`: lines, blocks, comments |
+//! | `instances` | its `vrrp_instance`s as pools |
+//! | `vip` | its `vrrp_instance`s as settings of `windlass vip` |
+//! | `operator` | keepalived-operator's objects |
+
+mod instances;
+mod operator;
+mod syntax;
+mod vip;
+
+use serde_json::Value;
+
+use super::fields::{self, origin};
+use super::write::Writer;
+use super::{Conversion, input};
+
+#[cfg(test)]
+mod tests;
+
+/// A `keepalived.conf`.
+struct Configuration {
+    /// Where it stands, for messages; empty: it is the input.
+    origin: String,
+    entries: Vec<syntax::Entry>,
+    /// Of its syntax.
+    errors: Vec<String>,
+}
+
+impl Configuration {
+    fn read(origin: &str, text: &str) -> Self {
+        let (entries, mut errors) = syntax::entries(text);
+        unread(&entries, &mut errors);
+        Self { origin: origin.to_owned(), entries, errors }
+    }
+
+    /// How messages call a line of it.
+    fn place(&self, line: usize) -> String {
+        if self.origin.is_empty() { format!("line {line}") } else { format!("{}, line {line}", self.origin) }
+    }
+
+    /// Says what is wrong with its syntax.
+    fn tell(&self, writer: &mut Writer) {
+        let prefix = if self.origin.is_empty() { String::new() } else { format!("{}, ", self.origin) };
+        writer.conversion.errors.extend(self.errors.iter().map(|error| format!("{prefix}{error}")));
+    }
+}
+
+/// What is not read wherever it stands, and might add addresses or take some away.
+fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
+    for entry in entries {
+        let (line, keyword) = (entry.line, entry.keyword());
+        // Which of several hosts is Active first is of no matter here.
+        let is_harmless = matches!(entry.value(), Some("state" | "priority" | "nopreempt"));
+        if keyword.starts_with("include") {
+            errors.push(format!("line {line}: {keyword} is not read: put the files together into one"));
+        } else if entry.words.iter().any(|word| word.contains('$')) || keyword.starts_with('~') {
+            errors.push(format!("line {line}: variables and sequences are not read: write their values"));
+        } else if keyword.starts_with('@') && !is_harmless {
+            errors.push(format!("line {line}: lines for some hosts only are not read: write those that count, without {keyword}"));
+        }
+        unread(&entry.block, errors);
+    }
+}
+
+/// Converts what is in `text`; with ports of a virtual IP, to settings of `windlass vip` for these ports.
+pub(super) fn convert(text: &str, vip_ports: &[u16]) -> Conversion {
+    let mut writer = Writer::new("keepalived", Vec::new(), Vec::new());
+    let (configurations, objects) = if is_objects(text) {
+        let (objects, errors) = input::objects(text);
+        writer.conversion.errors.extend(errors);
+        (objects.iter().filter_map(configuration).collect(), objects)
+    } else {
+        (vec![Configuration::read("", text)], Vec::new())
+    };
+    for configuration in &configurations {
+        configuration.tell(&mut writer);
+    }
+    if !vip_ports.is_empty() {
+        vip::convert(&configurations, vip_ports, &mut writer);
+        return writer.conversion;
+    }
+    // A group's ConfigMap has nothing that the group and its Services do not say.
+    let has_groups = objects.iter().any(operator::is_group);
+    for configuration in configurations.iter().filter(|_| !has_groups) {
+        instances::convert(configuration, &mut writer);
+    }
+    operator::convert(&objects, &mut writer);
+    writer.conversion
+}
+
+/// Whether a text is of Kubernetes' objects; a line of `keepalived.conf` never begins so.
+fn is_objects(text: &str) -> bool {
+    let is_field = |line: &str| {
+        let field = line.trim_start_matches([' ', '-', '{', '"']);
+        field.starts_with("apiVersion:") || field.starts_with("apiVersion\":")
+    };
+    text.lines().any(is_field)
+}
+
+/// The configuration in a ConfigMap.
+fn configuration(object: &Value) -> Option<Configuration> {
+    let data = fields::labels(object, "data").ok().filter(|_| object["kind"] == "ConfigMap")?;
+    Some(Configuration::read(&format!("{}: keepalived.conf", origin(object)), data.get("keepalived.conf")?))
+}

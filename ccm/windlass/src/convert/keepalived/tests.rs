@@ -1,0 +1,190 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::tests::{contains_all, printed_both};
+use super::*;
+
+const CONF: &str = r#"! Written by hand
+global_defs {
+    router_id lb1
+}
+vrrp_script chk_api {
+    script "/usr/local/bin/check --url https://127.0.0.1:6443/readyz"   # of the API server
+    interval 2
+    fall 3
+}
+vrrp_instance VI_1 {
+    state MASTER
+    interface eth0
+    virtual_router_id 51
+    priority 150
+    advert_int 1
+    authentication {
+        auth_type PASS
+        auth_pass 1111
+    }
+    unicast_peer {
+        192.0.2.12
+    }
+    virtual_ipaddress {
+        192.0.2.200/24 dev eth0 label eth0:1
+        2001:db8::200/64
+    }
+    track_script {
+        chk_api
+    }
+}
+vrrp_instance web
+{
+    interface eth0
+    virtual_ipaddress_excluded { 192.0.2.201 }
+    virtual_ipaddress {
+        192.0.2.202 dev eth1
+    }
+    notify_master "/etc/notify.sh"
+}
+virtual_server 192.0.2.201 80 {
+    real_server 192.0.2.21 80 { weight 1 }
+}
+"#;
+
+#[test]
+fn each_instance_becomes_a_pool_of_its_addresses_alone() {
+    let conversion = convert(CONF, &[]);
+    let [pools, announcements] = printed_both(&conversion);
+    assert_eq!(announcements, Vec::<Value>::new());
+    let specs: Vec<(&Value, &Value)> =
+        pools.iter().map(|pool| (&pool["metadata"]["name"], &pool["spec"])).collect();
+    let first = json!({ "addresses": ["192.0.2.200/32", "2001:db8::200/128"], "autoAssign": false });
+    let second = json!({ "addresses": ["192.0.2.202/32", "192.0.2.201/32"], "autoAssign": false });
+    assert_eq!(specs, [(&json!("vi-1"), &first), (&json!("web"), &second)]);
+    contains_all(
+        &conversion.warnings,
+        &[
+            &["line 10: vrrp_instance \"VI_1\"", "port 6443", "--vip-port 6443"],
+            &["line 10", "called \"vi-1\""],
+            &["line 10", "authentication (line 16)", "track_script (line 27)"],
+            &["line 31: vrrp_instance \"web\"", "line 36 names an interface"],
+            &["line 31", "notify_master (line 38)"],
+            &["line 40: \"virtual_server 192.0.2.201 80\"", "IPVS"],
+        ],
+    );
+    assert_eq!(conversion.errors, [""; 0]);
+}
+
+#[test]
+fn the_same_becomes_settings_of_windlass_vip_for_the_addresses_of_hosts() {
+    let conf = CONF.split("vrrp_instance web").next().unwrap();
+    let conversion = convert(conf, &[6443]);
+    let vips: Value = serde_saphyr::from_str(&conversion.yaml).unwrap();
+    let checks = json!([{
+        "command": { "command": ["/usr/local/bin/check", "--url", "https://127.0.0.1:6443/readyz"] },
+        "intervalMs": 2000, "timeoutMs": 2000, "rise": 1, "fall": 3,
+    }]);
+    let both = json!({
+        "interface": "eth0", "ports": [6443], "priority": 150, "preempt": true, "advertIntervalMs": 1000, "checks": checks,
+    });
+    let (mut four, mut six) = (both.clone(), both);
+    four["address"] = json!("192.0.2.200");
+    four["peers"] = json!(["192.0.2.12"]);
+    six["address"] = json!("2001:db8::200");
+    assert_eq!(vips["vips"], json!([four, six]));
+    contains_all(&conversion.warnings, &[&["authentication", "keysDir"]]);
+    assert_eq!((conversion.pools, &conversion.errors), (2, &vec![]));
+    // What windlass vip would refuse is not printed.
+    let slow = conf.replace("interval 2", "interval 600");
+    let conversion = convert(&slow, &[6443]);
+    assert_eq!((conversion.pools, conversion.yaml.as_str()), (0, ""));
+    contains_all(&conversion.errors, &[&["windlass vip would refuse them", "intervalMs"]]);
+}
+
+#[test]
+fn what_is_not_read_is_told_with_its_line() {
+    let instance = |inner: &str| format!("vrrp_instance a {{\n virtual_ipaddress {{\n{inner}\n }}\n}}\n");
+    let rows: [(String, usize, &[&str]); 9] = [
+        (instance("192.0.2.1\n$VIP"), 1, &["line 4", "variables"]),
+        (instance("192.0.2.1\n@host 192.0.2.2"), 1, &["line 4", "@host"]),
+        (instance("192.0.2.1\n192.0.2"), 1, &["line 4", "\"192.0.2\" is no address"]),
+        (instance("192.0.2.1-9\n192.0.2.3"), 1, &["line 3", "no address"]),
+        (
+            "include /etc/keepalived/*.conf\n".to_owned() + &instance("192.0.2.1"),
+            1,
+            &["line 1", "put the files together"],
+        ),
+        (instance("192.0.2.1") + "}\n", 1, &["line 6", "did not begin"]),
+        ("vrrp_instance a {\n virtual_ipaddress {\n 192.0.2.1\n }\n".to_owned(), 1, &["line 1", "no end"]),
+        ("{\n".to_owned() + &instance("192.0.2.1"), 1, &["line 1", "without a keyword"]),
+        ("a {\n".repeat(100), 0, &["line 16", "too deeply"]),
+    ];
+    for (text, pools, words) in rows {
+        let conversion = convert(&text, &[]);
+        contains_all(&conversion.errors, &[words]);
+        assert_eq!(printed_both(&conversion)[0].len(), pools, "{text}");
+    }
+    let nothing = convert("vrrp_instance {\n}\nvrrp_instance b {\n}\n", &[]);
+    contains_all(&nothing.errors, &[&["line 1", "no name"], &["line 3", "0 usable ranges"]]);
+}
+
+#[test]
+fn groups_of_the_operator_become_pools_of_their_services_addresses() {
+    let objects = "
+apiVersion: redhatcop.redhat.io/v1alpha1
+kind: KeepalivedGroup
+metadata: {name: router, namespace: keepalived}
+spec: {image: x, interface: eth0, nodeSelector: {node-role.kubernetes.io/infra: ''}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+  namespace: shop
+  annotations: {keepalived-operator.redhat-cop.io/keepalivedgroup: keepalived/router}
+spec: {type: ClusterIP, externalIPs: [192.0.2.50, 192.0.2.51]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other, namespace: shop}
+spec: {externalIPs: [192.0.2.52]}
+";
+    let conversion = convert(objects, &[]);
+    let [pools, announcements] = printed_both(&conversion);
+    let spec = json!({ "addresses": ["192.0.2.50/32", "192.0.2.51/32"], "autoAssign": false });
+    assert_eq!((&pools[0]["metadata"]["name"], &pools[0]["spec"]), (&json!("router"), &spec));
+    let nodes = json!([{ "matchLabels": { "node-role.kubernetes.io/infra": "" } }]);
+    let spec = json!({ "pools": ["router"], "interfaces": ["eth0"], "nodeSelectors": nodes });
+    assert_eq!(announcements[0]["spec"], spec);
+    contains_all(
+        &conversion.warnings,
+        &[&["Service shop/web", "windlass.dev/addresses: \"192.0.2.50,192.0.2.51\""]],
+    );
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "k" }, "data": { "keepalived.conf": CONF } });
+    assert_eq!(convert(&map.to_string(), &[]).pools, 2);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic_and_no_pool_has_an_address_that_does_not_stand_there(
+        at in 0usize..900, cut in 0usize..60, piece in "[-{}:,#!'\"%@$ \\n0-9a-f./]{0,12}"
+    ) {
+        let mut chars: Vec<char> = CONF.chars().collect();
+        let from = at.min(chars.len());
+        let to = (from + cut).min(chars.len());
+        chars.splice(from..to, piece.chars());
+        let text: String = chars.into_iter().collect();
+        for pool in &printed_both(&convert(&text, &[]))[0] {
+            for address in pool["spec"]["addresses"].as_array().unwrap() {
+                let (address, bits) = address.as_str().unwrap().split_once('/').unwrap();
+                prop_assert!(bits == "32" || bits == "128");
+                // As it is written: an IPv6 address may be written otherwise.
+                prop_assert!(text.contains(address) || address.contains(':'), "{address}: {text}");
+            }
+        }
+        convert(&text, &[80]);
+    }
+
+    #[test]
+    fn no_nonsense_makes_it_panic(text in "\\PC{0,200}") {
+        convert(&text, &[]);
+        convert(&text, &[80]);
+    }
+}

@@ -1,0 +1,258 @@
+//! What is printed: `VirtualIPPool`s that the API server takes and that have no address twice, and `Announcement`s. What cannot be
+//! kept is told with its remedy, and nothing opens a pool to others than before.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
+
+use super::Conversion;
+use super::addresses::Range;
+use super::interfaces::is_interface;
+
+/// As many ranges, namespaces and selectors a `VirtualIPPool` has at most.
+const MAX_RANGES: usize = 64;
+const MAX_NAMESPACES: usize = 256;
+const MAX_SELECTORS: usize = 32;
+
+/// A pool of another program, nearly converted.
+pub(super) struct Draft {
+    /// `IPAddressPool metallb-system/first`, for messages.
+    pub(super) origin: String,
+    /// As the other program has it.
+    pub(super) name: String,
+    pub(super) listed: Vec<Listed>,
+    /// Whether no end of a range may be taken for that of a subnet, as [`Range::written`] has it.
+    pub(super) ends_usable: bool,
+    /// Where the field `namespaces` and selectors stand, as `spec.serviceAllocation`.
+    pub(super) restrictions: &'static str,
+    /// All but the addresses.
+    pub(super) spec: VirtualIPPoolSpec,
+}
+
+/// Addresses that a pool lists.
+pub(super) struct Listed {
+    /// Where, as `spec.addresses[0]`.
+    pub(super) field: String,
+    /// A CIDR, a range, or an address.
+    pub(super) text: String,
+    /// Whether the first and last of them are not given.
+    pub(super) without_ends: bool,
+}
+
+/// Prints, and remembers what it has printed.
+#[derive(Default)]
+pub(super) struct Writer {
+    /// The program whose pools are converted, as messages call it.
+    program: &'static str,
+    pub(super) conversion: Conversion,
+    pools: BTreeSet<String>,
+    announcements: BTreeSet<String>,
+    /// What the pools have that were printed.
+    given: Vec<Range>,
+}
+
+impl Writer {
+    pub(super) fn new(program: &'static str, warnings: Vec<String>, errors: Vec<String>) -> Self {
+        let conversion = Conversion { warnings, errors, ..Conversion::default() };
+        Self { program, conversion, ..Self::default() }
+    }
+
+    /// Says what is different from before.
+    pub(super) fn warn(&mut self, origin: &str, what: &str) {
+        self.conversion.warnings.push(format!("{origin}: {what}"));
+    }
+
+    /// Says what was left out.
+    pub(super) fn refuse(&mut self, origin: &str, why: &str) {
+        self.conversion.errors.push(format!("{origin}: {why}. It was left out"));
+    }
+
+    /// Whether a pool that was printed has the address.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        self.given.iter().any(|range| range.contains(address))
+    }
+
+    /// Prints a pool; gives the name of the `VirtualIPPool`, if there is one now.
+    pub(super) fn pool(&mut self, draft: Draft) -> Option<String> {
+        let Draft { origin, name: named, listed, ends_usable, restrictions, spec } = draft;
+        let name = match object_name(&named) {
+            Some(name) if !self.pools.contains(&name) => name,
+            Some(name) => {
+                let why = format!(
+                    "another pool is called {name:?} already, and VirtualIPPools have no namespaces; rename one"
+                );
+                self.refuse(&origin, &why);
+                return None;
+            }
+            None => {
+                self.refuse(&origin, &format!("no VirtualIPPool can be called {named:?}; rename it"));
+                return None;
+            }
+        };
+        if let Some(why) = unsupported_restriction(&spec, restrictions) {
+            self.refuse(&origin, &why);
+            return None;
+        }
+        let (addresses, ranges) = self.addresses(&origin, &listed, ends_usable);
+        if addresses.is_empty() || addresses.len() > MAX_RANGES {
+            let remedy = if addresses.is_empty() { "add one" } else { "split the pool" };
+            let count = addresses.len();
+            let why =
+                format!("it has {count} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {remedy}");
+            self.refuse(&origin, &why);
+            return None;
+        }
+        if name != named {
+            let what = format!(
+                "the VirtualIPPool is called {name:?}, because Kubernetes has no object called {named:?}; annotations of Services \
+                 that name it have to follow"
+            );
+            self.warn(&origin, &what);
+        }
+        let spec = VirtualIPPoolSpec { addresses, ..spec };
+        let spec = differing(json!(spec), &json!(VirtualIPPoolSpec::default()));
+        let is_printed = print("VirtualIPPool", &name, &Value::Object(spec), &origin, &mut self.conversion);
+        if !is_printed {
+            return None;
+        }
+        self.given.extend(ranges);
+        self.pools.insert(name.clone());
+        self.conversion.pools += 1;
+        Some(name)
+    }
+
+    /// The ranges as a `VirtualIPPool` has them, none of them twice.
+    fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> (Vec<String>, Vec<Range>) {
+        let (mut ranges, mut written): (Vec<Range>, Vec<String>) = (Vec::new(), Vec::new());
+        for Listed { field, text, without_ends } in listed {
+            let what = format!("{origin}: {field}");
+            let range = match Range::read(text) {
+                Ok(range) => range,
+                Err(error) => {
+                    self.conversion.errors.push(format!("{what} {error}. It was left out"));
+                    continue;
+                }
+            };
+            if let Some(subnet) = Range::subnet_of_host(text) {
+                let program = self.program;
+                self.conversion.warnings.push(format!(
+                    "{what} {text:?} has bits set behind its prefix length, and {program} gives all of {subnet}: so does the \
+                     VirtualIPPool. If only that address was meant, write it with its full prefix length"
+                ));
+            }
+            let range = if *without_ends { range.without_ends() } else { range };
+            let of_others = range.without(&self.given);
+            if of_others != [range] {
+                self.conversion.warnings.push(format!(
+                    "{what} {text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. \
+                     See that the Services that have them may use that one"
+                ));
+            }
+            let left: Vec<Range> = of_others.iter().flat_map(|part| part.without(&ranges)).collect();
+            if left != of_others {
+                self.conversion
+                    .warnings
+                    .push(format!("{what} {text:?} overlaps an earlier range: taken once"));
+            }
+            written.extend(left.iter().map(|part| part.written(ends_usable)));
+            ranges.extend(left);
+        }
+        (written, ranges)
+    }
+
+    /// Prints an Announcement under this name, or a like one if that is taken; the fields that differ from their defaults.
+    pub(super) fn announcement(&mut self, origin: &str, name: &str, spec: &AnnouncementSpec) {
+        if let Some(bad) = spec.interfaces.iter().find(|name| !is_interface(name)) {
+            let why = format!(
+                "no interface can be called {bad:?}: its name has 1 to 15 characters without blanks and \"/\"; correct it"
+            );
+            self.refuse(origin, &why);
+            return;
+        }
+        let lists = [
+            ("namespaces", spec.namespaces.len(), MAX_NAMESPACES),
+            ("interfaces", spec.interfaces.len(), MAX_SELECTORS),
+            ("pools", spec.pools.len(), MAX_NAMESPACES),
+        ];
+        if let Some((field, count, most)) = lists.into_iter().find(|(_, count, most)| count > most) {
+            let why = format!("an Announcement has {most} {field} at most, not {count}; split it");
+            self.refuse(origin, &why);
+            return;
+        }
+        let name = object_name(name).unwrap_or_else(|| "announcement".to_owned());
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free =
+            std::iter::once(name.clone()).chain(numbered).find(|name| !self.announcements.contains(name));
+        let name = free.unwrap_or(name);
+        let spec = differing(json!(spec), &json!(AnnouncementSpec::default()));
+        print("Announcement", &name, &Value::Object(spec), origin, &mut self.conversion);
+        self.announcements.insert(name);
+    }
+}
+
+/// A restriction that cannot be kept: leaving it out would open the pool to others.
+fn unsupported_restriction(spec: &VirtualIPPoolSpec, field: &str) -> Option<String> {
+    let VirtualIPPoolSpec { namespaces, namespace_selectors, service_selectors, .. } = spec;
+    if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
+        return Some(format!("{field}.namespaces has {bad:?}, and no namespace is called so; correct it"));
+    }
+    let counts = [
+        ("namespaces", namespaces.len(), MAX_NAMESPACES),
+        ("namespaceSelectors", namespace_selectors.len(), MAX_SELECTORS),
+        ("serviceSelectors", service_selectors.len(), MAX_SELECTORS),
+    ];
+    counts.into_iter().find(|(_, count, most)| count > most).map(|(list, count, most)| {
+        format!("{field}.{list} has {count} entries, and a VirtualIPPool {most} at most; split the pool")
+    })
+}
+
+/// The fields of `spec` that are not those of `default`.
+pub(super) fn differing(spec: Value, default: &Value) -> Map<String, Value> {
+    let Value::Object(fields) = spec else { return Map::new() };
+    fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect()
+}
+
+/// Adds an object to what is printed, and says whether it could.
+pub(super) fn print(kind: &str, name: &str, spec: &Value, origin: &str, conversion: &mut Conversion) -> bool {
+    let object = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+    });
+    match serde_saphyr::to_string(&object) {
+        Ok(text) => {
+            conversion.yaml.push_str("---\n");
+            conversion.yaml.push_str(&text);
+            if !text.ends_with('\n') {
+                conversion.yaml.push('\n');
+            }
+            true
+        }
+        Err(error) => {
+            conversion.errors.push(format!("{origin}: cannot be written as YAML: {error}"));
+            false
+        }
+    }
+}
+
+/// The nearest name an object may have (RFC 1123 subdomain).
+pub(super) fn object_name(name: &str) -> Option<String> {
+    let mapped: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' { c } else { '-' })
+        .collect();
+    let labels: Vec<&str> =
+        mapped.split('.').map(|label| label.trim_matches('-')).filter(|label| !label.is_empty()).collect();
+    let name = labels.join(".");
+    (!name.is_empty() && name.len() <= 253).then_some(name)
+}
+
+/// RFC 1123 label: the name of a namespace.
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
