@@ -32,13 +32,29 @@ impl Answer {
 
 /// Asks as an admin. Standard error is part of the answer.
 pub(crate) async fn ask(lab: &Lab, args: &str) -> anyhow::Result<Answer> {
+    ask_on(lab, "cp", args).await
+}
+
+async fn ask_on(lab: &Lab, host: &str, args: &str) -> anyhow::Result<Answer> {
     let (binary, kubeconfig) =
         (windlass_binary()?.display().to_string(), lab.kubeconfig("admin").display().to_string());
     let script = format!("'{binary}' {args} --kubeconfig '{kubeconfig}' 2>&1; echo \"code $?\"");
-    let said = lab.exec("cp", &["sh", "-c", &script]).await?;
+    let said = lab.exec(host, &["sh", "-c", &script]).await?;
     let (text, code) = said.trim_end().rsplit_once("code ").context("no exit code")?;
     Ok(Answer { code: code.trim().parse()?, text: text.to_owned() })
 }
+
+/// Another load balancer, as far as `check` goes by it.
+const RIVAL: &str = r#"
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: speaker}
+spec:
+  selector: {matchLabels: {app: metallb}}
+  template:
+    metadata: {labels: {app: metallb}}
+    spec: {containers: [{name: speaker, image: "quay.io/metallb/speaker:v0.15.2"}]}
+"#;
 
 /// The commands of the page that ask, without the program's name.
 fn commands() -> anyhow::Result<Vec<String>> {
@@ -47,7 +63,7 @@ fn commands() -> anyhow::Result<Vec<String>> {
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("windlass "));
     let lines = lines.map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned());
     // Those that do not end, or need a file of the shell, or write, are run below or elsewhere.
-    let asks = ["status", "services", "pools", "nodes", "routers", "vips", "explain"];
+    let asks = ["status", "check", "services", "pools", "nodes", "routers", "vips", "explain"];
     Ok(lines.filter(|line| asks.iter().any(|ask| line.split(' ').next() == Some(ask))).collect())
 }
 
@@ -76,6 +92,19 @@ fn questions_are_answered_in_a_cluster_that_works_and_in_one_that_does_not() -> 
             "leads since",
         ])?;
 
+        lab.apply(RIVAL).await?;
+        let checked = ask(lab, "check -o wide").await?;
+        ensure!(checked.code == 0, "check: code {}: {}", checked.code, checked.text);
+        checked.says(&[
+            "warning LoadBalancer MetalLB Rival",
+            "DaemonSet default/speaker",
+            "windlass convert metallb",
+        ])?;
+        let checked = ask_on(lab, second, "check --host --listen-seconds=1 -o wide").await?;
+        ensure!(checked.code == 0, "check --host: code {}: {}", checked.code, checked.text);
+        let routers = ask(lab, "routers -o json").await?;
+        let vrid = serde_json::from_str::<Value>(&routers.text)?[0]["vrid"].clone();
+        checked.says(&[&format!("VRID {vrid} of 192.0.2."), "nf_conntrack_max"])?;
         for command in commands()? {
             let answer = ask(lab, &command).await?;
             ensure!(answer.code == 0, "{command}: code {}: {}", answer.code, answer.text);

@@ -62,6 +62,7 @@ mod hold;
 mod host_claim;
 mod inbox;
 mod interfaces;
+mod kernel;
 mod lateness;
 mod links;
 mod marked_ways;
@@ -99,6 +100,7 @@ pub use engine::Engine;
 pub use event::Event;
 pub use host_claim::{ClaimedByAnother, HostClaim};
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
+pub use kernel::{connection_tracking, nf_tables};
 pub use lateness::Lateness;
 pub use netfilter::table::Checked;
 pub use options::{

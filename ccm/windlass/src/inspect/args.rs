@@ -16,6 +16,11 @@ pub(crate) enum Command {
     /// Exit code 0: nothing is wrong; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server to ask;
     /// 2: bad usage.
     Status(StatusArgs),
+    /// Checks a cluster before Windlass is installed and after, and with --host this host as well; only reads
+    ///
+    /// Exit code 0: no finding is an error; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server
+    /// to ask.
+    Check(CheckArgs),
     /// Lists Services of type LoadBalancer: their addresses, the node that announces them, and what they wait for
     #[command(visible_alias = "service")]
     Services(ListArgs),
@@ -75,6 +80,22 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     /// Another form than text; wide: every problem, none left out
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    pub(super) output: Option<Output>,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// Also this host, which is a node: its kernel, settings and ports, and whose adverts of VRRP arrive. Needs root
+    #[arg(long)]
+    pub(super) host: bool,
+    /// How long adverts are listened for
+    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub(super) listen_seconds: u16,
+    /// Another form than text; wide: every finding, none left out
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
 }

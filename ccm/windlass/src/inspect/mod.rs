@@ -1,4 +1,4 @@
-//! What the people who run a cluster ask: `windlass status`, `services`, `pools`, `nodes`, `routers`, `vips` and `explain`, also as
+//! What the people who run a cluster ask: `windlass status`, `check`, `services`, `pools`, `nodes`, `routers`, `vips` and `explain`, also as
 //! `kubectl windlass …`.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 mod actions;
 mod args;
 mod bundle;
+mod check;
 mod connect;
 mod explain;
 mod output;
@@ -70,6 +71,7 @@ async fn answer(command: Command) -> anyhow::Result<ExitCode> {
             print(&overview, output, |wide| overview.text(wide, now))?;
             Ok(overview.exit_code())
         }
+        Command::Check(args) => check::check(args, now).await,
         Command::Services(args) => {
             list(args, &[Kind::Services, Kind::Vips, Kind::Pods], views::services).await
         }

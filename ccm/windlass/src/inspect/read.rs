@@ -146,7 +146,7 @@ impl Reader {
         details
     }
 
-    async fn optional<K>(
+    pub(super) async fn optional<K>(
         &self,
         request: impl Future<Output = Result<Option<Lenient<K>>, kube::Error>>,
     ) -> Option<K> {
@@ -230,7 +230,7 @@ fn plural<K: Resource<DynamicType = ()>>() -> String {
 }
 
 /// What is said of a list that cannot be had.
-fn missing(kind: &str, error: &CallError) -> Missing {
+pub(super) fn missing(kind: &str, error: &CallError) -> Missing {
     let (cause, remedy) = match error.code() {
         Some(404) => (
             Cause::NotInstalled,

@@ -51,20 +51,25 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    fn new(severity: Severity, kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
+    pub(in crate::inspect) fn new(
+        severity: Severity,
+        kind: &'static str,
+        name: impl Into<String>,
+        reason: &str,
+    ) -> Self {
         let (name, reason) = (name.into(), reason.to_owned());
         Self { severity, kind, name, reason, message: String::new(), remedy: String::new() }
     }
 
-    fn error(kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
+    pub(in crate::inspect) fn error(kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
         Self::new(Severity::Error, kind, name, reason)
     }
 
-    fn warning(kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
+    pub(in crate::inspect) fn warning(kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
         Self::new(Severity::Warning, kind, name, reason)
     }
 
-    fn says(self, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(in crate::inspect) fn says(self, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: remedy.into(), ..self }
     }
 
@@ -93,7 +98,7 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<Problem> {
     problems
 }
 
-fn unread(missing: &Missing) -> Problem {
+pub(super) fn unread(missing: &Missing) -> Problem {
     let severity = match missing.kind.as_str() {
         // Without these the answer is poorer, not wrong.
         "Pods" | "Events" | "Leases" => Severity::Warning,

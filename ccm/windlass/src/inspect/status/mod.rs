@@ -1,6 +1,6 @@
 //! `windlass status`: what is wrong, then what there is. Pure.
 
-mod text;
+pub(super) mod text;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ impl Overview {
     /// For people; `wide`: all of it.
     pub(in crate::inspect) fn text(&self, wide: bool, now: Timestamp) -> String {
         let mut text = vec![format!("Windlass at {}\n\n", self.server)];
-        text.push(self.problems_text(wide));
+        text.push(problems_text(&self.problems, wide));
         text.push("\n".to_owned());
         text.push(aligned(&self.facts(now)));
         if !self.pools.is_empty() {
@@ -44,46 +44,6 @@ impl Overview {
             ]
         });
         text.push(section("Moves of the last hour", moves.collect(), wide));
-        text.concat()
-    }
-
-    fn problems_text(&self, wide: bool) -> String {
-        let count = |severity| self.problems.iter().filter(|one| one.severity == severity).count();
-        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        if self.problems.is_empty() {
-            return "Nothing is wrong.\n".to_owned();
-        }
-        let mut text = vec![format!("{errors} errors, {warnings} warnings\n")];
-        // In their order, those of one kind and reason together.
-        let mut places: BTreeMap<(Severity, &str, &str), usize> = BTreeMap::new();
-        let mut groups: Vec<Vec<&Problem>> = Vec::new();
-        for problem in &self.problems {
-            let place =
-                *places.entry((problem.severity, problem.kind, &problem.reason)).or_insert_with(|| {
-                    groups.push(Vec::new());
-                    groups.len() - 1
-                });
-            groups[place].push(problem);
-        }
-        let (most_groups, most_each) = if wide { (usize::MAX, usize::MAX) } else { (GROUPS, EACH) };
-        for group in groups.iter().take(most_groups) {
-            for problem in group.iter().take(most_each) {
-                let Problem { severity, kind, name, reason, message, remedy } = problem;
-                text.push(format!(
-                    "  {} {kind} {name} {reason}: {message}\n    do: {remedy}\n",
-                    severity.as_str()
-                ));
-            }
-            let more = group.len().saturating_sub(most_each);
-            if more > 0 {
-                let (kind, reason) = (group[0].kind, &group[0].reason);
-                text.push(format!("    and {more} more {kind}s with {reason}: -o wide names them\n"));
-            }
-        }
-        let more = groups.len().saturating_sub(most_groups);
-        if more > 0 {
-            text.push(format!("  and {more} more kinds of problems: -o wide has all\n"));
-        }
         text.concat()
     }
 
@@ -151,6 +111,46 @@ impl Overview {
         };
         format!("{} of {} nodes have reported{versions}{pods}{failing}", agents.reported, agents.nodes)
     }
+}
+
+/// Problems in their order, with what helps; of many of one kind the first few, unless all are wanted.
+pub(in crate::inspect) fn problems_text(problems: &[Problem], wide: bool) -> String {
+    let count = |severity| problems.iter().filter(|one| one.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    if problems.is_empty() {
+        return "Nothing is wrong.\n".to_owned();
+    }
+    let mut text = vec![format!("{errors} errors, {warnings} warnings\n")];
+    // In their order, those of one kind and reason together.
+    let mut places: BTreeMap<(Severity, &str, &str), usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&Problem>> = Vec::new();
+    for problem in problems {
+        let place = *places.entry((problem.severity, problem.kind, &problem.reason)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[place].push(problem);
+    }
+    let (most_groups, most_each) = if wide { (usize::MAX, usize::MAX) } else { (GROUPS, EACH) };
+    for group in groups.iter().take(most_groups) {
+        for problem in group.iter().take(most_each) {
+            let Problem { severity, kind, name, reason, message, remedy } = problem;
+            text.push(format!(
+                "  {} {kind} {name} {reason}: {message}\n    do: {remedy}\n",
+                severity.as_str()
+            ));
+        }
+        let more = group.len().saturating_sub(most_each);
+        if more > 0 {
+            let (kind, reason) = (group[0].kind, &group[0].reason);
+            text.push(format!("    and {more} more {kind}s with {reason}: -o wide names them\n"));
+        }
+    }
+    let more = groups.len().saturating_sub(most_groups);
+    if more > 0 {
+        text.push(format!("  and {more} more kinds of problems: -o wide has all\n"));
+    }
+    text.concat()
 }
 
 /// Lines under a heading; of many the first few, unless all are wanted.
