@@ -74,10 +74,10 @@ data:
       addresses: [10.200.0.0/24]
 "#;
 
-/// What `windlass convert metallb` prints.
-fn converted(input: &str) -> anyhow::Result<String> {
+/// What `windlass convert` prints of what another program has.
+fn converted(program: &str, input: &str) -> anyhow::Result<String> {
     let mut process = Command::new(windlass_e2e::windlass_binary()?)
-        .args(["convert", "metallb"])
+        .args(["convert", program])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -107,7 +107,7 @@ async fn await_allocated(lab: &Lab, service: &str) -> anyhow::Result<()> {
 fn converted_pools_are_taken_by_the_api_server_and_services_keep_their_addresses() -> anyhow::Result<()> {
     scenario("migration", Lab::builder().nodes(1).client("c1").light(), async |lab| {
         lab.install_manifests().await?;
-        lab.apply(converted(METALLB)?).await?;
+        lab.apply(converted("metallb", METALLB)?).await?;
         let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let names: Vec<String> =
             pools.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();

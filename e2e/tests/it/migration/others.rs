@@ -14,10 +14,66 @@ use serde_json::json;
 use windlass_api::{ANNOTATION_ADDRESSES, VirtualIP};
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
-use super::await_allocated;
+use super::{await_allocated, converted};
 use crate::setup::{LIMIT, annotate, await_verdict, ingresses, lab};
 
 const ADDRESS: &str = "192.0.2.231";
+
+const KUBE_VIP: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubevip, namespace: kube-system}
+data:
+  cidr-global: 192.0.2.200/29,192.0.2.228/30
+  cidr-red: 198.51.100.64/29
+  interface-red: eth1
+  search-order: desc
+  skip-end-ips-in-cidr: 'false'
+";
+
+/// What PureLB and Cilium have, with what the API server looks at most closely.
+const PURELB: &str = "
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: tenants, namespace: purelb}
+spec:
+  namespaces: [red, blue]
+  enforceNamespaces: true
+  local: {v6pools: [{subnet: '2001:db8:1::/64', pool: '2001:db8:1::/120'}], v4pool: {subnet: 10.201.0.0/24, pool: 10.201.0.7-10.201.0.9}}
+---
+apiVersion: purelb.io/v2
+kind: LBNodeAgent
+metadata: {name: tenants, namespace: purelb}
+spec: {local: {localInterface: '^eth.*'}}
+";
+const CILIUM: &str = "
+apiVersion: cilium.io/v2
+kind: CiliumLoadBalancerIPPool
+metadata: {name: blue-pool}
+spec:
+  blocks: [{cidr: 10.202.0.0/28}, {start: 10.202.1.1, stop: 10.202.1.9}, {start: 10.202.2.1}]
+  allowFirstLastIPs: 'No'
+  serviceSelector:
+    matchLabels: {color: blue}
+    matchExpressions: [{key: io.kubernetes.service.namespace, operator: NotIn, values: [red]}]
+---
+apiVersion: cilium.io/v2alpha1
+kind: CiliumL2AnnouncementPolicy
+metadata: {name: blue}
+spec:
+  loadBalancerIPs: true
+  interfaces: [^eth0$]
+  nodeSelector: {matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: DoesNotExist}]}
+";
+const KEEPALIVED: &str = "
+vrrp_instance old {
+    interface eth0
+    virtual_router_id 51
+    virtual_ipaddress {
+        192.0.2.231/24 dev eth0
+    }
+}
+";
 
 fn options(flags: &[&str]) -> ControllerOptions {
     ControllerOptions { flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), ..Default::default() }
@@ -33,7 +89,9 @@ async fn bind(lab: &Lab, host: &str, what: &str) -> anyhow::Result<()> {
 fn services_of_kube_vip_keep_their_addresses_also_one_that_it_left_on_an_interface() -> anyhow::Result<()> {
     scenario("migration-kube-vip", lab(), async |lab| {
         lab.install_manifests().await?;
-        lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
+        for (program, input) in [("kube-vip", KUBE_VIP), ("purelb", PURELB), ("cilium", CILIUM)] {
+            lab.apply(converted(program, input)?).await?;
+        }
         // As kube-vip and its cloud provider leave it.
         lab.backend("web", &["n3"]).await?;
         lab.load_balancer("web", |service| {
@@ -81,7 +139,7 @@ fn services_of_kube_vip_keep_their_addresses_also_one_that_it_left_on_an_interfa
 fn an_address_of_keepalived_is_a_services_once_keepalived_lets_go_of_it() -> anyhow::Result<()> {
     scenario("migration-keepalived", lab(), async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
-        lab.pool_with("old", &[ADDRESS], json!({"autoAssign": false})).await?;
+        lab.apply(converted("keepalived", KEEPALIVED)?).await?;
         lab.backend("web", &["n3"]).await?;
         // keepalived's router, another machine of the LAN.
         bind(lab, "n3", "add").await?;
