@@ -278,10 +278,16 @@ impl Kind {
     }
 
     /// Whether both may not be in one storm: a node that is cut off as its Node is deleted goes on with what it knew when it is back,
-    /// beside the one that took over, until the API server tells it (`docs/architecture.md`).
+    /// beside the one that took over, until the API server tells it, and one that changes its address while the API server is silent is
+    /// obeyed by nobody (`docs/limits.md`).
     pub(super) fn is_apart_from(self, other: Self) -> bool {
         let cuts_off = |kind: Self| kind.deafens() && !kind.is_harmless();
-        self.costs_the_share() && cuts_off(other) || cuts_off(self) && other.costs_the_share()
+        let is_obeyed_by_nobody =
+            |one: Self, other: Self| one == Self::Readdressed && other.silences_api_server();
+        self.costs_the_share() && cuts_off(other)
+            || cuts_off(self) && other.costs_the_share()
+            || is_obeyed_by_nobody(self, other)
+            || is_obeyed_by_nobody(other, self)
     }
 
     /// Whether the API server does not answer meanwhile.
@@ -428,12 +434,16 @@ mod tests {
     }
 
     #[test]
-    fn no_node_is_cut_off_in_a_storm_in_which_its_node_object_is_deleted() {
+    fn faults_after_which_two_nodes_have_an_address_until_the_api_server_tells_them_are_in_no_storm_together()
+    {
         for (one, other, expected) in [
             (Kind::NodeDeleted, Kind::Alone, true),
             (Kind::CablePulled, Kind::NodeJoins, true),
             (Kind::NodeDeleted, Kind::MulticastUnheard, false),
             (Kind::NodeCordoned, Kind::Alone, false),
+            (Kind::Readdressed, Kind::EtcdFrozen, true),
+            (Kind::ApiServerStopped, Kind::Readdressed, true),
+            (Kind::Readdressed, Kind::ApiServerSlow, false),
         ] {
             assert_eq!(one.is_apart_from(other), expected, "{one:?}, {other:?}");
         }

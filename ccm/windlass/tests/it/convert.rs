@@ -34,8 +34,8 @@ fn what_is_left_out_or_no_pool_is_failure_with_one_sentence() {
     let rows: [(&[u8], bool, &str); 5] = [
         (broken.as_bytes(), true, "windlass: not everything was converted"),
         (b": : [", false, "windlass: no pool was converted"),
-        (b"a: b\n", false, "windlass: the input has no pool of MetalLB"),
-        (b"", false, "windlass: the input has no pool of MetalLB"),
+        (b"a: b\n", false, "windlass: the input has no pool: give IPAddressPools of MetalLB"),
+        (b"", false, "windlass: the input has no pool: give IPAddressPools of MetalLB"),
         (b"\xff\xfe", false, "windlass: standard input is not text in UTF-8: save it as such"),
     ];
     for (input, some, sentence) in rows {
