@@ -27,7 +27,6 @@ data:
   cidr-global: 192.0.2.200/29,192.0.2.228/30
   cidr-red: 198.51.100.64/29
   interface-red: eth1
-  search-order: desc
   skip-end-ips-in-cidr: 'false'
 ";
 
