@@ -12,7 +12,7 @@ use windlass_api::AnnouncementSpec;
 use super::Conversion;
 use super::interfaces::is_interface;
 use super::metallb::{Advertisement, Pool};
-use super::write::{differing, object_name, print};
+use super::write::{differing, object_name, print, take_name};
 
 /// As many pools, selectors and interfaces an `Announcement` has at most.
 const MAX_POOLS: usize = 256;
@@ -204,12 +204,7 @@ impl Group<'_> {
     fn name(&self, names: &mut BTreeSet<String>) -> String {
         let of_members: Vec<String> = self.members.iter().filter_map(|one| object_name(&one.name)).collect();
         let joined: String = of_members.join("-").chars().take(MAX_NAME).collect();
-        let name = object_name(&joined).unwrap_or_else(|| "metallb".to_owned());
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
-        let name = free.unwrap_or(name);
-        names.insert(name.clone());
-        name
+        take_name(object_name(&joined).unwrap_or_else(|| "metallb".to_owned()), names)
     }
 }
 

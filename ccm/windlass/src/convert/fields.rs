@@ -67,15 +67,7 @@ pub(super) fn labels(object: &Value, path: &str) -> Result<BTreeMap<String, Stri
 
 /// A list of label selectors; empty if it is missing.
 pub(super) fn label_selectors(object: &Value, path: &str) -> Result<Vec<LabelSelector>, FieldError> {
-    let item = |(index, value): (usize, &Value)| {
-        let field = format!("{path}[{index}]");
-        let selector: LabelSelector =
-            serde_json::from_value(value.clone()).map_err(|_| wrong(&field, "a label selector", value))?;
-        match selectors::check(&selector) {
-            Ok(()) => Ok(selector),
-            Err(error) => Err(FieldError::Selector { field, error }),
-        }
-    };
+    let item = |(index, value): (usize, &Value)| selector(value, &format!("{path}[{index}]"));
     list(object, path)?.iter().enumerate().map(item).collect()
 }
 
@@ -100,12 +92,17 @@ pub(super) fn origin(object: &Value) -> String {
 
 /// A label selector; `None` if it is missing or selects all.
 pub(super) fn label_selector(object: &Value, path: &str) -> Result<Option<LabelSelector>, FieldError> {
-    let Some(value) = at(object, path) else { return Ok(None) };
+    let read = at(object, path).map(|value| selector(value, path)).transpose()?;
+    Ok(read.filter(|selector| !selectors::selects_all(selector)))
+}
+
+/// The label selector that stands in `field`.
+fn selector(value: &Value, field: &str) -> Result<LabelSelector, FieldError> {
     let selector: LabelSelector =
-        serde_json::from_value(value.clone()).map_err(|_| wrong(path, "a label selector", value))?;
+        serde_json::from_value(value.clone()).map_err(|_| wrong(field, "a label selector", value))?;
     match selectors::check(&selector) {
-        Ok(()) => Ok(Some(selector).filter(|selector| !selectors::selects_all(selector))),
-        Err(error) => Err(FieldError::Selector { field: path.to_owned(), error }),
+        Ok(()) => Ok(selector),
+        Err(error) => Err(FieldError::Selector { field: field.to_owned(), error }),
     }
 }
 

@@ -182,13 +182,9 @@ impl Writer {
             return;
         }
         let name = object_name(name).unwrap_or_else(|| "announcement".to_owned());
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let free =
-            std::iter::once(name.clone()).chain(numbered).find(|name| !self.announcements.contains(name));
-        let name = free.unwrap_or(name);
+        let name = take_name(name, &mut self.announcements);
         let spec = differing(json!(spec), &json!(AnnouncementSpec::default()));
         print("Announcement", &name, &Value::Object(spec), origin, &mut self.conversion);
-        self.announcements.insert(name);
     }
 }
 
@@ -233,6 +229,15 @@ pub(super) fn print(kind: &str, name: &str, spec: &Value, origin: &str, conversi
             false
         }
     }
+}
+
+/// Takes this name, with a number behind it where it is taken.
+pub(super) fn take_name(name: String, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let name = free.unwrap_or(name);
+    taken.insert(name.clone());
+    name
 }
 
 /// The nearest name an object may have (RFC 1123 subdomain).

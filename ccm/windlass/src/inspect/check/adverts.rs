@@ -2,18 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::net::if_::{Interface, if_nameindex};
 use serde::Serialize;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
-
-/// IP protocol of VRRP, and its groups (RFC 9568 §5.1).
-const VRRP: i32 = 112;
-const GROUP_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 18);
-const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x12);
+use windlass_vrrp::wire::{GROUP_V4, GROUP_V6, PROTOCOL};
 
 /// A virtual router that somebody is Active in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,13 +25,13 @@ pub(super) struct Advert {
 /// No socket could be opened: CAP_NET_RAW is missing.
 pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
     let indices: Vec<u32> = if_nameindex()?.iter().map(Interface::index).collect();
-    let four = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(VRRP)))?;
+    let four = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL))))?;
     for index in &indices {
         // An interface that is down or has no address takes no member; nothing arrives there either.
         drop(four.join_multicast_v4_n(&GROUP_V4, &InterfaceIndexOrAddress::Index(*index)));
     }
     // Of a kernel without IPv6 there is none.
-    let six = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(VRRP))).ok();
+    let six = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL)))).ok();
     for (socket, index) in six.iter().flat_map(|socket| indices.iter().map(move |index| (socket, index))) {
         drop(socket.join_multicast_v6(&GROUP_V6, *index));
     }

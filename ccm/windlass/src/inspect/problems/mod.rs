@@ -51,12 +51,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(in crate::inspect) fn new(
-        severity: Severity,
-        kind: &'static str,
-        name: impl Into<String>,
-        reason: &str,
-    ) -> Self {
+    fn new(severity: Severity, kind: &'static str, name: impl Into<String>, reason: &str) -> Self {
         let (name, reason) = (name.into(), reason.to_owned());
         Self { severity, kind, name, reason, message: String::new(), remedy: String::new() }
     }
