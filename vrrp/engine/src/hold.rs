@@ -117,6 +117,7 @@ fn requests(shared: &SharedState) -> Vec<BindingRequest> {
 fn wait(shared: &SharedState, holder: &Holder<'_>, wait_time: Option<Duration>, rest: Duration) {
     let wake_helpers = PollFd::new(shared.hold_waker().as_fd(), PollFlags::POLLIN);
     let what = "something to hold";
+    let rest = wait_time.map_or(rest, |wait_time| rest.min(wait_time));
     if poll(&mut [wake_helpers.clone()], Some(rest), what) {
         return;
     }

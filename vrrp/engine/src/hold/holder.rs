@@ -20,6 +20,7 @@ use super::request::BindingRequest;
 use super::vmac::{DeviceError, Devices};
 use crate::clock;
 use crate::config::RouterKey;
+use crate::core::predecessor::HandedOverBy;
 use crate::event_thread::EventSender;
 use crate::guard::{Moved, UnknownConnections};
 use crate::inbox::Inbox;
@@ -40,6 +41,9 @@ const NO_FORWARDING: &str = "connections are not forwarded: start the engine wit
 /// How long forgetting closed connections may hold up the announcement of what a peer hands over.
 const FORGETTING: Duration = Duration::from_millis(500);
 
+/// How long forgetting waits for a takeover, and then again.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The thread's state.
 pub(super) struct Holder<'a> {
     net_admin: bool,
@@ -51,6 +55,8 @@ pub(super) struct Holder<'a> {
     moves: Option<Moves>,
     /// Whether connections are forwarded or not.
     arrivals: Arrivals,
+    /// From when on the kernel may be made forget connections.
+    forgets_from: Time,
     /// What was handed over, as the guard was told last.
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
@@ -84,6 +90,7 @@ impl<'a> Holder<'a> {
             guard_keeper,
             moves,
             arrivals: Arrivals::default(),
+            forgets_from: Time::default(),
             moved: Arc::default(),
             report,
         }
@@ -141,14 +148,26 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
-        let is_waiting = |request: &&BindingRequest| request.handle.prepares_until(now).is_some();
-        if requests.iter().filter(is_waiting).all(BindingRequest::is_handed_over) {
+        let waiting: Vec<_> =
+            requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).collect();
+        if !waiting.is_empty() && waiting.iter().all(|request| request.is_handed_over()) {
             // The peers that hand over serve meanwhile.
             self.forget_closed(now + FORGETTING);
         }
         let now = clock::now();
-        let prepared = requests.iter().filter(|request| request.serves);
+        let prepared = requests.iter().filter(|request| request.serves && !self.is_in_doubt(request));
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
+    }
+
+    /// Whether connections wait to be replaced until it is known that the peer which fell silent is dead: as long as it may live, they
+    /// are forwarded to it, and an address that was announced then would have them reset.
+    fn is_in_doubt(&self, request: &BindingRequest) -> bool {
+        match request.handed_over_by {
+            HandedOverBy::SilentPeer(peer) => {
+                request.handle.is_blocked() && self.moves.as_ref().is_some_and(|moves| moves.doubts(peer))
+            }
+            HandedOverBy::Nobody | HandedOverBy::ThisNode | HandedOverBy::Peer(_) => false,
+        }
     }
 
     /// Binds what the requests ask for.
@@ -189,13 +208,24 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
         }
-        self.forget_closed(clock::now());
+        let now = clock::now();
         if let Some(moves) = &mut self.moves {
-            if let (Some(had_for), Some(guard_keeper)) = (moves.strays(clock::now()), &mut self.guard_keeper)
-            {
+            if let (Some(had_for), Some(guard_keeper)) = (moves.strays(now), &mut self.guard_keeper) {
                 guard_keeper.forget_strays(&had_for);
             }
             moves.release();
+        }
+        // Each list of the kernel's connections walks its whole table, which may have hundreds of thousands: no takeover waits for one.
+        self.forgets_from = if requests.iter().any(|one| one.is_urgent(now)) { now + PAUSE } else { now };
+        if self.forgets_from == now {
+            self.forget_closed(now);
+            self.forget_forwarded();
+        }
+    }
+
+    /// Has the kernel forget connections that are forwarded no more, some at a time.
+    fn forget_forwarded(&mut self) {
+        if let Some(moves) = &mut self.moves {
             let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
             if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
                 moves.forgotten();
@@ -243,9 +273,12 @@ impl<'a> Holder<'a> {
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
-        let forgets = (!self.arrivals.new_vips().is_empty()).then_some(now);
+        let forgets = (!self.arrivals.new_vips().is_empty()).then_some(self.forgets_from.max(now));
         let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();
-        due.map(|due| due.since(now).max(self.addresses.gathering_time()))
+        let gathered = due.map(|due| due.since(now).max(self.addresses.gathering_time()));
+        // A takeover waits for what is known of who fell silent.
+        let answer = self.moves.as_ref().and_then(|moves| moves.answer_due(now)).map(|due| due.since(now));
+        gathered.into_iter().chain(answer).min()
     }
 
     /// Whether there is more to do.

@@ -132,6 +132,11 @@ impl Moves {
         Arc::clone(&self.moved)
     }
 
+    /// Whether it is still to be found out if this peer lives, who handed over or fell silent.
+    pub(super) fn doubts(&self, peer: IpAddr) -> bool {
+        self.plan.doubted().any(|hop| hop.address == peer)
+    }
+
     /// Connections to VIPs that are no longer forwarded, by their marks: to be forgotten when the guard marks none any more.
     pub(super) fn over(&self) -> &BTreeSet<(IpAddr, u32)> {
         &self.over
@@ -196,8 +201,12 @@ impl Moves {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
-        let looks = self.questions.due(now).into_iter().chain(looks);
-        looks.chain(self.strays_due).chain(self.plan.due(now)).min()
+        looks.into_iter().chain(self.strays_due).chain(self.plan.due(now)).min()
+    }
+
+    /// When to look whether who fell silent has answered.
+    pub(super) fn answer_due(&self, now: Time) -> Option<Time> {
+        self.questions.due(now)
     }
 
     /// VIPs to which connections may go that began elsewhere, with the time since when they are here, if it is time to look

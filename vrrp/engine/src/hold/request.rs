@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_vrrp::Time;
+
 use super::bindings::Binding;
 use crate::clock;
 use crate::config::Hold;
@@ -64,6 +66,11 @@ impl BindingRequest {
             HandedOverBy::Peer(_) => true,
             HandedOverBy::Nobody | HandedOverBy::SilentPeer(_) | HandedOverBy::ThisNode => false,
         }
+    }
+
+    /// Whether this node takes over, or is about to: its addresses are announced when everything is prepared for that.
+    pub(super) fn is_urgent(&self, now: Time) -> bool {
+        self.missing.is_some() || (self.serves && self.handle.prepares_until(now).is_some())
     }
 
     /// Whether it binds its addresses to something.

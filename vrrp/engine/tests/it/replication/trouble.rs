@@ -1,9 +1,8 @@
 //! A kernel that does not tell of connections, for a while.
 
-use std::net::Ipv4Addr;
-
 use windlass_engine::connections::{Connection, ConnectionKey, Tracking, Transport};
 
+use super::crowd::track_flows;
 use super::*;
 use crate::connections::scene::{LIFETIME, set};
 use crate::lab::Host;
@@ -89,17 +88,10 @@ fn fill(host: &Host) -> Vec<ConnectionKey> {
     // Replicas may use 90.
     const FLOWS: u8 = 86;
     const ALL: u8 = 92;
-    set(host, "netfilter/nf_conntrack_udp_timeout", "600");
-    host.ip("link set lo up");
-    host.run(|| {
-        let mut tracking = Tracking::open().expect("open connection tracking").with_share(ALL);
-        let room = |tracking: &mut Tracking, percent| tracking.usage().expect("usage").room(percent);
-        let [from, to] = ["127.0.0.1:0", "0.0.0.0:0"].map(|own| UdpSocket::bind(own).unwrap());
-        let port = to.local_addr().unwrap().port();
-        for number in 0..u32::try_from(room(&mut tracking, FLOWS)).unwrap() {
-            // What does not fit into the receiver's buffer is lost, and tracked.
-            from.send_to(b"", (Ipv4Addr::from_bits(0x7f01_0000 + number), port)).unwrap();
-        }
+    let room = |tracking: &mut Tracking, percent| tracking.usage().expect("usage").room(percent);
+    let mut tracking = host.run(|| Tracking::open().expect("open connection tracking").with_share(ALL));
+    track_flows(host, room(&mut tracking, FLOWS));
+    host.run(move || {
         let many: Vec<Connection> = (0..u16::try_from(room(&mut tracking, ALL)).unwrap())
             .map(|number| {
                 let (client, vip) =
