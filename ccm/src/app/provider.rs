@@ -12,7 +12,9 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::EventSink;
+use crate::lease::ElectionOptions;
 use crate::provider::{Instances, LoadBalancer};
+use crate::serving::Pages;
 use crate::store::Informers;
 
 /// Any error.
@@ -39,6 +41,11 @@ pub trait CloudProvider: Send + 'static {
         Ok(())
     }
 
+    /// Pages of its own beside `/metrics`; called once, before it is started. They are asked for before that, too, and by standbys.
+    fn pages(&self) -> Pages {
+        Pages::default()
+    }
+
     /// Gets ready to work; called once, when this process leads (service-contract S-63). The controllers start with what
     /// it returns, so it returns when it can answer them. An error ends the process.
     fn start(
@@ -58,6 +65,8 @@ pub struct Context {
     pub cluster_name: String,
     /// `--cloud-config`: the file with the provider's settings.
     pub cloud_config: Option<PathBuf>,
+    /// The lease by which this process leads; `None`: it leads without election.
+    pub election: Option<ElectionOptions>,
     /// Writes events that come from [`CloudProvider::NAME`].
     pub events: EventSink,
     /// Cancelled when this process is to end, or leads no longer.

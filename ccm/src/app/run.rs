@@ -110,7 +110,8 @@ pub async fn run<P: CloudProvider>(
             .then_some(())
             .ok_or_else(|| "the API server was not reached yet".to_owned())
     });
-    let endpoint = serving::Server::bind(options.serving.clone(), client.clone()).await?;
+    let endpoint =
+        serving::Server::bind(options.serving.clone(), client.clone()).await?.with_pages(provider.pages());
     let manager = Manager::new(client.clone(), options, &registry, health.clone())?;
     provider.register(&registry)?;
     let working = async {
@@ -193,6 +194,7 @@ impl Manager {
             informers: informers.clone(),
             cluster_name: self.options.services.cluster_name.clone(),
             cloud_config: self.options.cloud_config,
+            election: self.options.election,
             events,
             token: token.clone(),
         };

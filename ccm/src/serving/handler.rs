@@ -7,8 +7,11 @@ use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 
 use super::auth::{Access, AuthError, AuthFilter, AuthRequest};
 use super::health::{HealthChecks, HealthQuery, Probe};
+use super::pages::{Page, Pages};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// What browsers ask people for a password by (RFC 7617).
+const BASIC: &str = r#"Basic realm="the password is a token of this cluster", charset="UTF-8""#;
 
 /// What is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +20,15 @@ enum Route<'a> {
     Health(Probe, &'a str),
     Metrics,
     Slis,
+    /// Of the provider.
+    Page,
 }
 
-fn route(path: &str) -> Option<Route<'_>> {
+fn route<'a>(path: &'a str, pages: &Pages) -> Option<Route<'a>> {
     match path {
         "/metrics" => return Some(Route::Metrics),
         "/metrics/slis" => return Some(Route::Slis),
+        path if pages.has(path) => return Some(Route::Page),
         _ => {}
     }
     [Probe::Healthz, Probe::Livez, Probe::Readyz].into_iter().find_map(|probe| {
@@ -38,6 +44,7 @@ pub(crate) struct RequestHandler {
     pub(crate) auth_filter: Option<AuthFilter>,
     pub(crate) health: HealthChecks,
     pub(crate) registry: Registry,
+    pub(crate) pages: Pages,
 }
 
 impl RequestHandler {
@@ -49,14 +56,15 @@ impl RequestHandler {
             Some(auth_filter) => {
                 let verb = request.method().as_str().to_ascii_lowercase();
                 let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-                auth_filter.authorize(AuthRequest { verb: &verb, path, authorization }).await
+                let by_password = self.pages.has(path);
+                auth_filter.authorize(AuthRequest { verb: &verb, path, authorization, by_password }).await
             }
         };
         let access = match access {
             Ok(access) => access,
-            Err(error) => return reject(path, &error),
+            Err(error) => return reject(path, &error, self.pages.has(path)),
         };
-        let Some(route) = route(path) else {
+        let Some(route) = route(path, &self.pages) else {
             return respond(StatusCode::NOT_FOUND, PLAIN, format!("there is nothing at {path}\n"));
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -75,11 +83,13 @@ impl RequestHandler {
             }
             Route::Metrics => metrics(&self.registry),
             Route::Slis => metrics(self.health.slis()),
+            Route::Page => self.pages.make(path).await.map_or_else(not_made, own),
         }
     }
 }
 
-fn reject(path: &str, error: &AuthError) -> Response<Full<Bytes>> {
+/// `by_password`: a person is told by the browser to give the token as a password.
+fn reject(path: &str, error: &AuthError, by_password: bool) -> Response<Full<Bytes>> {
     tracing::debug!(path, refusal = %error, "request refused");
     let code = match error {
         AuthError::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
@@ -89,8 +99,23 @@ fn reject(path: &str, error: &AuthError) -> Response<Full<Bytes>> {
     let mut response = respond(code, PLAIN, format!("{error}\n"));
     if code == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if by_password {
+            response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(BASIC));
+        }
     }
     response
+}
+
+fn own(page: Page) -> Response<Full<Bytes>> {
+    let Page { code, headers, body } = page;
+    let mut response = respond(code, PLAIN, body);
+    response.headers_mut().extend(headers);
+    response
+}
+
+fn not_made() -> Response<Full<Bytes>> {
+    let text = "the page could not be made; the log says why\n";
+    respond(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text)
 }
 
 fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
@@ -104,8 +129,8 @@ fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
     }
 }
 
-fn respond(code: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+fn respond(code: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -120,7 +145,10 @@ mod tests {
 
     #[test]
     fn pages_have_exact_paths() {
+        let pages = Pages::default().with("/status", || Page::new(StatusCode::OK, PLAIN, String::new()));
         let table = [
+            ("/status", Some(Route::Page)),
+            ("/status/", None),
             ("/healthz", Some(Route::Health(Probe::Healthz, ""))),
             ("/livez/ping", Some(Route::Health(Probe::Livez, "/ping"))),
             ("/readyz/", Some(Route::Health(Probe::Readyz, "/"))),
@@ -134,7 +162,7 @@ mod tests {
             ("*", None),
         ];
         for (path, expected) in table {
-            assert_eq!(route(path), expected, "{path}");
+            assert_eq!(route(path, &pages), expected, "{path}");
         }
     }
 }

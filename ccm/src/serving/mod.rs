@@ -1,9 +1,9 @@
 //! The HTTPS endpoint of a cloud-controller-manager (service-contract §5.2, S-60, S-62, S-51): `/healthz`, `/livez`,
-//! `/readyz`, `/metrics` and `/metrics/slis`.
+//! `/readyz`, `/metrics` and `/metrics/slis`, and what [`Pages`] a provider has.
 //!
 //! ```text
 //! connections ──► TLS (certificate) ──► handler ──► auth: path? token? access review?
-//!                                           └─────► health, metrics
+//!                                           └─────► health, metrics, pages
 //! ```
 //!
 //! It serves from before the election until the process ends, standbys too, and whether or not the API server answers:
@@ -17,6 +17,7 @@ mod connections;
 mod handler;
 mod health;
 mod options;
+mod pages;
 mod socket;
 mod tls;
 
@@ -40,6 +41,7 @@ use self::connections::accept;
 use self::handler::RequestHandler;
 pub use self::health::{HealthChecks, Probe, Scope};
 pub use self::options::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
+pub use self::pages::{Page, Pages};
 pub use self::socket::{SocketError, SocketServer};
 
 /// Why nothing can be served.
@@ -101,6 +103,7 @@ struct Listening {
     listener: TcpListener,
     certificate: Certificate,
     auth_filter: AuthFilter,
+    pages: Pages,
 }
 
 impl std::fmt::Debug for Server {
@@ -133,7 +136,13 @@ impl Server {
         let ServingOptions { bind_address, secure_port: _, tls, min_tls_version, auth } = options;
         let certificate = Certificate::load(&tls, min_tls_version, bind_address)?;
         let auth_filter = AuthFilter::new(&auth, client);
-        Ok(Self(Some(Listening { listener, certificate, auth_filter })))
+        Ok(Self(Some(Listening { listener, certificate, auth_filter, pages: Pages::default() })))
+    }
+
+    /// Serves these pages, too.
+    #[must_use]
+    pub fn with_pages(self, pages: Pages) -> Self {
+        Self(self.0.map(|listening| Listening { pages, ..listening }))
     }
 
     /// Where it listens.
@@ -152,7 +161,7 @@ impl Server {
         health: HealthChecks,
         token: CancellationToken,
     ) -> Result<(), ServingError> {
-        let Some(Listening { listener, certificate, auth_filter }) = self.0 else {
+        let Some(Listening { listener, certificate, auth_filter, pages }) = self.0 else {
             token.cancelled().await;
             return Ok(());
         };
@@ -160,7 +169,7 @@ impl Server {
             tracing::info!(%address, "serving HTTPS");
         }
         let tls = certificate.current();
-        let handler = Arc::new(RequestHandler { auth_filter: Some(auth_filter), health, registry });
+        let handler = Arc::new(RequestHandler { auth_filter: Some(auth_filter), health, registry, pages });
         let beside = async {
             certificate.follow().await;
             std::future::pending::<()>().await;

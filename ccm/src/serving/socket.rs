@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::connections::accept_local;
 use super::handler::RequestHandler;
 use super::health::HealthChecks;
+use super::pages::Pages;
 
 /// The Unix socket cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +73,8 @@ impl SocketServer {
     /// Answers until `token` is cancelled, and removes the socket. Failed checks are shown with their reasons.
     pub async fn serve(self, registry: Registry, health: HealthChecks, token: CancellationToken) {
         let Self { listener, path } = self;
-        let handler = Arc::new(RequestHandler { auth_filter: None, health, registry });
+        let handler =
+            Arc::new(RequestHandler { auth_filter: None, health, registry, pages: Pages::default() });
         accept_local(listener, handler, token).await;
         // It goes with the process in any case; the next one replaces what is left.
         let _ = fs::remove_file(path);

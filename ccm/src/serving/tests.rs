@@ -26,10 +26,23 @@ struct Endpoint {
     serving: JoinHandle<Result<(), ServingError>>,
 }
 
+fn pages() -> Pages {
+    let made = || Page::new(http::StatusCode::OK, "text/html", "<p>made</p>");
+    let page = move || {
+        made().with_header(
+            http::header::CONTENT_SECURITY_POLICY,
+            http::HeaderValue::from_static("default-src 'none'"),
+        )
+    };
+    Pages::default().with("/page", page)
+}
+
 /// What of a request differs.
 #[derive(Default)]
 struct With<'a> {
     token: Option<&'a str>,
+    /// User name, colon and password, in base64.
+    basic: Option<&'a str>,
     method: Option<&'a str>,
 }
 
@@ -39,7 +52,7 @@ impl Endpoint {
         let _ = std::fs::remove_dir_all(&folder);
         let options = ServingOptions { tls: TlsSource::Folder(folder.clone()), auth, ..Default::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::on(listener, options, api.client()).unwrap();
+        let server = Server::on(listener, options, api.client()).unwrap().with_pages(pages());
         let address = server.local_addr().unwrap();
         let certificate = CertificateDer::from_pem_file(folder.join("cloud-controller-manager.crt")).unwrap();
         let (health, token) = (HealthChecks::new(), CancellationToken::new());
@@ -60,7 +73,8 @@ impl Endpoint {
         let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        let authorization = with.token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let bearer = with.token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let authorization = bearer.or_else(|| Some(format!("Authorization: Basic {}\r\n", with.basic?)));
         let request = format!(
             "{} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{}\r\n",
             with.method.unwrap_or("GET"),
@@ -131,10 +145,37 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     assert_eq!(end.code("/configz", token("admin")).await, 404);
     assert_eq!(end.code("/healthz/ping", With::default()).await, 401);
     assert_eq!(end.code("/healthz/ping", token("admin")).await, 200);
-    let post = |token| With { method: Some("POST"), token };
+    let post = |token| With { method: Some("POST"), token, ..With::default() };
     assert_eq!(end.code("/metrics", post(Some("scraper"))).await, 403);
     assert_eq!(end.code("/metrics", post(Some("admin"))).await, 405);
     assert_eq!(end.code("/healthz", post(None)).await, 405);
+    end.stop().await;
+}
+
+#[tokio::test]
+async fn pages_of_the_provider_are_for_those_who_may_get_them_also_by_password() {
+    let api = ApiServer::default();
+    api.add_token("viewer", "jane", &[]);
+    api.add_token("stranger", "joe", &[]);
+    api.add_token("admin", "root", &["system:masters"]);
+    api.permit("jane", "get", "/page");
+    let end = Endpoint::start("pages", AuthOptions::default(), api).await;
+    let answer = end.try_get("/page", &With::default()).await.unwrap().to_ascii_lowercase();
+    let asks = "www-authenticate: basic realm=\"the password is a token of this cluster\"";
+    assert!(answer.starts_with("http/1.1 401") && answer.contains(asks), "{answer}");
+    assert_eq!(end.code("/page", token("nonsense")).await, 401);
+    assert_eq!(end.code("/page", token("stranger")).await, 403);
+    assert_eq!(end.get("/page", token("viewer")).await, (200, "<p>made</p>".to_owned()));
+    // any:viewer
+    let password = || With { basic: Some("YW55OnZpZXdlcg=="), ..With::default() };
+    assert_eq!(end.code("/page", password()).await, 200);
+    let answer = end.try_get("/page", &password()).await.unwrap();
+    assert!(answer.contains("content-security-policy: default-src 'none'\r\n"), "{answer}");
+    assert_eq!(answer.matches("content-type:").count(), 1, "{answer}");
+    assert_eq!(end.code("/metrics", password()).await, 401, "elsewhere a password is nothing");
+    assert_eq!(end.code("/page/", token("admin")).await, 404);
+    let post = With { method: Some("POST"), ..token("admin") };
+    assert_eq!(end.code("/page", post).await, 405);
     end.stop().await;
 }
 

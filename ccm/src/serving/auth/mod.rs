@@ -12,8 +12,11 @@ mod token;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 
 use self::access::Authorizer;
@@ -43,6 +46,8 @@ pub(crate) struct AuthRequest<'a> {
     pub(crate) path: &'a str,
     /// The header `Authorization`.
     pub(crate) authorization: Option<&'a [u8]>,
+    /// Whether the token may be the password of Basic authentication: browsers can send no bearer token.
+    pub(crate) by_password: bool,
 }
 
 /// Why a request is rejected. The messages are for the caller: they give away nothing of the cluster.
@@ -109,15 +114,29 @@ impl AuthFilter {
 
     async fn authenticate(&self, request: AuthRequest<'_>) -> Result<User, AuthError> {
         let unknown = "who asks is not known; send a bearer token of this cluster";
-        let token =
-            bearer(request.authorization).ok_or_else(|| AuthError::Unauthenticated(unknown.to_owned()))?;
-        self.token_authenticator.user(token).await
+        let bearer = bearer(request.authorization).map(Cow::Borrowed);
+        let password =
+            || request.by_password.then(|| password(request.authorization)).flatten().map(Cow::Owned);
+        let token = bearer.or_else(password).ok_or_else(|| AuthError::Unauthenticated(unknown.to_owned()))?;
+        self.token_authenticator.user(&token).await
     }
 }
 
 /// The token of `Authorization: Bearer <token>` (RFC 6750 §2.1).
 fn bearer(header: Option<&[u8]>) -> Option<&str> {
-    let (scheme, token) = std::str::from_utf8(header?).ok()?.trim().split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    credentials(header, "bearer")
+}
+
+/// The password of `Authorization: Basic <credentials>` (RFC 7617 §2), whatever the user name.
+fn password(header: Option<&[u8]>) -> Option<String> {
+    let decoded = STANDARD.decode(credentials(header, "basic")?).ok()?;
+    let (_, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
+    (!password.is_empty()).then(|| password.to_owned())
+}
+
+/// What follows this scheme's name.
+fn credentials<'a>(header: Option<&'a [u8]>, wanted: &str) -> Option<&'a str> {
+    let (scheme, credentials) = std::str::from_utf8(header?).ok()?.trim().split_once(' ')?;
+    let credentials = credentials.trim();
+    (scheme.eq_ignore_ascii_case(wanted) && !credentials.is_empty()).then_some(credentials)
 }

@@ -18,7 +18,9 @@ fn auth_filter() -> (ApiServer, Arc<AuthFilter>) {
 async fn authorize(auth_filter: &AuthFilter, token: &str) -> Result<Access, AuthError> {
     let authorization = format!("Bearer {token}");
     let authorization = Some(authorization.as_bytes());
-    auth_filter.authorize(AuthRequest { verb: "get", path: "/metrics", authorization }).await
+    auth_filter
+        .authorize(AuthRequest { verb: "get", path: "/metrics", authorization, by_password: false })
+        .await
 }
 
 /// How often the API server was asked for reviews of this kind.
@@ -97,4 +99,23 @@ fn a_bearer_token_is_what_stands_behind_the_word() {
         assert_eq!(bearer(Some(header)), expected, "{header:?}");
     }
     assert_eq!(bearer(None), None);
+}
+
+#[test]
+fn a_token_may_be_the_password_of_a_browser() {
+    let table = [
+        // me:token, :token, me:to:ken, me:, token
+        ("Basic bWU6dG9rZW4=", Some("token")),
+        ("basic OnRva2Vu", Some("token")),
+        ("Basic bWU6dG86a2Vu", Some("to:ken")),
+        ("Basic bWU6", None),
+        ("Basic dG9rZW4=", None),
+        ("Basic %%%", None),
+        ("Bearer bWU6dG9rZW4=", None),
+        ("Basic", None),
+    ];
+    for (header, expected) in table {
+        assert_eq!(password(Some(header.as_bytes())).as_deref(), expected, "{header}");
+    }
+    assert_eq!(password(None), None);
 }

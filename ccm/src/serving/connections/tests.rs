@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::Instant;
 
 use super::*;
-use crate::serving::HealthChecks;
+use crate::serving::{HealthChecks, Pages};
 
 /// What becomes of a connection whose client does this and then waits, and after how long. In virtual time.
 async fn ended_after(said: &str, buffer: usize) -> (Result<(), String>, Duration, DuplexStream) {
@@ -11,7 +11,8 @@ async fn ended_after(said: &str, buffer: usize) -> (Result<(), String>, Duration
     for index in 0..1000 {
         register_int_gauge_with_registry!(format!("gauge_{index}"), "One of many", registry).unwrap();
     }
-    let handler = RequestHandler { auth_filter: None, health: HealthChecks::new(), registry };
+    let (health, pages) = (HealthChecks::new(), Pages::default());
+    let handler = RequestHandler { auth_filter: None, health, registry, pages };
     let (mut client, server) = duplex(buffer);
     let begin = Instant::now();
     client.write_all(said.as_bytes()).await.unwrap();
