@@ -148,6 +148,10 @@ struct ControllerArgs {
     /// each tenth of that
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     rebalance_settle_seconds: u32,
+    /// Serve a read-only page about pools, addresses, nodes, moves and problems at /status, for whom the API server lets (docs/status-page.md)
+    #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    status_page: bool,
     #[command(flatten)]
     flags: Flags,
 }
@@ -344,8 +348,14 @@ fn run_inspect(command: inspect::Command) -> ExitCode {
 }
 
 fn run_controller(args: ControllerArgs) -> ExitCode {
-    let ControllerArgs { log, classless_services, compat_annotations, rebalance_settle_seconds, mut flags } =
-        args;
+    let ControllerArgs {
+        log,
+        classless_services,
+        compat_annotations,
+        rebalance_settle_seconds,
+        status_page,
+        mut flags,
+    } = args;
     // Our own flags say more than -v does.
     flags.logging.filter = log.log_level;
     if log.log_format == logging::LogFormat::Json {
@@ -360,7 +370,7 @@ fn run_controller(args: ControllerArgs) -> ExitCode {
     }
     let settling = Duration::from_secs(rebalance_settle_seconds.into());
     let settings = controller::Settings { classless_services, compat_annotations, settling };
-    app::main(controller::Windlass::new(settings), &flags)
+    app::main(controller::Windlass::new(settings).with_status_page(status_page), &flags)
 }
 
 fn run_agent(args: AgentArgs) -> Result<(), BoxError> {

@@ -45,6 +45,18 @@ fn annotations_of_other_load_balancers_are_read_only_if_the_flag_says_so() {
 }
 
 #[test]
+fn there_is_no_status_page_unless_the_flag_says_so() {
+    for (args, expected) in [
+        (&["controller"][..], false),
+        (&["controller", "--status-page"], true),
+        (&["controller", "--status-page=false"], false),
+    ] {
+        let Role::Controller(parsed) = parse(args).unwrap().role else { panic!("{args:?}") };
+        assert_eq!(parsed.status_page, expected, "{args:?}");
+    }
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused() {
     for args in [
         &["controller", "--http-address=127.0.0.1:10258"][..],
@@ -262,6 +274,7 @@ const OF_THE_CHART: &[&str] = &[
     "node-name",
     "socket",
     "state-dir",
+    "status-page",
     "v",
     // Files that no value mounts.
     "cert-dir",

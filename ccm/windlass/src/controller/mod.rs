@@ -19,6 +19,7 @@ mod nodes;
 mod placement;
 mod provider;
 mod state;
+mod status_page;
 mod stores;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use tokio::task::JoinSet;
 use windlass_ccm::app::{BoxError, Capabilities, CloudProvider, Context};
 use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::service::ServiceOptions;
+use windlass_ccm::serving::Pages;
 use windlass_ccm::watch::Error as WatchError;
 
 use self::allocation::pool_metrics::PoolMetrics;
@@ -42,6 +44,7 @@ use self::provider::upkeep::Upkeep;
 use self::state::shared::SharedState;
 use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
+use self::status_page::StatusPage;
 use self::stores::clock::Clock;
 use self::stores::kept;
 use crate::http;
@@ -54,12 +57,19 @@ pub(crate) struct Windlass {
     settings: Settings,
     clock: Clock,
     pools: PoolMetrics,
+    /// `None`: it is not wanted.
+    status_page: Option<StatusPage>,
 }
 
 impl Windlass {
     /// Nothing happens until it is started.
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, clock: Clock::default(), pools: PoolMetrics::default() }
+        Self { settings, clock: Clock::default(), pools: PoolMetrics::default(), status_page: None }
+    }
+
+    /// With a page at `/status`, if it is `wanted`.
+    pub(crate) fn with_status_page(self, wanted: bool) -> Self {
+        Self { status_page: wanted.then(StatusPage::default), ..self }
     }
 
     /// The same with another clock.
@@ -80,14 +90,21 @@ impl CloudProvider for Windlass {
         self.pools.register(registry)
     }
 
+    fn pages(&self) -> Pages {
+        self.status_page.as_ref().map(StatusPage::pages).unwrap_or_default()
+    }
+
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.
     async fn start(self, context: Context) -> Result<Capabilities<Provider, Provider>, BoxError> {
-        let Context { client, informers, token, cloud_config, .. } = context;
+        let Context { client, informers, token, cloud_config, election, .. } = context;
         // The first to ask for them says what is kept of them, for all.
         let (services, service_changes) = informers.with(kept::service).subscribe();
         let (nodes, node_changes) = informers.with(kept::node).subscribe();
         let shared = Arc::new(SharedState::new(self.settings, self.clock, services, nodes));
         self.pools.show(&shared);
+        if let Some(page) = &self.status_page {
+            page.show(&shared, election.as_ref());
+        }
         // Events about a Service's addresses come from the same component as those of the service controller.
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
         let (events, writer) = EventSink::new(recorder, token.clone());

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! API server ──► read ──► Snapshot ──► problems, views, explain (pure) ──► table or structured output
+//!            controller ─────┘                                   └──► page: what its status page shows
 //! ```
 //!
 //! Nothing here fails because the cluster is broken: what could not be read is a problem like any other, and the answer goes by what
@@ -15,6 +16,7 @@ mod check;
 mod connect;
 mod explain;
 mod output;
+pub(crate) mod page;
 mod problems;
 mod read;
 mod remedies;
@@ -40,7 +42,7 @@ use self::args::{
 use self::explain::{Explanation, Subject};
 use self::output::{Output, print};
 use self::read::{Kind, Reader};
-use self::snapshot::Snapshot;
+pub(crate) use self::snapshot::{OwnController, Snapshot};
 use self::status::Overview;
 use self::views::Selection;
 

@@ -107,7 +107,20 @@ impl Reader {
             if_wanted(wanted, Kind::Leases, || self.leases()),
         );
         let server = self.server.clone();
-        Snapshot { server, now, services, vips, pools, routers, announcements, networks, nodes, pods, leases }
+        Snapshot {
+            server,
+            now,
+            services,
+            vips,
+            pools,
+            routers,
+            announcements,
+            networks,
+            nodes,
+            pods,
+            leases,
+            own: None,
+        }
     }
 
     /// Leases are many, one for each node: only those of two namespaces are asked for.

@@ -23,9 +23,9 @@ const COMPONENT: &str = "app.kubernetes.io/component";
 
 /// All objects of a kind that could be read.
 #[derive(Debug, Clone)]
-pub(super) struct Listing<K> {
+pub(crate) struct Listing<K> {
     /// Those that were read.
-    pub(super) objects: Vec<K>,
+    pub(crate) objects: Vec<K>,
     /// Why not all of them were.
     pub(super) missing: Option<Missing>,
 }
@@ -34,6 +34,23 @@ impl<K> Default for Listing<K> {
     fn default() -> Self {
         Self { objects: Vec::new(), missing: None }
     }
+}
+
+impl<K> From<Vec<K>> for Listing<K> {
+    /// All of them.
+    fn from(objects: Vec<K>) -> Self {
+        Self { objects, missing: None }
+    }
+}
+
+/// What a controller that looks knows of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnController {
+    pub(crate) settings: Settings,
+    /// Namespace and name of the lease by which it leads, and its identity; `None`: it leads without election.
+    pub(crate) election: Option<(String, String)>,
+    /// Since when it leads.
+    pub(crate) since: Timestamp,
 }
 
 /// Why part of the cluster is not known.
@@ -65,22 +82,24 @@ pub(super) enum Cause {
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     /// The API server.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// When it was asked.
-    pub(super) now: Timestamp,
-    pub(super) services: Listing<Service>,
-    pub(super) vips: Listing<VirtualIP>,
-    pub(super) pools: Listing<VirtualIPPool>,
-    pub(super) routers: Listing<VirtualRouter>,
-    pub(super) announcements: Listing<Announcement>,
-    pub(super) networks: Listing<NodeNetwork>,
-    pub(super) nodes: Listing<Node>,
+    pub(crate) now: Timestamp,
+    pub(crate) services: Listing<Service>,
+    pub(crate) vips: Listing<VirtualIP>,
+    pub(crate) pools: Listing<VirtualIPPool>,
+    pub(crate) routers: Listing<VirtualRouter>,
+    pub(crate) announcements: Listing<Announcement>,
+    pub(crate) networks: Listing<NodeNetwork>,
+    pub(crate) nodes: Listing<Node>,
     /// Windlass' own.
-    pub(super) pods: Listing<Pod>,
+    pub(crate) pods: Listing<Pod>,
     /// Those of `kube-system` and of Windlass' namespace.
-    pub(super) leases: Listing<Lease>,
+    pub(crate) leases: Listing<Lease>,
+    /// The controller that looks, by what it has watched; `None`: a person looks, by what the API server says.
+    pub(crate) own: Option<OwnController>,
 }
 
 impl Snapshot {
@@ -109,6 +128,9 @@ impl Snapshot {
 
     /// How the controller is set, as far as the arguments of its pods tell.
     pub(super) fn settings(&self) -> Settings {
+        if let Some(own) = &self.own {
+            return own.settings;
+        }
         let containers =
             self.controllers().filter_map(|pod| pod.spec.as_ref()).flat_map(|spec| &spec.containers);
         let args: Vec<&str> =

@@ -29,6 +29,15 @@ pub(in crate::inspect) struct Leader<'a> {
 
 /// The leader, as far as the leases tell: of one that is Windlass' by its name, else of the common one.
 pub(in crate::inspect) fn leader(snapshot: &Snapshot) -> Option<Leader<'_>> {
+    if let Some(own) = &snapshot.own {
+        // Who does not lead any more ends.
+        let (lease, holder) = match &own.election {
+            Some((lease, identity)) => (lease.clone(), identity.as_str()),
+            None => ("without election".to_owned(), "this controller"),
+        };
+        let (since, renewed) = (Some(own.since), Some(snapshot.now));
+        return Some(Leader { lease, holder, since, renewed, is_silent: false });
+    }
     let is_own = |lease: &&Lease| {
         let name = lease.name_any();
         name.starts_with("windlass") || name == LEASE

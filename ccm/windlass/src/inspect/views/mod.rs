@@ -6,11 +6,11 @@ mod router;
 mod service;
 mod vip;
 
-pub(super) use self::node::nodes;
+pub(super) use self::node::{NodeRow, nodes};
 pub(super) use self::pool::{PoolRow, pools};
 pub(super) use self::router::routers;
 pub(super) use self::service::services;
-pub(super) use self::vip::vips;
+pub(super) use self::vip::{VipRow, vips};
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,80 @@
+//! The status page of the controller: one file of HTML that asks for its data and shows it. Pure.
+//!
+//! Names and messages are written by others, who may mean harm. The page sets them as text, never as HTML, and its content security policy
+//! lets nothing run or be loaded but the script and the style that are part of it.
+
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use windlass_ccm::serving::Page;
+
+use super::snapshot::Snapshot;
+use super::status::Overview;
+use super::views::{NodeRow, Selection, VipRow, nodes, vips};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the page is.
+pub(crate) const PATH: &str = "/status";
+/// Where its data is: what `windlass status -o json` prints, with `vips` and `nodes` as the lists of that name print them.
+pub(crate) const DATA_PATH: &str = "/status.json";
+
+const SCRIPT: &str = include_str!("status.js");
+const STYLE: &str = include_str!("status.css");
+
+static HTML: LazyLock<String> = LazyLock::new(|| {
+    include_str!("status.html").replacen("/* style */", STYLE, 1).replacen("/* script */", SCRIPT, 1)
+});
+
+/// What browsers let the page do (Content Security Policy Level 3).
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+        source(SCRIPT),
+        source(STYLE)
+    )
+});
+
+/// What lets this text, and no other, run in the page.
+fn source(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// The page, without any data.
+pub(crate) fn html() -> Page {
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CONTENT_SECURITY_POLICY, &POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let page = Page::new(StatusCode::OK, "text/html; charset=utf-8", HTML.as_str());
+    headers.into_iter().fold(page, |page, (name, value)| match HeaderValue::from_str(value) {
+        Ok(value) => page.with_header(name, value),
+        Err(_) => page,
+    })
+}
+
+#[derive(Serialize)]
+struct Data {
+    #[serde(flatten)]
+    overview: Overview,
+    vips: Vec<VipRow>,
+    nodes: Vec<NodeRow>,
+}
+
+/// Its data, as JSON.
+///
+/// # Errors
+/// It cannot be written, which would be a defect of this program.
+pub(crate) fn data(snapshot: &Snapshot) -> serde_json::Result<Vec<u8>> {
+    let all = Selection::default();
+    let data =
+        Data { overview: Overview::of(snapshot), vips: vips(snapshot, &all), nodes: nodes(snapshot, &all) };
+    serde_json::to_vec(&data)
+}
