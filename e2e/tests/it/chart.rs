@@ -51,6 +51,7 @@ fn the_chart_and_the_kustomization_make_the_same_objects() -> anyhow::Result<()>
         (&[], &[]),
         (&["load-balancer-only"], &["loadBalancerOnly=true"]),
         (&["node-deletion"], &["nodeDeletion=true"]),
+        (&["status-page"], &["statusPage.enabled=true"]),
         (
             &["service-monitors", "prometheus-rules"],
             &["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true"],

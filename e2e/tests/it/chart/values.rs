@@ -57,6 +57,8 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
             "/data/cloud-config.yaml",
             json!("apiVersion: windlass.dev/v1alpha1\nkind: CloudConfig\nnodeMetadata:\n- region: berlin\n"),
         ),
+        (&["statusPage.enabled=true"], CONTROLLER, ".args", json!(["--status-page=true"])),
+        (&["statusPage.enabled=true"], "ClusterRole//windlass-status", "/rules/0/verbs", json!(["get"])),
         (&["nodeDeletion=true"], "ClusterRole//windlass-node-deletion", "/rules/0/verbs", json!(["delete"])),
         (
             &["crds.install=true"],
