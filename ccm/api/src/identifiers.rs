@@ -39,6 +39,13 @@ identifiers! {
 }
 
 identifiers! {
+    /// Annotations of a [`VirtualRouter`](crate::VirtualRouter).
+    VIRTUAL_ROUTER_ANNOTATIONS:
+    /// The node that an admin wants to have its addresses, before all others that can serve them as well: `windlass move` writes it.
+    ANNOTATION_PREFERRED_NODE = "windlass.dev/preferred-node";
+}
+
+identifiers! {
     /// Conditions of a Service.
     SERVICE_CONDITIONS:
     /// `True` while clients reach the Service at every address that its status shows, as far as the controller knows; with

@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube::{CustomResource, Resource as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::announcement::default_unicast_fallback;
-use crate::{AddressConflictPolicy, Authentication, ConnectionPolicy, NodeCheck, Transport};
+use crate::{
+    ANNOTATION_PREFERRED_NODE, AddressConflictPolicy, Authentication, ConnectionPolicy, NodeCheck, Transport,
+};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -87,6 +89,14 @@ pub struct VirtualRouterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub replaces: Option<String>,
+}
+
+impl VirtualRouter {
+    /// The node that an admin wants to have its addresses ([`ANNOTATION_PREFERRED_NODE`]), whether or not there is one of that name.
+    pub fn preferred_node(&self) -> Option<&str> {
+        let annotations = self.meta().annotations.as_ref()?;
+        annotations.get(ANNOTATION_PREFERRED_NODE).map(String::as_str).filter(|node| !node.is_empty())
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

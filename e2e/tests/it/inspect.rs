@@ -198,6 +198,25 @@ async fn addresses_leave_a_node_and_come_back(
     await_said_to_be_with(lab, vip, second).await?;
     let back = ask(lab, &format!("undrain {first}")).await?;
     ensure!(back.code == 0, "{}", back.text);
+    await_said_to_be_with(lab, vip, first).await?;
+
+    let planned = ask(lab, &format!("move {vip} --to {second} --dry-run")).await?;
+    ensure!(planned.code == 0, "{}", planned.text);
+    planned.says(&[
+        &format!("{vip} of default/web"),
+        "connections of TCP go on",
+        &format!("from node {first} to node {second}"),
+    ])?;
+    ensure!(lab.await_owner("c1", vip).await? == first, "a dry run has moved it");
+    let refused = ask(lab, &format!("move {vip} --to n9")).await?;
+    ensure!(refused.code == 1, "{}", refused.text);
+    refused.says(&["there is no Node of that name"])?;
+    let moved = ask(lab, &format!("move {vip} --to {second}")).await?;
+    ensure!(moved.code == 0, "{}", moved.text);
+    await_said_to_be_with(lab, vip, second).await?;
+    ask(lab, &format!("explain {vip}")).await?.says(&["an admin wants it to have the addresses"])?;
+    let undone = ask(lab, &format!("move {vip} --undo")).await?;
+    ensure!(undone.code == 0, "{}", undone.text);
     await_said_to_be_with(lab, vip, first).await
 }
 

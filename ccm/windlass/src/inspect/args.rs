@@ -47,6 +47,10 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     /// Takes that label off a node again
     Undrain(UndrainArgs),
+    /// Has a node announce an address, and all others of its virtual router with it, before all nodes that could as well, until it is undone
+    ///
+    /// Exit code 0: it announces them (with --undo: the wish is taken back); 3: it does not yet; 1: it cannot, and why.
+    Move(MoveArgs),
     /// Frees an address that is kept back (in quarantine), for any Service
     Release(ReleaseArgs),
     /// Writes what somebody who helps needs to see into one file: objects, problems, logs of Windlass' pods; no Secret
@@ -166,6 +170,28 @@ pub(crate) struct UndrainArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// Arguments of `move`.
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// The address
+    #[arg(value_name = "ADDRESS")]
+    pub(super) address: IpAddr,
+    /// The node that is to announce it
+    #[arg(long, value_name = "NODE", required_unless_present = "undo", conflicts_with = "undo", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) to: Option<String>,
+    /// Take back what a move before has asked for
+    #[arg(long)]
+    pub(super) undo: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// How long to wait until the node announces it; 0: not at all
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(super) wait_seconds: u32,
 }
 
 /// Arguments of `release`.

@@ -36,8 +36,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::Command;
 use self::args::{
-    BundleArgs, ClusterArgs, DrainArgs, ExplainArgs, ListArgs, ReleaseArgs, StatusArgs, UndrainArgs,
-    WatchArgs,
+    BundleArgs, ClusterArgs, DrainArgs, ExplainArgs, ListArgs, MoveArgs, ReleaseArgs, StatusArgs,
+    UndrainArgs, WatchArgs,
 };
 use self::explain::{Explanation, Subject};
 use self::output::{Output, print};
@@ -104,6 +104,10 @@ async fn answer(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Undrain(UndrainArgs { cluster, name, dry_run }) => {
             actions::drain(&reader(&cluster).await?, &name, false, dry_run, Duration::ZERO).await
+        }
+        Command::Move(MoveArgs { cluster, address, to, undo: _, dry_run, wait_seconds }) => {
+            let wait = Duration::from_secs(wait_seconds.into());
+            actions::move_address(&reader(&cluster).await?, address, to.as_deref(), dry_run, wait).await
         }
         Command::Release(ReleaseArgs { cluster, address, dry_run }) => {
             actions::release(&reader(&cluster).await?, address, dry_run).await

@@ -17,6 +17,8 @@
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
 //! - A VIP whose clients are restricted goes to no virtual router with a node whose agent does not obey that, and a virtual router
 //!   that carries one loses such a node at once; see [`topology`].
+//! - What an admin wants of a router (`windlass move`) says which of its nodes has the VIPs, and nothing else: other routers, and where
+//!   new VIPs go, are as without it, but for the VIPs of one Service, which are kept on different nodes as they are now.
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
@@ -81,6 +83,9 @@ pub(crate) struct PlanInput {
 pub(crate) struct PlacementPlan<'a> {
     /// Every virtual router that is to be, by name.
     pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
+    /// The nodes that an admin wants to have the VIPs of virtual routers, by the routers' names: those that are made in the place of
+    /// others are made with what those had.
+    pub(crate) preferred_nodes: BTreeMap<String, String>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) routers_by_vip: BTreeMap<String, String>,
     /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it.
@@ -138,7 +143,8 @@ impl<'a> Planner<'a> {
             let generation = router.metadata.generation.unwrap_or_default();
             let draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
             let uid = router.metadata.uid.as_deref();
-            (router.name_any(), RouterDraft { uid, generation, ..draft })
+            let preferred_node = router.preferred_node();
+            (router.name_any(), RouterDraft { uid, generation, preferred_node, ..draft })
         };
         let mut planner = Self {
             input,
@@ -220,11 +226,16 @@ impl<'a> Planner<'a> {
                 knowing,
                 is_ready: &is_ready,
                 invited: router.invited.as_deref(),
+                preferred_node: router.preferred_node,
             };
             if let Some(nodes) = ranking::refreshed(&router.spec, &members, serving.as_ref()) {
                 router.spec.to_mut().nodes = nodes;
             }
         }
+        let wanted = self.routers.iter();
+        let wanted =
+            wanted.filter_map(|(name, router)| Some((name.clone(), router.preferred_node?.to_owned())));
+        plan.preferred_nodes = wanted.collect();
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
         plan.without_candidates = self.without_candidates;
         plan.without_key = self.without_key;

@@ -10,8 +10,8 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{
-    CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter,
-    VirtualRouterSpec,
+    ANNOTATION_PREFERRED_NODE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, VirtualIP,
+    VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec,
 };
 use windlass_ccm::conditions::DesiredCondition;
 
@@ -151,8 +151,11 @@ impl PlannedWrites {
         for (name, spec) in &plan.routers {
             match known.get(name).copied() {
                 None => {
-                    let router = Box::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)));
-                    self.routers.push(PlannedWrite::CreateRouter(router));
+                    let mut router = VirtualRouter::new(name, VirtualRouterSpec::clone(spec));
+                    let wanted = plan.preferred_nodes.get(name);
+                    router.metadata.annotations = wanted
+                        .map(|node| BTreeMap::from([(ANNOTATION_PREFERRED_NODE.to_owned(), node.clone())]));
+                    self.routers.push(PlannedWrite::CreateRouter(Box::new(router)));
                 }
                 Some(old) => self.add_router(old, spec),
             }

@@ -10,7 +10,8 @@ use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use windlass_api::{
-    Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VirtualIP, VirtualIPPool, VirtualRouter,
+    Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_ROUTER_ANNOTATIONS, VirtualIP, VirtualIPPool,
+    VirtualRouter,
 };
 use windlass_ccm::ServiceKey;
 use windlass_ccm::store::Change;
@@ -126,6 +127,11 @@ impl WatchedKind for VirtualRouter {
         &mut stores.routers
     }
 
+    fn slimmed(mut self) -> Self {
+        kept::metadata(&mut self.metadata, VIRTUAL_ROUTER_ANNOTATIONS);
+        self
+    }
+
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_router(change);
         Vec::new()
@@ -134,7 +140,7 @@ impl WatchedKind for VirtualRouter {
     /// Which node is Active matters where another one is to be; the rest of the status is for people to read.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let active = |router: &Option<Arc<Self>>| router.as_ref()?.status.as_ref()?.active_node.clone();
-        if !same(change, |router| &router.spec) {
+        if !same(change, |router| &router.spec) || !same(change, |router| &router.metadata.annotations) {
             Urgency::Now
         } else if !state.announcements.is_empty() && active(&change.old) != active(&change.new) {
             Urgency::Soon

@@ -1,5 +1,5 @@
 //! What an admin has done by hand with it: `windlass drain` and `undrain` by the label that keeps a node out of load balancers, `windlass
-//! release` by deleting the object that keeps an address back. What is to be done is decided purely.
+//! move` by an annotation of the virtual router, `windlass release` by deleting the object that keeps an address back. What is to be done is decided purely.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -22,8 +22,11 @@ use super::snapshot::Snapshot;
 use super::table::{aligned, indented};
 use crate::priorities;
 
+mod moving;
 #[cfg(test)]
 mod tests;
+
+pub(super) use self::moving::move_address;
 
 /// How often it is looked whether a node has given its addresses up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -28,6 +28,64 @@ fn the_next_good_node_has_the_addresses_of_one_that_is_drained() {
 }
 
 #[test]
+fn an_address_is_moved_only_to_a_node_that_can_announce_it_and_is_well() {
+    let address = "192.0.2.10".parse().unwrap();
+    let hindrance = |snapshot: &Snapshot, node: &str| {
+        let carried = moving::carried(snapshot, address).unwrap();
+        moving::hindrance(snapshot, &crate::inspect::explain::Details::default(), carried, node)
+    };
+    let says = |snapshot: &Snapshot, node: &str, part: &str| {
+        let told = hindrance(snapshot, node).unwrap_or_default();
+        assert!(told.contains(part), "{told:?} does not say {part:?}");
+    };
+    let healthy = healthy();
+    assert_eq!(hindrance(&healthy, "n2"), None);
+    says(&healthy, "n9", "there is no Node of that name");
+    assert_eq!(
+        moving::carried(&healthy, "192.0.2.77".parse().unwrap()).unwrap_err().to_string(),
+        "nobody has 192.0.2.77: `windlass vips` lists the addresses that are in use"
+    );
+
+    let mut snapshot = healthy.clone();
+    let mut drained = crate::inspect::scene::node("n2");
+    drained["metadata"]["labels"] = json!({ LABEL_EXCLUDE: "" });
+    snapshot.nodes.objects[1] = object(drained);
+    says(&snapshot, "n2", "windlass undrain n2");
+
+    let mut snapshot = healthy.clone();
+    let mut failing = network("n2");
+    failing["spec"]["failedChecks"] = json!(["kube-proxy: no answer"]);
+    snapshot.networks.objects[1] = object(failing);
+    says(&snapshot, "n2", "kube-proxy: no answer");
+    snapshot.networks.objects.remove(1);
+    says(&snapshot, "n2", "no agent reports");
+
+    let mut snapshot = healthy.clone();
+    let mut local = router("r1");
+    local["spec"]["externalTrafficPolicy"] = json!("Local");
+    snapshot.routers.objects[0] = object(local);
+    says(&snapshot, "n2", "no ready pod");
+
+    let mut snapshot = healthy.clone();
+    snapshot.nodes.objects.push(object(crate::inspect::scene::node("n4")));
+    snapshot.networks.objects.push(object(network("n4")));
+    says(&snapshot, "n4", "no address of 192.0.2.0/24");
+}
+
+#[test]
+fn an_address_counts_as_moved_when_the_node_announces_it_and_is_preferred() {
+    let address = "192.0.2.10".parse().unwrap();
+    let mut snapshot = healthy();
+    assert!(moving::is_at(&snapshot, address, "n1"));
+    assert!(!moving::is_at(&snapshot, address, "n2"));
+    let mut moving_away = router("r1");
+    moving_away["spec"]["nodes"][1]["priority"] = json!(255 - 2);
+    moving_away["spec"]["nodes"][0]["priority"] = json!(238);
+    snapshot.routers.objects[0] = object(moving_away);
+    assert!(!moving::is_at(&snapshot, address, "n1"), "not for long");
+}
+
+#[test]
 fn only_what_is_kept_back_is_released() {
     let mut snapshot = healthy();
     let mut kept = vip("192.0.2.11", "gone", "r1");

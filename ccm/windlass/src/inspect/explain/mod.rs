@@ -94,7 +94,12 @@ impl Details {
     }
 
     /// Nodes with ready endpoints of these Services, of the address's family, and how many.
-    fn ready_endpoints(&self, owners: &[ServiceRef], address: IpAddr, node: &str) -> usize {
+    pub(in crate::inspect) fn ready_endpoints(
+        &self,
+        owners: &[ServiceRef],
+        address: IpAddr,
+        node: &str,
+    ) -> usize {
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
         let of_owner = |slice: &&EndpointSlice| {
             let service = slice.labels().get("kubernetes.io/service-name");

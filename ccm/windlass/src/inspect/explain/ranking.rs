@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use serde::Serialize;
 use windlass_api::{
-    AnnouncementSpec, Capability, RankedNode, UnschedulableNodePolicy, VirtualIP, VirtualRouter,
+    ANNOTATION_PREFERRED_NODE, AnnouncementSpec, Capability, RankedNode, UnschedulableNodePolicy, VirtualIP,
+    VirtualRouter,
 };
 use windlass_ccm::service::is_stable;
 
@@ -90,6 +91,11 @@ fn why(
         Some(node) => why.extend(of_node(node, announcement)),
         None if snapshot.nodes.missing.is_some() => {}
         None => why.push("there is no Node of that name any more".to_owned()),
+    }
+    if router.preferred_node() == Some(name.as_str()) {
+        why.push(format!(
+            "an admin wants it to have the addresses (windlass move, annotation {ANNOTATION_PREFERRED_NODE})"
+        ));
     }
     if ranked.joining {
         why.push("it is joining: it comes last until the others know it".to_owned());

@@ -165,6 +165,19 @@ fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> 
                 .says(message, "run agents on more nodes of the subnet, or let the Announcement select more"),
         );
     }
+    if let Some(wanted) = router.preferred_node()
+        && snapshot.nodes.missing.is_none()
+        && !nodes.iter().any(|node| node.name == wanted)
+    {
+        let why = match Snapshot::named(&snapshot.nodes, wanted) {
+            None => "there is no Node of that name",
+            Some(_) => "it is none of the nodes that may announce them",
+        };
+        problems.push(Problem::warning("VirtualRouter", &name, "PreferredNodeMissing").says(
+            format!("an admin wants node {wanted} to have its {vips} addresses, which has no effect: {why}"),
+            "move them to another node, or take the wish back: windlass move ADDRESS --undo",
+        ));
+    }
     let heard = status.and_then(|status| find(&status.conditions, CONDITION_MULTICAST_HEARD));
     if let Some(heard) = heard.filter(|heard| heard.status == "False") {
         problems.push(Problem::of(Severity::Warning, "VirtualRouter", &name, heard, remedies::of_lan));

@@ -135,7 +135,8 @@ impl<'a> Planner<'a> {
         }
         let old = old.and_then(|old| self.routers.get(old)?.first_healthy(self.topology));
         let incumbent = old.map(str::to_owned);
-        let preferences = Preferences { serving: Some(serving), incumbent: incumbent.as_deref() };
+        let preferences =
+            Preferences { serving: Some(serving), incumbent: incumbent.as_deref(), preferred_node: None };
         let partners = self.partners(vip);
         match self.add(feasible, &NewRouter { siblings: &siblings, partners: &partners, preferences }) {
             Some(made) => RouterChoice::Made(made),

@@ -16,6 +16,9 @@
 //! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
 //! not know it any more would take what it says for a stranger's, and miss that it goes.
 //!
+//! The node that an admin wants to have the VIPs (`windlass move`) has a priority above all that can serve them as well, whatever the
+//! Announcement prefers. The order is as without it, so that it is what it was when the wish is taken back.
+//!
 //! A node whose agent would let everybody use a VIP that not everybody may use is in no ranking of a router that carries one.
 //!
 //! The VIPs of a router with `externalTrafficPolicy: Local` follow the endpoints of their Services: a node without one has a low
@@ -45,8 +48,9 @@ const MOST_INVITED: usize = 2 * MOST_CANDIDATES;
 /// How well a node can serve a router's VIPs: the less, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
-    /// What it has to serve them with, whether it is drained or excluded, and how much the Announcement prefers it.
-    class: (Reverse<EndpointState>, bool, Reverse<i32>),
+    /// What it has to serve them with, whether it is drained or excluded, whether it is another than the admin wants, and how much the
+    /// Announcement prefers it.
+    class: (Reverse<EndpointState>, bool, bool, Reverse<i32>),
     /// It is not the one that is preferred already: with `Local` a node that comes back takes nothing away.
     is_challenger: bool,
     ready: Reverse<usize>,
@@ -67,20 +71,20 @@ enum Joining {
 impl Preference {
     const fn fitness(&self) -> Fitness {
         match (self.joining, self.class) {
-            (Joining::No, (Reverse(EndpointState::Ready), false, _)) => Fitness::Good,
-            (Joining::Unknown, _) | (_, (Reverse(EndpointState::None), _, _)) => Fitness::Unfit,
+            (Joining::No, (Reverse(EndpointState::Ready), false, ..)) => Fitness::Good,
+            (Joining::Unknown, _) | (_, (Reverse(EndpointState::None), ..)) => Fitness::Unfit,
             (Joining::No | Joining::UnknownToLost, _) => Fitness::Fair,
         }
     }
 
     /// How much the Announcement prefers it, the most first: that does not change while a node is drained.
     const fn weight(&self) -> Reverse<i32> {
-        self.class.2
+        self.class.3
     }
 
     /// Of a node that the Announcement leaves out.
     const fn leaving() -> Self {
-        let class = (Reverse(EndpointState::None), true, Reverse(i32::MIN));
+        let class = (Reverse(EndpointState::None), true, true, Reverse(i32::MIN));
         Self { class, is_challenger: true, ready: Reverse(0), joining: Joining::No }
     }
 
@@ -90,7 +94,10 @@ impl Preference {
         match joining {
             Joining::No | Joining::UnknownToLost => Self { joining, ..self },
             // Its place in the list is that which it will have.
-            Joining::Unknown => Self { class: (last.class.0, last.class.1, self.class.2), joining, ..last },
+            Joining::Unknown => {
+                let (state, is_drained, is_other, _) = last.class;
+                Self { class: (state, is_drained, is_other, self.class.3), joining, ..last }
+            }
         }
     }
 }
@@ -109,6 +116,8 @@ pub(super) struct Preferences<'a> {
     pub(super) serving: Option<&'a ServingNodes>,
     /// With `Local`, the node that is to stay preferred as long as no other one serves better.
     pub(super) incumbent: Option<&'a str>,
+    /// The node that an admin wants.
+    pub(super) preferred_node: Option<&'a str>,
 }
 
 /// What the ranking of a new router is made by.
@@ -127,14 +136,15 @@ impl Preferences<'_> {
     }
 
     fn of_node(&self, node: &str, healthy: bool, weight: i32) -> Preference {
+        let is_other = self.preferred_node != Some(node);
         let Some(serving) = self.serving else {
-            let class = (Reverse(EndpointState::Ready), !healthy, Reverse(weight));
+            let class = (Reverse(EndpointState::Ready), !healthy, is_other, Reverse(weight));
             return Preference { class, is_challenger: true, ready: Reverse(0), joining: Joining::No };
         };
         let NodeEndpoints { state, ready } = serving.get(node).copied().unwrap_or_default();
         let is_challenger = self.incumbent != Some(node);
         Preference {
-            class: (Reverse(state), !healthy, Reverse(weight)),
+            class: (Reverse(state), !healthy, is_other, Reverse(weight)),
             is_challenger,
             ready: Reverse(ready),
             joining: Joining::No,
@@ -242,6 +252,8 @@ pub(super) struct Members<'a> {
     pub(super) is_ready: &'a dyn Fn(&str) -> bool,
     /// It is to join, to be given a share.
     pub(super) invited: Option<&'a str>,
+    /// The node that an admin wants: it joins, too.
+    pub(super) preferred_node: Option<&'a str>,
 }
 
 impl Members<'_> {
@@ -289,7 +301,8 @@ pub(super) fn refreshed(
     // Who lacks what a VIP needs goes at once, though it be Active: it lets in everybody for as long as it stays.
     let old_nodes: Vec<&RankedNode> =
         router.nodes.iter().filter(|old| !topology.lacks(&old.name, *need)).collect();
-    let preferences = Preferences { serving, incumbent: preferred(router) };
+    let preferred_node = members.preferred_node;
+    let preferences = Preferences { serving, incumbent: preferred(router), preferred_node };
     let mut order = Vec::new();
     for old in old_nodes.iter().copied() {
         if !topology.nodes.contains(&old.name) {
@@ -384,7 +397,8 @@ fn wanted<'a>(
         let before = weights.iter().filter(|weight| **weight <= preference.weight()).count();
         let joins = before < MOST_CANDIDATES
             || (is_good(preference) && good < FEWEST_GOOD)
-            || (invited == Some(&one.node) && weights.len() < MOST_INVITED);
+            || (invited == Some(&one.node) && weights.len() < MOST_INVITED)
+            || preferences.preferred_node == Some(&one.node);
         if joins {
             weights.push(preference.weight());
             good += usize::from(is_good(preference));

@@ -88,7 +88,8 @@ impl Planner<'_> {
         let could = |(name, from, draft): &(&'a String, &str, &RouterDraft<'_>)| {
             let difference = difference(from);
             let is_there = draft.spec.nodes.iter().any(|node| node.name == *to);
-            let can = !self.topology.lacks(to, draft.need);
+            // Where an admin wants it, it stays.
+            let can = draft.moved_to().is_none() && !self.topology.lacks(to, draft.need);
             let helps = can && draft.vips < difference && (is_there || ranking::may_be_invited(&draft.spec));
             // To where it is already, from the node with the most first, and so that the least is left between the two.
             helps.then(|| (!is_there, Reverse(difference), difference.abs_diff(2 * draft.vips), *name))
@@ -99,7 +100,10 @@ impl Planner<'_> {
         }
         could.sort();
         let siblings = Siblings::new(&self.input.vips, routers_by_vip);
-        let there = || drafts.iter().filter(|(_, first, _)| first == to).map(|(name, ..)| name.as_str());
+        let is_there = |first: &str, draft: &RouterDraft<'_>| first == *to || draft.moved_to() == Some(*to);
+        let there = || {
+            drafts.iter().filter(|(_, first, draft)| is_there(first, draft)).map(|(name, ..)| name.as_str())
+        };
         let router = could.into_iter().map(|(.., name)| name).find(|name| !siblings.meet(name, there()))?;
         Some(Move { router: router.clone(), to: (*to).to_owned() })
     }
@@ -124,7 +128,7 @@ impl Planner<'_> {
             if draft.spec.nodes.iter().any(|node| node.joining) {
                 return None;
             }
-            let first = draft.first();
+            let first = draft.moved_to().or_else(|| draft.first());
             let status = known.get(name.as_str()).and_then(|router| router.status.as_ref());
             let active = status.filter(|status| status.active_node.as_deref() == first);
             let since = active.and_then(|status| status.active_since.as_ref()?.parse::<Timestamp>().ok());

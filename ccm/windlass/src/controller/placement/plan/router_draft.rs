@@ -33,6 +33,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) need: Need,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
+    /// The node that an admin wants to have its VIPs.
+    pub(super) preferred_node: Option<&'a str>,
     /// A node that is to join it, to be given a share.
     pub(super) invited: Option<String>,
     /// Where its VIPs can be served, if it follows that.
@@ -56,6 +58,7 @@ impl<'a> RouterDraft<'a> {
             vips: 0,
             need: Need::Nothing,
             is_replaced: false,
+            preferred_node: None,
             invited: None,
             serving: Serving::default(),
         }
@@ -100,7 +103,8 @@ impl<'a> RouterDraft<'a> {
         let VirtualRouterSpec { segment, nodes, external_traffic_policy, .. } =
             VirtualRouterSpec::clone(&self.spec);
         let spec = announcement.router(vrid, segment, nodes, external_traffic_policy);
-        Self::new(Cow::Owned(spec), announcement, self.active)
+        let successor = Self::new(Cow::Owned(spec), announcement, self.active);
+        Self { preferred_node: self.preferred_node, ..successor }
     }
 
     /// The policy of the Services whose VIPs it carries.
@@ -120,19 +124,25 @@ impl<'a> RouterDraft<'a> {
         self.lacks(need, topology) && others.next().is_none() && !can_be_joined()
     }
 
-    /// The first node of its ranking.
+    /// The first node of its ranking, whatever an admin wants: what that is no reason to move others for.
     pub(super) fn first(&self) -> Option<&str> {
         ranking::first(&self.spec)
     }
 
-    /// The first node of its ranking that is healthy now.
+    /// The node that an admin wants to have its VIPs, if it is in its ranking.
+    pub(super) fn moved_to(&self) -> Option<&str> {
+        self.preferred_node.filter(|wanted| self.spec.nodes.iter().any(|node| node.name == *wanted))
+    }
+
+    /// The node that an admin wants if it is healthy now, else the first of its ranking that is.
     pub(super) fn first_healthy(&self, topology: &Topology) -> Option<&str> {
         let segments = topology.segments(self.announcement);
         let is_healthy = |node: &&RankedNode| segments.is_healthy(&node.name);
         match self.policy() {
             ExternalTrafficPolicy::Cluster => {
-                let healthy = self.spec.nodes.iter().find(is_healthy);
-                healthy.map_or_else(|| self.first(), |node| Some(&node.name))
+                let moved_to = self.moved_to().filter(|node| segments.is_healthy(node));
+                let healthy = || self.spec.nodes.iter().find(is_healthy).map(|node| node.name.as_str());
+                moved_to.or_else(healthy).or_else(|| self.first())
             }
             ExternalTrafficPolicy::Local => self.first(),
         }

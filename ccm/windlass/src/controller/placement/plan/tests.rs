@@ -8,6 +8,7 @@ mod histories;
 mod joining;
 mod large_segments;
 mod local;
+mod moved;
 mod pairs;
 mod properties;
 mod rebalancing;
@@ -50,6 +51,7 @@ struct Cluster {
 fn planned(input: &PlanInput) -> PlacementPlan<'static> {
     let PlacementPlan {
         routers,
+        preferred_nodes,
         routers_by_vip,
         left_behind,
         without_key,
@@ -61,6 +63,7 @@ fn planned(input: &PlanInput) -> PlacementPlan<'static> {
     let look_again = None;
     PlacementPlan {
         routers,
+        preferred_nodes,
         routers_by_vip,
         left_behind,
         without_key,
@@ -298,7 +301,8 @@ impl Cluster {
                 assert_eq!(fixed(&old.spec), fixed(new), "{} changes while it runs", old.name_any());
             }
         }
-        self.input.routers = plan.routers.iter().map(|(name, spec)| self.written(name, spec)).collect();
+        self.input.routers =
+            plan.routers.iter().map(|(name, spec)| self.written(name, spec, &plan)).collect();
         self.active.retain(|router, _| plan.routers.contains_key(router));
         for vip in &mut self.input.vips {
             let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
@@ -310,8 +314,15 @@ impl Cluster {
     }
 
     /// A virtual router as the API server has it once this is written.
-    fn written(&mut self, name: &str, spec: &VirtualRouterSpec) -> Arc<VirtualRouter> {
+    fn written(
+        &mut self,
+        name: &str,
+        spec: &VirtualRouterSpec,
+        plan: &PlacementPlan<'_>,
+    ) -> Arc<VirtualRouter> {
         let mut router = VirtualRouter::new(name, spec.clone());
+        let wanted = plan.preferred_nodes.get(name).map(String::as_str);
+        router.metadata.annotations = moved::preferring(wanted);
         if let Some(old) = self.input.routers.iter().find(|old| old.name_any() == name) {
             let generation = old.metadata.generation.unwrap_or_default() + i64::from(old.spec != *spec);
             (router.metadata.generation, router.metadata.uid) = (Some(generation), old.metadata.uid.clone());

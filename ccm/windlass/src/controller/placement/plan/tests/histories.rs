@@ -59,7 +59,12 @@ enum Step {
     Elected,
     /// Somebody deletes one, and no write fails that brings its VIP elsewhere: it would go to the next that has the name.
     RouterGone(usize),
-    /// All nodes are well, and each gets its share.
+    /// An admin wants the VIPs of a router on this node, or takes that back.
+    Prefer {
+        router: usize,
+        number: Option<u8>,
+    },
+    /// All nodes are well, no admin wants anything, and each gets its share.
     Rest,
 }
 
@@ -105,6 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(60..72u8, 0..4).prop_map(Step::Strangers),
         2 => Just(Step::Elected),
         1 => (0..12usize).prop_map(Step::RouterGone),
+        2 => (0..12usize, prop::option::of(node())).prop_map(|(router, number)| Step::Prefer { router, number }),
         2 => Just(Step::Rest),
     ]
 }
@@ -224,6 +230,11 @@ impl Cluster {
             Step::RouterGone(index) if *index < self.input.routers.len() => {
                 self.active.remove(&self.input.routers.remove(*index).name_any());
             }
+            Step::Prefer { router, number } => {
+                if let Some(name) = self.input.routers.get(*router).map(|router| router.name_any()) {
+                    self.prefer(&name, number.map(node_name).as_deref());
+                }
+            }
             Step::NodeGone(_)
             | Step::Report { .. }
             | Step::Excluded { .. }
@@ -243,7 +254,7 @@ impl Cluster {
             let at = self.input.routers.iter().position(|router| router.name_any() == *name);
             let is_new = at.is_none_or(|at| self.input.routers[at].spec != **spec);
             if is_new && !fails() {
-                let written = self.written(name, spec);
+                let written = self.written(name, spec, &plan);
                 match at {
                     Some(at) => self.input.routers[at] = written,
                     None => self.input.routers.push(written),
@@ -304,6 +315,9 @@ impl Cluster {
             self.fails(&name, &[]);
         }
         self.active.clear();
+        for router in &mut self.input.routers {
+            Arc::make_mut(router).metadata.annotations = None;
+        }
         self.plan();
         self.settle(0);
         let mut last_move = 0;

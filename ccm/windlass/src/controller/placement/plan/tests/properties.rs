@@ -26,6 +26,7 @@ enum Step {
     Active { router: usize, number: u8 },
     Key { number: u8 },
     Fails { number: u8, fails: bool },
+    Prefer { router: usize, number: Option<u8> },
     Restrict { last: u8, family: Family, is_restricted: bool },
     Obeys { number: u8, obeys: bool },
 }
@@ -121,6 +122,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..13u8).prop_map(|number| Step::Key { number }),
         2 => (1..13u8, any::<bool>()).prop_map(|(number, fails)| Step::Fails { number, fails }),
         3 => (vip(), prop::bool::weighted(0.8)).prop_map(|((last, family), is_restricted)| Step::Restrict { last, family, is_restricted }),
+        3 => (0..8usize, prop::option::weighted(0.8, 1..13u8))
+            .prop_map(|(router, number)| Step::Prefer { router, number }),
         3 => (1..13u8, any::<bool>()).prop_map(|(number, obeys)| Step::Obeys { number, obeys }),
     ]
 }
@@ -208,6 +211,11 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::Obeys { number, obeys } => {
             let capabilities: &[Capability] = if obeys { &Capability::ALL } else { &[] };
             cluster.capabilities(&format!("n{number}"), capabilities);
+        }
+        Step::Prefer { router, number } => {
+            if let Some(name) = cluster.input.routers.get(router).map(|router| router.name_any()) {
+                cluster.prefer(&name, number.map(|number| format!("n{number}")).as_deref());
+            }
         }
         Step::Active { router, number } => {
             if let Some(router) = cluster.input.routers.get(router) {
@@ -301,6 +309,16 @@ proptest! {
                 let bounds = (worst(true), worst(false));
                 if let ((Some(least_healthy), _), (_, Some(best_other))) = bounds && router.external_traffic_policy.is_cluster() {
                     prop_assert!(least_healthy > best_other, "a drained node before a healthy one");
+                }
+                // Who an admin wants has the VIPs, unless it serves them worse than another.
+                if let Some(wanted) = after.preferred_nodes.get(name)
+                    && let Some(ranked) = router.nodes.iter().find(|node| node.name == *wanted)
+                    && is_left(ranked)
+                    && !ranked.joining
+                    && announcement.is_healthy(&cluster.nodes[wanted])
+                    && router.external_traffic_policy.is_cluster()
+                {
+                    prop_assert_eq!(ranking::preferred(router), Some(wanted.as_str()), "{}", name);
                 }
                 let is_as_wanted = router.transport == announcement.vrrp.transport
                     && announcement.vrrp.vrids.contains(&router.vrid);
