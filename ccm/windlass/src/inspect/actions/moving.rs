@@ -130,7 +130,8 @@ fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String
         let owners: Vec<String> = vip.spec.owners.iter().map(ToString::to_string).collect();
         format!("{} of {}", vip.spec.address, owners.join(", "))
     });
-    let together = if vips.len() > 1 { " move together" } else { "" };
+    let (addresses, together) =
+        if vips.len() == 1 { ("address", "") } else { ("addresses", " move together") };
     let connections = match (to, router.spec.connections) {
         (None, _) => "",
         (Some(_), ConnectionPolicy::None) => "established connections end (connections: None)\n",
@@ -139,7 +140,7 @@ fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String
         }
     };
     let listed = indented(&(lines.collect::<Vec<_>>().join("\n") + "\n"));
-    format!("{} addresses of virtual router {router_name}{together}:\n{listed}{connections}", vips.len())
+    format!("{} {addresses} of virtual router {router_name}{together}:\n{listed}{connections}", vips.len())
 }
 
 fn active(router: &VirtualRouter) -> Option<&str> {
