@@ -263,6 +263,8 @@ pub mod pool_ready {
         POD_CIDR = "PodCIDR";
         /// Addresses of ClusterIPs.
         SERVICE_CIDR = "ServiceCIDR";
+        /// Addresses of Services that other load balancers serve.
+        FOREIGN_SERVICE = "ForeignService";
         /// A value that this version does not know.
         UNKNOWN_VALUE = "UnknownValue";
         /// Stations with addresses of it.

@@ -7,6 +7,7 @@
 pub(crate) mod assign;
 pub(crate) mod condition;
 pub(crate) mod external;
+pub(crate) mod foreign_services;
 pub(crate) mod ledger;
 pub(crate) mod ownership;
 pub(crate) mod pool_metrics;

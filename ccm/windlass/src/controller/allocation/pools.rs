@@ -43,6 +43,8 @@ pub(crate) enum Reason {
     SubnetAddress,
     PodCidr,
     ServiceCidr,
+    /// A Service has it from another load balancer.
+    ForeignService,
     /// Of a newer version.
     UnknownValue,
     /// Written twice in one pool; no address is lost by it.
@@ -61,6 +63,7 @@ impl Reason {
             Self::SubnetAddress => pool_ready::SUBNET_ADDRESS,
             Self::PodCidr => pool_ready::POD_CIDR,
             Self::ServiceCidr => pool_ready::SERVICE_CIDR,
+            Self::ForeignService => pool_ready::FOREIGN_SERVICE,
             Self::UnknownValue => pool_ready::UNKNOWN_VALUE,
             Self::DuplicateAddresses => pool_ready::DUPLICATE_ADDRESSES,
         }
@@ -72,6 +75,7 @@ impl Reason {
             Self::SubnetAddress => "network, broadcast and anycast addresses left out",
             Self::PodCidr => "addresses of pods left out",
             Self::ServiceCidr => "addresses of ClusterIPs left out",
+            Self::ForeignService => "addresses that other load balancers serve left out",
             Self::NodeAddress => "addresses of nodes left out",
             Self::InvalidAddresses
             | Self::InvalidExclusion
@@ -179,6 +183,7 @@ pub(crate) fn review(
             node_addresses: Vec::new(),
         };
         one.leave_out_nodes(unusable, &claimed, &mut withheld);
+        one.leave_out_services(unusable);
         one.leave_out_blocks(unusable, &mut withheld);
         one.ignored_reports = std::mem::take(&mut withheld.ignored);
         reviewed.push(one);
@@ -235,6 +240,18 @@ impl ReviewedPool {
             }
         }
         self.add_problem(Reason::NodeAddress, &named);
+    }
+
+    /// What other load balancers gave Services stays part of the pool, and is not given: with the Service it may come here.
+    fn leave_out_services(&mut self, unusable: &UnusableAddresses) {
+        let mut named = Vec::new();
+        for (address, service) in &unusable.services {
+            if self.pool.addresses.contains(*address) {
+                self.pool.reserved.insert_address(*address);
+                named.push(format!("{address} of Service {service}"));
+            }
+        }
+        self.add_problem(Reason::ForeignService, &named);
     }
 
     /// What the cluster or the LAN uses in another way stays part of the pool, and is not given: who holds one keeps it.

@@ -103,8 +103,11 @@ fn next_step(
         Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
             let rejection = (reason(&error), error.to_string());
-            let why =
-                || allocation_rejected(&error, |address| state.node_with(address), state.stays_with(&error));
+            let why = || {
+                let (of_node, of_service) =
+                    (|address| state.node_with(address), |address| state.foreign_service_with(address));
+                allocation_rejected(&error, of_node, of_service, state.stays_with(&error))
+            };
             reject(state, holder, service, &lost, rejection, why)
         }
     };

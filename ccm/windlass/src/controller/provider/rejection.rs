@@ -15,10 +15,12 @@ pub(crate) fn request_rejected(error: &RequestError) -> ProviderError {
 }
 
 /// The pools do not give what the Service asks for. `node_with` says which node has an address itself: such an address belongs to
-/// no pool, whatever the pool lists, and adding it to one would not help. `stays_with`: with whom a released address stays.
+/// no pool, whatever the pool lists, and adding it to one would not help. `foreign_service_with`: the Service that another load
+/// balancer gave an address. `stays_with`: with whom a released address stays.
 pub(crate) fn allocation_rejected<'a>(
     error: &AllocateError<ServiceRef>,
     node_with: impl Fn(IpAddr) -> Option<&'a str>,
+    foreign_service_with: impl Fn(IpAddr) -> Option<&'a str>,
     stays_with: StaysWith,
 ) -> ProviderError {
     let message = match error {
@@ -29,11 +31,16 @@ pub(crate) fn allocation_rejected<'a>(
             )
         }),
         AllocateError::Quarantined { address, quarantined } => stays_until(*address, quarantined, stays_with),
+        AllocateError::Reserved { address, .. } => foreign_service_with(*address).map(|service| {
+            format!(
+                "address {address} is in use by Service {service}, which another load balancer serves: ask for another address, or \
+                 have Windlass serve that Service"
+            )
+        }),
         AllocateError::NotInPool { .. }
         | AllocateError::NoFreeAddress { .. }
         | AllocateError::NoSuchPool { .. }
         | AllocateError::PoolRefuses { .. }
-        | AllocateError::Reserved { .. }
         | AllocateError::Taken { .. }
         | AllocateError::SharingRefused { .. }
         | AllocateError::WrongFamily { .. }

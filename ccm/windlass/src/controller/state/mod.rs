@@ -18,6 +18,7 @@ use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
 use crate::controller::allocation::external::RefusedExternalIps;
+use crate::controller::allocation::foreign_services::ForeignServices;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
@@ -56,6 +57,7 @@ pub(crate) struct ClusterState {
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     pub(crate) waiting: Waiting,
     pool_reviewer: PoolReviewer,
+    foreign_services: ForeignServices,
     /// Services with external IPs.
     pub(crate) external_ip_services: BTreeSet<ServiceRef>,
     /// The external IPs that are refused.
@@ -83,7 +85,7 @@ pub(crate) struct ClusterState {
 impl ClusterState {
     /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
     pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
-        let changed = self.pool_reviewer.refresh(&self.stores);
+        let changed = self.pool_reviewer.refresh(&self.stores, &self.foreign_services);
         let reviewed = self.pool_reviewer.reviewed();
         if !changed {
             return (reviewed, Vec::new());
@@ -156,6 +158,11 @@ impl ClusterState {
         self.pool_reviewer.node_with(address)
     }
 
+    /// The Service that another load balancer gave `address`.
+    pub(crate) fn foreign_service_with(&self, address: IpAddr) -> Option<&str> {
+        self.pool_reviewer.foreign_service_with(address)
+    }
+
     /// The object that claims `address`.
     pub(crate) fn vip(&self, address: IpAddr) -> Option<&Arc<VirtualIP>> {
         self.stores.vips.get(&virtual_ip_name(address))
@@ -201,10 +208,12 @@ impl ClusterState {
     }
 
     fn on_service_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
+        let matters_to_pools = self.foreign_services.follow(change, self.settings);
         if !self.ready {
             return Vec::new();
         }
-        let mut keys = self.on_existence_change(change);
+        let mut keys = if matters_to_pools { self.review_pools().1 } else { Vec::new() };
+        keys.extend(self.on_existence_change(change));
         keys.extend(self.on_request_change(change));
         keys.extend(self.on_holder_change(change.old.as_deref(), change.new.as_deref()));
         keys.extend(self.on_status_change(change));

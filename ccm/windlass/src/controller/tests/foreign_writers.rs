@@ -57,6 +57,39 @@ async fn a_controller_that_writes_the_same_status_is_answered_calmly_and_told_of
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_another_load_balancer_gave_a_service_is_given_to_nobody_else_until_it_is_free() {
+    let mut rig = Rig::new(&[pool("p", &["192.0.2.16/31"], &json!({ "quarantineSeconds": 0 }))]);
+    let of_another = json!({
+        "spec": { "loadBalancerClass": "example.com/other" },
+        "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.16" }] } },
+    });
+    rig.create("foreign", &of_another);
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.create("b", &json!({ "metadata": { "annotations": { "windlass.dev/addresses": "192.0.2.16" } } }));
+    rig.settle().await;
+    assert_eq!((rig.shown("a"), rig.shown("b")), (vec!["192.0.2.17".to_owned()], vec![]));
+    assert_eq!(rig.reason("b"), "False PoolNotAllowed");
+    let condition = rig.api.get(&key("b")).expect("a Service")["status"]["conditions"][0]["message"].clone();
+    let said = "address 192.0.2.16 is in use by Service ns/foreign, which another load balancer serves: ask for another address, or \
+                have Windlass serve that Service";
+    assert_eq!(condition, said);
+    let pools = rig.api.list("virtualippools");
+    let ready = pools[0]["status"]["conditions"].as_array().expect("conditions").clone();
+    let left_out = "ForeignService: addresses that other load balancers serve left out: 192.0.2.16 of Service ns/foreign";
+    assert!(
+        ready.iter().any(|one| one["type"] == "Ready"
+            && format!("{}: {}", one["reason"].as_str().unwrap(), one["message"].as_str().unwrap())
+                == left_out),
+        "{ready:#?}"
+    );
+    rig.delete("foreign");
+    rig.settle().await;
+    assert_eq!(rig.shown("b"), ["192.0.2.16"]);
+    controller.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shared_address_that_is_kept_back_by_hand_comes_back_to_all_who_had_it() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({ "quarantineSeconds": 2 }))]);
     let controller = rig.controller();

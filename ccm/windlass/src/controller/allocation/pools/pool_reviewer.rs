@@ -7,13 +7,14 @@ use std::sync::Arc;
 use windlass_api::virtual_ip_name;
 
 use super::{ReviewedPool, UnusableAddresses, review};
+use crate::controller::allocation::foreign_services::ForeignServices;
 use crate::controller::stores::Stores;
 
 /// The last review and what it was made from.
 #[derive(Debug, Default)]
 pub(crate) struct PoolReviewer {
-    /// Revisions of the caches of pools, nodes, node networks and ServiceCIDRs.
-    seen: Option<[u64; 4]>,
+    /// Revisions of the caches of pools, nodes, node networks and ServiceCIDRs, and of the Services of other load balancers.
+    seen: Option<[u64; 5]>,
     unusable: UnusableAddresses,
     /// Addresses of nodes that a pool has, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
@@ -22,12 +23,13 @@ pub(crate) struct PoolReviewer {
 
 impl PoolReviewer {
     /// Reviews the pools if need be, and says whether it did.
-    pub(crate) fn refresh(&mut self, stores: &Stores) -> bool {
+    pub(crate) fn refresh(&mut self, stores: &Stores, foreign: &ForeignServices) -> bool {
         let revisions = [
             stores.pools.revision(),
             stores.nodes.revision(),
             stores.networks.revision(),
             stores.service_cidrs.revision(),
+            foreign.revision(),
         ];
         let is_vip = |address: IpAddr| stores.vips.get(&virtual_ip_name(address)).is_some();
         let claims_changed =
@@ -42,7 +44,8 @@ impl PoolReviewer {
             let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
             let networks: Vec<_> = stores.reports().of_nodes().map(|network| &**network).collect();
             let service_cidrs: Vec<_> = stores.service_cidrs.iter().map(|cidr| &**cidr).collect();
-            let unusable = UnusableAddresses::new(&nodes, &networks, &service_cidrs);
+            let unusable =
+                UnusableAddresses::new(&nodes, &networks, &service_cidrs).with_services(foreign.by_address());
             changed |= unusable != self.unusable;
             self.unusable = unusable;
         }
@@ -59,6 +62,11 @@ impl PoolReviewer {
     /// The node that has `address` itself.
     pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
         self.unusable.nodes.get(&address).map(String::as_str)
+    }
+
+    /// The Service that another load balancer gave `address`.
+    pub(crate) fn foreign_service_with(&self, address: IpAddr) -> Option<&str> {
+        self.unusable.services.get(&address).map(String::as_str)
     }
 
     /// The pools as they were reviewed last.

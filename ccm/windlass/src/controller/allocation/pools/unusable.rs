@@ -1,4 +1,4 @@
-//! Addresses that no pool may give: nodes, pods or ClusterIPs use them, or they have a meaning of their own. Pure.
+//! Addresses that no pool may give: nodes, pods, ClusterIPs or Services of other load balancers use them, or they have a meaning of their own. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -30,6 +30,8 @@ pub(crate) struct UnusableAddresses {
     pub(super) nodes: BTreeMap<IpAddr, String>,
     /// Those of them that only its agent says the node has, not its Node.
     pub(super) only_reported: BTreeSet<IpAddr>,
+    /// Addresses that other load balancers gave Services, with the Service's name.
+    pub(super) services: BTreeMap<IpAddr, String>,
     /// Everything else, in a fixed order.
     pub(super) blocks: Vec<UnusableSet>,
 }
@@ -41,7 +43,12 @@ impl UnusableAddresses {
         blocks.extend(nodes.iter().flat_map(|node| pod_cidrs(node)));
         blocks.extend(service_cidrs.iter().flat_map(|cidr| cluster_ips(cidr)));
         let (nodes, only_reported) = node_addresses(nodes, networks);
-        Self { nodes, only_reported, blocks }
+        Self { nodes, only_reported, services: BTreeMap::new(), blocks }
+    }
+
+    /// With the addresses of Services that other load balancers serve.
+    pub(crate) fn with_services(self, services: BTreeMap<IpAddr, String>) -> Self {
+        Self { services, ..self }
     }
 }
 
