@@ -16,6 +16,7 @@ const age = (then, now) => {
   if (seconds < 172800) return Math.floor(seconds / 3600) + "h";
   return Math.floor(seconds / 86400) + "d";
 };
+const count = (number, word) => number + " " + word + (number === 1 ? "" : "s");
 let data = null, received = 0, all = false;
 
 // A cell is text, [text, class], or an element.
@@ -54,7 +55,7 @@ const facts = now => {
 const problems = () => {
   const { problems } = data, shown = problems.slice(0, ROWS);
   const errors = problems.filter(one => one.severity === "error").length;
-  at("n-problems").textContent = problems.length ? errors + " errors, " + (problems.length - errors) + " warnings" : "";
+  at("n-problems").textContent = problems.length ? count(errors, "error") + ", " + count(problems.length - errors, "warning") : "";
   const items = shown.map(one => {
     const item = make("li", undefined, one.severity === "error" ? "error" : "warning"), first = make("p");
     first.append(make("strong", one.severity), " " + one.kind + " " + one.name + " " + one.reason + ": " + one.message);
@@ -76,7 +77,7 @@ const pools = () => table("pools", ["Pool", "IPv4", "IPv6", "Ready"], data.pools
   [one.name, fill(one.ipv4), fill(one.ipv6), one.disabled ? "disabled" : one.ready === "False" ? [one.reason, "bad"] : one.reason]));
 const nodes = () => table("nodes", ["Node", "Status", "Addresses", "Active in", "Agent", "Fails"], data.nodes.map(one => [
   one.name, [one.ready + (one.schedulable ? "" : ", unschedulable"), one.ready === "Ready" ? "good" : "bad"], one.addresses,
-  one.activeRouters + " routers", one.agentVersion ?? ["none", "bad"], [one.failedChecks.join("; "), "bad"]]));
+  count(one.activeRouters, "router"), one.agentVersion ?? ["none", "bad"], [one.failedChecks.join("; "), "bad"]]));
 const moves = now => {
   const buckets = new Array(12).fill(0);
   for (const one of data.moves) {
@@ -88,7 +89,7 @@ const moves = now => {
   at("n-moves").textContent = data.moves.length ? String(data.moves.length) : "none";
   at("spark").hidden = !data.moves.length;
   table("moves", ["When", "Virtual router", "To", "Addresses"], data.moves.slice(0, ROWS).map(one =>
-    [age(one.time, now) + " ago", one.virtualRouter, one.node, one.addresses + " addresses"]));
+    [age(one.time, now) + " ago", one.virtualRouter, one.node, one.addresses + (one.addresses === 1 ? " address" : " addresses")]));
 };
 const vips = now => {
   const words = at("filter").value.toLowerCase().split(/\s+/).filter(word => word);
