@@ -51,6 +51,7 @@ mod setup;
 mod skew;
 mod sources;
 mod splitting;
+mod status_page;
 mod teardown;
 mod uninstall;
 mod virtual_mac;

@@ -1,0 +1,119 @@
+//! The status page in a real browser, of a controller in a real cluster with a thousand addresses.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use windlass_e2e::{ControllerOptions, Lab, await_that, scenario, shown, unused_service, workspace};
+
+use crate::setup::{LIMIT, services};
+
+const SERVICES: usize = 1000;
+/// Rows that the page shows before it is asked for all.
+const ROWS: usize = 200;
+const PORT: u16 = 10258;
+/// How long a thousand Services may take to get their addresses.
+const ALL: Duration = Duration::from_mins(3);
+/// The browser's profile, and its pictures.
+const FOLDER: &str = "/run/lab/browser";
+
+/// What the browser does with the page, seen with this token, by these flags.
+async fn browse(lab: &Lab, token: &str, flags: &[&str]) -> anyhow::Result<String> {
+    let url = format!("https://browser:{token}@127.0.0.1:{PORT}/status");
+    let profile = format!("--user-data-dir={FOLDER}/profile");
+    // The certificate is one of the controller's own making. Virtual time: the page has had its data when the browser looks.
+    let usual = ["--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", "--virtual-time-budget=3000"];
+    let program = ["chromium-headless-shell", &*profile];
+    lab.exec("cp", &[&program[..], &usual, flags, &[&*url]].concat()).await
+}
+
+/// Width and height of a PNG (W3C PNG §11.2.1).
+fn size(png: &[u8]) -> anyhow::Result<[u32; 2]> {
+    ensure!(png.starts_with(b"\x89PNG\r\n\x1a\n"), "no PNG");
+    let at = |at: usize| -> anyhow::Result<u32> {
+        Ok(u32::from_be_bytes(png.get(at..at + 4).context("too short")?.try_into()?))
+    };
+    Ok([at(16)?, at(20)?])
+}
+
+/// A picture of the page, `target/status-page/<name>.png`.
+async fn picture(lab: &Lab, token: &str, name: &str, flags: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let folder: PathBuf = workspace().join("target/status-page");
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{name}.png"));
+    let screenshot = format!("--screenshot={}", file.display());
+    browse(lab, token, &[&[&*screenshot], flags].concat()).await?;
+    fs::read(&file).with_context(|| file.display().to_string())
+}
+
+async fn make_services(lab: &Lab) -> anyhow::Result<()> {
+    let api: Api<Service> = services(lab, "default");
+    let made = stream::iter(0..SERVICES).map(|index| {
+        let api = api.clone();
+        async move {
+            let service = serde_json::from_value(unused_service(&format!("web-{index:04}")))?;
+            api.create(&PostParams::default(), &service).await?;
+            anyhow::Ok(())
+        }
+    });
+    made.buffer_unordered(32).try_collect::<()>().await?;
+    await_that("every Service shows its address", ALL, async || {
+        let list = api.list(&ListParams::default()).await?;
+        let count = list.iter().filter(|service| !shown(service).is_empty()).count();
+        ensure!(count == SERVICES, "{count} of {SERVICES} do");
+        Ok(Some(()))
+    })
+    .await
+}
+
+#[test]
+fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> anyhow::Result<()> {
+    let builder = Lab::builder().nodes(1).light().without_proxy().service_range("198.18.0.0/16");
+    scenario("status-page", builder, async |lab| {
+        lab.install_manifests().await?;
+        let flags = vec!["--status-page".to_owned()];
+        lab.start_controller(ControllerOptions { flags, ..ControllerOptions::default() })?;
+        lab.start_agent("n1")?;
+        lab.announcement("all", json!({"interfaces": ["eth0"]})).await?;
+        lab.pool("default", &["198.19.0.0/20"]).await?;
+        make_services(lab).await?;
+
+        let component = workspace().join("manifests/components/status-page/rbac.yaml");
+        lab.kubectl(&["apply", "-f", &component.display().to_string()]).await?;
+        let token = lab.kubectl(&["-n", "windlass-system", "create", "token", "windlass-status"]).await?;
+        let token = token.trim();
+        let page = await_that("the page shows the cluster", LIMIT, async || {
+            let page = browse(lab, token, &["--dump-dom"]).await?;
+            ensure!(page.contains("1000 of 1000 announced"), "{page}");
+            Ok(Some(page))
+        })
+        .await?;
+        for words in ["1000 of 1000 served", "web-0000", "n1", "show all 1000", "as of 20"] {
+            ensure!(page.contains(words), "{words:?} is not in {page}");
+        }
+        let rows = page.matches("198.19.").count();
+        ensure!(rows == ROWS, "{rows} addresses are shown at first, not {ROWS}");
+        ensure!(!page.contains("No new data"), "{page}");
+
+        let wide = ["--window-size=1100,900"];
+        let light = picture(lab, token, "light", &wide).await?;
+        let dark = picture(lab, token, "dark", &[wide[0], "--blink-settings=preferredColorScheme=0"]).await?;
+        let phone = picture(lab, token, "phone", &["--window-size=360,800"]).await?;
+        ensure!(size(&light)? == [1100, 900] && size(&dark)? == [1100, 900], "light and dark");
+        ensure!(size(&phone)? == [360, 800], "phone");
+        ensure!(light != dark, "dark is as light");
+
+        // Who may not look is told so, and given nothing.
+        let stranger = lab.kubectl(&["create", "token", "default"]).await?;
+        let refused = browse(lab, stranger.trim(), &["--dump-dom"]).await?;
+        ensure!(refused.contains("may not get /status"), "{refused}");
+        ensure!(!refused.contains("web-0000"), "{refused}");
+        Ok(())
+    })
+}
