@@ -14,14 +14,14 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
 use kube::api::Api;
 use kube::{Client, Resource as _};
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated, event};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, event};
 use windlass_ccm::events::{EventSink, EventType};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{Acquisition, Families, Plan, PlannedAddress, SharingConflict};
 
 use super::outcome::{self, Announcement, announcement, foreign, is_own, status};
-use super::rejection::{allocation_rejected, reason, request_rejected};
+use super::rejection::{Rejection, allocation_rejected};
 use crate::controller::allocation::ledger::{ClaimAction, ObservedVip, ReleaseAction};
 use crate::controller::allocation::request::{asks_otherwise, owner, status_addresses};
 use crate::controller::allocation::settings::Settings;
@@ -91,9 +91,7 @@ fn next_step(
             let known = state.ledger.allocator().terms(holder).cloned();
             let lost = known
                 .map_or_else(Vec::new, |terms| state.ledger.allocator().sharing_conflicts(holder, &terms));
-            let rejection = (address_allocated::INVALID_REQUEST, error.to_string());
-            let step = reject(state, holder, service, &lost, rejection, || request_rejected(&error));
-            return (Ok(step), Vec::new());
+            return (Ok(reject(state, holder, service, &lost, Rejection::from(&error))), Vec::new());
         }
     };
     let summary = RequestSummary { families: request.families, pool: request.pool.clone() };
@@ -102,13 +100,10 @@ fn next_step(
     let step = match placed {
         Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
-            let rejection = (reason(&error), error.to_string());
-            let why = || {
-                let (of_node, of_service) =
-                    (|address| state.node_with(address), |address| state.foreign_service_with(address));
-                allocation_rejected(&error, of_node, of_service, state.stays_with(&error))
-            };
-            reject(state, holder, service, &lost, rejection, why)
+            let (of_node, of_service) =
+                (|address| state.node_with(address), |address| state.foreign_service_with(address));
+            let rejection = allocation_rejected(&error, of_node, of_service, state.stays_with(&error));
+            reject(state, holder, service, &lost, rejection)
         }
     };
     (Ok(step), affected)
@@ -136,12 +131,11 @@ fn reject(
     holder: &ServiceRef,
     service: &Service,
     lost: &[SharingConflict<ServiceRef>],
-    rejection: (&'static str, String),
-    error: impl FnOnce() -> ProviderError,
+    rejection: Rejection,
 ) -> EnsureStep {
     reclaim(state, holder, service)
-        .or_else(|| correct_status(state, holder, service, lost, rejection))
-        .unwrap_or_else(|| release_unshown(state, holder, service, lost, error()))
+        .or_else(|| correct_status(state, holder, service, lost, &rejection))
+        .unwrap_or_else(|| release_unshown(state, holder, service, lost, rejection.into()))
 }
 
 fn is_among(lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> bool {
@@ -172,7 +166,7 @@ fn correct_status(
     holder: &ServiceRef,
     service: &Service,
     lost: &[SharingConflict<ServiceRef>],
-    (reason, message): (&'static str, String),
+    rejection: &Rejection,
 ) -> Option<EnsureStep> {
     let shown = shown(service);
     let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared);
@@ -192,8 +186,8 @@ fn correct_status(
         status_addresses(service).position(|shown| shown == *address).unwrap_or(usize::MAX)
     });
     let status = status(keeps, foreign(service, |address| state.is_ours(address)));
-    let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
-    let result = Ok(Ensured::Refused { status, reason, message });
+    let message = why.into_iter().chain([rejection.message.clone()]).collect::<Vec<_>>().join("; ");
+    let result = Ok(Ensured::Refused { status, reason: rejection.reason, message });
     Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None, taken: Vec::new() })
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn nodes(change: &Change<VirtualIP>) -> Option<(&VirtualIP, &str, &st
 }
 
 fn announces(vip: &VirtualIP) -> Option<&str> {
-    vip.status.as_ref()?.active_node.as_deref().filter(|_| vip.is_announced())
+    vip.active_node().filter(|_| vip.is_announced())
 }
 
 /// What the cluster knows as an address goes from one node to another.

@@ -9,9 +9,24 @@ use windlass_ipam::{AllocateError, PoolRefusal, QuarantineCause, Quarantined, Re
 
 use crate::controller::allocation::request::RequestError;
 
+/// Why a Service is given no address: reason and message of its condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rejection {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl From<Rejection> for ProviderError {
+    fn from(Rejection { reason, message }: Rejection) -> Self {
+        Self::Rejected { reason, message }
+    }
+}
+
 /// The Service asks for something impossible.
-pub(crate) fn request_rejected(error: &RequestError) -> ProviderError {
-    ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
+impl From<&RequestError> for Rejection {
+    fn from(error: &RequestError) -> Self {
+        Self { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
+    }
 }
 
 /// The pools do not give what the Service asks for. `node_with` says which node has an address itself: such an address belongs to
@@ -22,20 +37,25 @@ pub(crate) fn allocation_rejected<'a>(
     node_with: impl Fn(IpAddr) -> Option<&'a str>,
     foreign_service_with: impl Fn(IpAddr) -> Option<&'a str>,
     stays_with: StaysWith,
-) -> ProviderError {
-    let message = match error {
+) -> Rejection {
+    let because = |reason, message| Rejection { reason, message };
+    let better = match error {
         AllocateError::InNoPool { address, .. }
         | AllocateError::NotInPool { address, belongs_to: None, .. } => node_with(*address).map(|node| {
-            format!(
+            let message = format!(
                 "address {address} is an address of node {node} and is never given: ask for another address"
-            )
+            );
+            because(reason(error), message)
         }),
-        AllocateError::Quarantined { address, quarantined } => stays_until(*address, quarantined, stays_with),
+        AllocateError::Quarantined { address, quarantined } => {
+            stays_until(*address, quarantined, stays_with).map(|message| because(reason(error), message))
+        }
         AllocateError::Reserved { address, .. } => foreign_service_with(*address).map(|service| {
-            format!(
+            let message = format!(
                 "address {address} is in use by Service {service}, which another load balancer serves: ask for another address, or \
                  have Windlass serve that Service"
-            )
+            );
+            because(address_allocated::ADDRESS_IN_USE, message)
         }),
         AllocateError::NotInPool { .. }
         | AllocateError::NoFreeAddress { .. }
@@ -48,7 +68,7 @@ pub(crate) fn allocation_rejected<'a>(
         | AllocateError::NamedTwice { .. }
         | AllocateError::NothingWanted => None,
     };
-    ProviderError::Rejected { reason: reason(error), message: message.unwrap_or_else(|| error.to_string()) }
+    better.unwrap_or_else(|| because(reason(error), error.to_string()))
 }
 
 /// With whom an address stays that a Service let go of.
@@ -82,8 +102,8 @@ fn stays_until(
     ))
 }
 
-/// `reason` of the condition.
-pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
+/// `reason` of the condition, as far as the allocator knows.
+fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     match error {
         AllocateError::NoFreeAddress { considered, .. } if are_for_others(considered) => {
             address_allocated::POOL_NOT_ALLOWED

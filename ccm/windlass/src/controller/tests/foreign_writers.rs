@@ -69,8 +69,8 @@ async fn what_another_load_balancer_gave_a_service_is_given_to_nobody_else_until
     rig.create("b", &json!({ "metadata": { "annotations": { "windlass.dev/addresses": "192.0.2.16" } } }));
     rig.settle().await;
     assert_eq!((rig.shown("a"), rig.shown("b")), (vec!["192.0.2.17".to_owned()], vec![]));
-    assert_eq!(rig.reason("b"), "False PoolNotAllowed");
-    let condition = rig.api.get(&key("b")).expect("a Service")["status"]["conditions"][0]["message"].clone();
+    assert_eq!(rig.reason("b"), "False AddressInUse");
+    let condition = rig.message("b");
     let said = "address 192.0.2.16 is in use by Service ns/foreign, which another load balancer serves: ask for another address, or \
                 have Windlass serve that Service";
     assert_eq!(condition, said);

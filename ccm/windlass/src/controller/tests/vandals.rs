@@ -16,6 +16,9 @@ use super::memories::vip_key;
 use super::rig::{Rig, Running, key, pool, text};
 use super::scenarios::{annotated, dual};
 
+/// Services of other load balancers.
+const FOREIGN: [&str; 2] = ["foreign", "foreign-2"];
+
 /// What a Service asks for that is made anew by force: its pool keeps back for it what it had.
 fn in_quiet_pool() -> Value {
     annotated(&json!({ "windlass.dev/pool": "quiet" }))
@@ -46,6 +49,9 @@ struct Cluster {
     dying: Option<Running>,
     agent_runs: bool,
     had: BTreeMap<&'static str, Vec<String>>,
+    /// Addresses that no guest may be given: those that a Service of another load balancer shows since before the guest was made,
+    /// and of which no object says whose they are.
+    not_for: BTreeMap<&'static str, BTreeSet<String>>,
     log: Vec<String>,
 }
 
@@ -208,6 +214,9 @@ impl Cluster {
                 json!({}),
             ]);
             self.do_it(format!("{name} made: {annotations}"));
+            let mut not_for = self.shown_by_another();
+            not_for.retain(|address| self.rig.api.get(&vip_key(address)).is_none());
+            self.not_for.insert(name, not_for);
             return self.rig.create(name, &annotated_port(port, &annotations));
         }
         match self.dice.below(3) {
@@ -225,6 +234,36 @@ impl Cluster {
                 self.do_it(format!("{name} has ports {ports}"));
                 self.rig.edit(name, &json!({ "spec": { "ports": ports } }));
             }
+        }
+    }
+
+    /// What Services of other load balancers show.
+    fn shown_by_another(&self) -> BTreeSet<String> {
+        FOREIGN.iter().flat_map(|name| self.rig.shown(name)).collect()
+    }
+
+    /// Another load balancer gives its Services what it likes, but for the quiet pool: what that keeps back for a Service that is
+    /// made anew is on nobody then.
+    fn edit_foreign(&mut self) {
+        let name = self.pick(&FOREIGN);
+        let addresses: Vec<Value> = (0..self.dice.below(4))
+            .map(|_| json!({ "ip": format!("192.0.2.{}", 16 + self.dice.below(32)) }))
+            .collect();
+        let status = ingress(&json!(addresses));
+        if !self.rig.exists(name) {
+            self.do_it(format!("{name} made: {status}"));
+            self.rig.create(name, &json!({ "spec": { "loadBalancerClass": "example.com/other" } }));
+            self.rig.edit(name, &status);
+        } else if self.dice.below(3) == 0 {
+            self.do_it(format!("{name} deleted"));
+            self.rig.delete(name);
+        } else {
+            self.do_it(format!("{name}: {status}"));
+            self.rig.edit(name, &status);
+        }
+        let shown = self.shown_by_another();
+        for not_for in self.not_for.values_mut() {
+            not_for.retain(|address| shown.contains(address));
         }
     }
 
@@ -299,15 +338,17 @@ async fn nobody_moves(seed: u64) {
         dying: None,
         agent_runs: true,
         had,
+        not_for: BTreeMap::new(),
         log: Vec::new(),
     };
     for _ in 0..60 {
-        match world.dice.below(13) {
+        match world.dice.below(15) {
             0..3 => world.vandalise_status(),
             3..6 => world.vandalise_object(),
             6..8 => world.edit_pools(),
             8..10 => world.edit_guests(),
             10 => world.stop_or_start_agent(),
+            11..13 => world.edit_foreign(),
             _ => world.kill_or_start().await,
         }
         let pause = world.dice.below(4) * world.dice.below(2000);
@@ -320,7 +361,16 @@ async fn nobody_moves(seed: u64) {
         world.stop_or_start_agent();
     }
     world.rig.settle().await;
-    let Cluster { rig, had, log, controller, .. } = world;
+    let Cluster { rig, had, not_for, log, controller, .. } = world;
+    for (name, addresses) in &not_for {
+        let given: Vec<String> = rig.shown(name).into_iter().filter(|one| addresses.contains(one)).collect();
+        let story = || format!("seed {seed}\n{}\n{}", log.join("\n"), rig.objects());
+        assert!(
+            given.is_empty(),
+            "{name} was given {given:?}, which another load balancer's Service shows: {}",
+            story()
+        );
+    }
     for (name, addresses) in &had {
         let story = || format!("seed {seed}: {name}\n{}\n{}", log.join("\n"), rig.objects());
         let shown = rig.shown(name);
@@ -340,6 +390,9 @@ async fn nobody_moves(seed: u64) {
         let address = text(&vip["spec"]["address"]);
         for service in rig.api.list("services") {
             let name = text(&service["metadata"]["name"]);
+            if FOREIGN.contains(&name.as_str()) {
+                continue;
+            }
             let shows = rig.shown(&name).contains(&address);
             let story =
                 || format!("seed {seed}: {name} shows {address}\n{}\n{}", log.join("\n"), rig.objects());

@@ -45,14 +45,12 @@ fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_
         belongs_to: belongs_to.map(str::to_owned),
     };
     let said = |error: &AllocateError<ServiceRef>, node: Option<&'static str>| {
-        let ProviderError::Rejected { reason, message } = allocation_rejected(
+        let Rejection { reason, message } = allocation_rejected(
             error,
             |asked| node.filter(|_| asked == address),
             |_| None,
             StaysWith::Service,
-        ) else {
-            panic!("not a refusal");
-        };
+        );
         assert_eq!(reason, "InvalidRequest");
         message
     };
@@ -78,11 +76,7 @@ fn whoever_names_an_address_that_is_kept_back_is_told_with_whom_it_stays_and_unt
         },
     };
     let said = |error: &AllocateError<ServiceRef>, stays: StaysWith| {
-        let ProviderError::Rejected { reason, message } =
-            allocation_rejected(error, |_| None, |_| None, stays)
-        else {
-            panic!("not a refusal");
-        };
+        let Rejection { reason, message } = allocation_rejected(error, |_| None, |_| None, stays);
         assert_eq!(reason, "AddressInUse");
         message
     };
