@@ -252,6 +252,11 @@ impl VirtualIP {
         self.spec.quarantine.is_none() && self.spec.virtual_router.is_some() && is_said()
     }
 
+    /// The node that answers for the address, as its agent says.
+    pub fn active_node(&self) -> Option<&str> {
+        self.status.as_ref()?.active_node.as_deref()
+    }
+
     /// Whether the admin allows the Services of this very address to be given another ([`ANNOTATION_ALLOW_MOVE`]).
     pub fn allows_move(&self) -> bool {
         let annotations = self.metadata.annotations.as_ref();

@@ -92,6 +92,11 @@ pub struct VirtualRouterSpec {
 }
 
 impl VirtualRouter {
+    /// The node that is Active, as its agent says.
+    pub fn active_node(&self) -> Option<&str> {
+        self.status.as_ref()?.active_node.as_deref()
+    }
+
     /// The node that an admin wants to have its addresses ([`ANNOTATION_PREFERRED_NODE`]), whether or not there is one of that name.
     pub fn preferred_node(&self) -> Option<&str> {
         let annotations = self.meta().annotations.as_ref()?;

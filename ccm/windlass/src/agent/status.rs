@@ -193,7 +193,7 @@ fn router_patch(
     router: &VirtualRouter,
     reported: &Reported,
 ) -> Option<StatusPatch> {
-    let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+    let shown = router.active_node();
     let is_mine = shown == Some(context.node);
     let was_reported = || reported.has_claimed(router.metadata.uid.as_deref(), active.period, context.now);
     if !is_mine && shown.is_some() && was_reported() {
@@ -272,7 +272,7 @@ fn vip_patch(
         let station = active.activity.station(address, context.now)?;
         Finding::Taken { active, mac: station.mac }
     };
-    let shown = active_node(vip);
+    let shown = vip.active_node();
     let mine = shown == Some(context.node);
     let known = vip.announced();
     let is_true = known.is_some_and(|condition| condition.status == "True");
@@ -374,7 +374,7 @@ fn refusal_patch(
     active: Option<&ActiveRouter<'_>>,
     vip: &VirtualIP,
 ) -> Option<StatusPatch> {
-    let others = active_node(vip).is_some_and(|node| node != context.node);
+    let others = vip.active_node().is_some_and(|node| node != context.node);
     let may_say = active.is_some() || (refused.alone && !others);
     let finding = Finding::Refused { why: &refused.reason };
     let is_known = vip.announced().is_some_and(|known| {
@@ -385,7 +385,7 @@ fn refusal_patch(
 
 /// Who announced an address until it was put into quarantine says that nobody does.
 fn quarantine_patch(context: NodeContext<'_>, vip: &VirtualIP) -> Option<StatusPatch> {
-    let is_mine = active_node(vip) == Some(context.node) && vip.metadata.deletion_timestamp.is_none();
+    let is_mine = vip.active_node() == Some(context.node) && vip.metadata.deletion_timestamp.is_none();
     is_mine.then(|| announced_patch(context, vip, Finding::Quarantined, None))
 }
 
@@ -408,7 +408,7 @@ where
         .collect();
     let mut patches = Vec::new();
     for router in routers.iter().map(AsRef::as_ref) {
-        let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let shown = router.active_node();
         let is_alone = router.metadata.name.as_deref().is_some_and(|name| alone.contains(name));
         if is_alone && shown == Some(context.node) {
             let patch = json!({ "activeNode": null, "activeSince": null });
@@ -417,7 +417,7 @@ where
     }
     for vip in vips.iter().map(AsRef::as_ref) {
         let is_alone = vip.spec.virtual_router.as_deref().is_some_and(|name| alone.contains(name));
-        if is_alone && is_wanted(vip) && active_node(vip) == Some(context.node) {
+        if is_alone && is_wanted(vip) && vip.active_node() == Some(context.node) {
             patches.push(announced_patch(context, vip, Finding::Stopped, None));
         }
     }
@@ -439,10 +439,6 @@ fn status_patch(
         basis: active.map(|active| (active.key.clone(), active.period)),
         body: json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status }),
     }
-}
-
-fn active_node(vip: &VirtualIP) -> Option<&str> {
-    vip.status.as_ref().and_then(|status| status.active_node.as_deref())
 }
 
 /// What there is to report of an address.

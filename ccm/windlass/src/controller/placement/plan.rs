@@ -139,7 +139,7 @@ impl<'a> Planner<'a> {
         let adopted = succession::adopted(input);
         let draft = |router: &'a VirtualRouter| {
             let announcement = adopted(router);
-            let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+            let active = router.active_node();
             let generation = router.metadata.generation.unwrap_or_default();
             let draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
             let uid = router.metadata.uid.as_deref();

@@ -334,7 +334,7 @@ impl<'a> VipPlacement<'a> {
     /// Why nobody announces the VIP, unless a node may do so all the same: one without a report. A node that is gone cannot
     /// report that it stopped.
     fn unannounced_reason(&self, stores: &Stores, vip: &VirtualIP) -> Option<&'a Unplaced> {
-        let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let active = vip.active_node();
         let is_gone = || {
             active.is_none_or(|node| stores.networks.get(node).is_none() && stores.nodes.get(node).is_none())
         };

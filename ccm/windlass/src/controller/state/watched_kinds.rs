@@ -139,7 +139,7 @@ impl WatchedKind for VirtualRouter {
 
     /// Which node is Active matters where another one is to be; the rest of the status is for people to read.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
-        let active = |router: &Option<Arc<Self>>| router.as_ref()?.status.as_ref()?.active_node.clone();
+        let active = |router: &Option<Arc<Self>>| router.as_ref()?.active_node().map(str::to_owned);
         if !same(change, |router| &router.spec) || !same(change, |router| &router.metadata.annotations) {
             Urgency::Now
         } else if !state.announcements.is_empty() && active(&change.old) != active(&change.new) {

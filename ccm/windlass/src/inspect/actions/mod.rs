@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_api::VirtualIP;
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::service::{LABEL_EXCLUDE, is_excluded};
@@ -28,7 +28,7 @@ mod tests;
 
 pub(super) use self::moving::move_address;
 
-/// How often it is looked whether a node has given its addresses up.
+/// How often it is looked whether what was asked for is done.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What is to be changed is decided by what could be read: all of it.
@@ -37,6 +37,26 @@ fn nothing_missing(snapshot: &Snapshot) -> anyhow::Result<()> {
         Some(missing) => bail!("{}; {}", missing.message, missing.remedy),
         None => Ok(()),
     }
+}
+
+/// Waits until all of these kinds can be read and are as wanted. Whether they were within `wait`.
+async fn until(reader: &Reader, kinds: &[Kind], wait: Duration, are_so: impl Fn(&Snapshot) -> bool) -> bool {
+    let so = async {
+        loop {
+            let snapshot = reader.read(Timestamp::now(), kinds).await;
+            if snapshot.missing().next().is_none() && are_so(&snapshot) {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(wait, so).await.is_ok()
+}
+
+/// The Services of an address, as one text.
+fn owners(vip: &VirtualIP) -> String {
+    let owners: Vec<String> = vip.spec.owners.iter().map(ToString::to_string).collect();
+    owners.join(", ")
 }
 
 /// Where the addresses of a virtual router go when a node is drained.
@@ -52,23 +72,21 @@ struct Going {
 /// where something fails, of which this knows what they tell.)
 fn goings(snapshot: &Snapshot, node: &str) -> Vec<Going> {
     let carried = snapshot.vips_by_router();
-    let active = |router: &&VirtualRouter| {
-        router.status.as_ref().and_then(|status| status.active_node.as_deref()) == Some(node)
-    };
     let fails = |name: &str| {
         Snapshot::named(&snapshot.networks, name).is_none_or(|network| !network.spec.failed_checks.is_empty())
     };
-    let going = snapshot.routers.objects.iter().filter(active).map(|router| {
-        let router_name = router.name_any();
-        let others = router.spec.nodes.iter().filter(|one| one.name != node);
-        let good =
-            others.filter(|one| priorities::is_good(one.priority) && !one.joining && !fails(&one.name));
-        Going {
-            addresses: carried.get(router_name.as_str()).map_or(0, Vec::len),
-            to: good.max_by_key(|one| one.priority).map(|one| one.name.clone()),
-            router: router_name,
-        }
-    });
+    let going =
+        snapshot.routers.objects.iter().filter(|router| router.active_node() == Some(node)).map(|router| {
+            let router_name = router.name_any();
+            let others = router.spec.nodes.iter().filter(|one| one.name != node);
+            let good =
+                others.filter(|one| priorities::is_good(one.priority) && !one.joining && !fails(&one.name));
+            Going {
+                addresses: carried.get(router_name.as_str()).map_or(0, Vec::len),
+                to: good.max_by_key(|one| one.priority).map(|one| one.name.clone()),
+                router: router_name,
+            }
+        });
     going.collect()
 }
 
@@ -122,16 +140,8 @@ pub(super) async fn drain(
 }
 
 async fn until_drained(reader: &Reader, node: &str, wait: Duration) -> anyhow::Result<ExitCode> {
-    let drained = async {
-        loop {
-            let snapshot = reader.read(Timestamp::now(), &[Kind::Routers, Kind::Networks]).await;
-            if snapshot.missing().next().is_none() && goings(&snapshot, node).is_empty() {
-                return;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
-    if tokio::time::timeout(wait, drained).await.is_ok() {
+    let kinds = [Kind::Routers, Kind::Networks];
+    if until(reader, &kinds, wait, |snapshot| goings(snapshot, node).is_empty()).await {
         println!("node {node} is Active in no virtual router");
         return Ok(ExitCode::SUCCESS);
     }
@@ -159,8 +169,7 @@ fn kept_back(snapshot: &Snapshot, address: IpAddr) -> Result<&VirtualIP, NotRele
     let vip = snapshot.vips.objects.iter().find(|vip| vip.spec.address == address);
     let vip = vip.ok_or(NotReleased::Nothing(address))?;
     if vip.spec.quarantine.is_none() {
-        let owners: Vec<String> = vip.spec.owners.iter().map(ToString::to_string).collect();
-        return Err(NotReleased::InUse { address, owners: owners.join(", ") });
+        return Err(NotReleased::InUse { address, owners: owners(vip) });
     }
     Ok(vip)
 }
@@ -176,11 +185,10 @@ pub(super) async fn release(reader: &Reader, address: IpAddr, dry_run: bool) -> 
     if !dry_run {
         delete(reader.client(), reader.limit(), vip).await?;
     }
-    let (verb, owners) = (if dry_run { "would be" } else { "is" }, &vip.spec.owners);
-    let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+    let verb = if dry_run { "would be" } else { "is" };
     println!(
         "{address} {verb} free: any Service may be given it, and {} gets it back no more before others",
-        owners.join(", ")
+        owners(vip)
     );
     Ok(ExitCode::SUCCESS)
 }

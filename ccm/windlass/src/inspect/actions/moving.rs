@@ -15,7 +15,7 @@ use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::service::{LABEL_EXCLUDE, is_excluded, is_stable};
 
-use super::{LOOK_EVERY, nothing_missing};
+use super::{nothing_missing, owners, until};
 use crate::controller::label_selector;
 use crate::failures;
 use crate::inspect::PROBLEMS;
@@ -126,10 +126,7 @@ fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String
     let router_name = router.name_any();
     let carried = snapshot.vips_by_router();
     let vips = carried.get(router_name.as_str()).map_or(&[][..], Vec::as_slice);
-    let lines = vips.iter().map(|vip| {
-        let owners: Vec<String> = vip.spec.owners.iter().map(ToString::to_string).collect();
-        format!("{} of {}", vip.spec.address, owners.join(", "))
-    });
+    let lines = vips.iter().map(|vip| format!("{} of {}", vip.spec.address, owners(vip)));
     let (addresses, together) =
         if vips.len() == 1 { ("address", "") } else { ("addresses", " move together") };
     let connections = match (to, router.spec.connections) {
@@ -141,10 +138,6 @@ fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String
     };
     let listed = indented(&(lines.collect::<Vec<_>>().join("\n") + "\n"));
     format!("{} {addresses} of virtual router {router_name}{together}:\n{listed}{connections}", vips.len())
-}
-
-fn active(router: &VirtualRouter) -> Option<&str> {
-    router.status.as_ref()?.active_node.as_deref()
 }
 
 /// Asks for the addresses of the virtual router that carries `address` to be on a node, and waits until they are; `None` takes the
@@ -169,7 +162,7 @@ pub(in crate::inspect) async fn move_address(
         }
     }
     print!("{}", told(&snapshot, router, to));
-    let from = active(router).map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
+    let from = router.active_node().map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
     match (to, router.preferred_node()) {
         (Some(node), _) => println!(
             "from {from} to node {node}, which has them before all others until `windlass move {address} --undo`"
@@ -203,11 +196,10 @@ pub(in crate::inspect) async fn move_address(
 /// Whether a node is told to have an address: it announces it, is Active, and is preferred.
 pub(super) fn is_at(snapshot: &Snapshot, address: IpAddr, node: &str) -> bool {
     carried(snapshot, address).is_ok_and(|(vip, router)| {
-        let announces = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
         let best = router.spec.nodes.iter().max_by_key(|ranked| ranked.priority);
         vip.is_announced()
-            && announces == Some(node)
-            && active(router) == Some(node)
+            && vip.active_node() == Some(node)
+            && router.active_node() == Some(node)
             && best.is_some_and(|best| best.name == node && priorities::is_good(best.priority))
     })
 }
@@ -218,16 +210,8 @@ async fn until_moved(
     node: &str,
     wait: Duration,
 ) -> anyhow::Result<ExitCode> {
-    let moved = async {
-        loop {
-            let snapshot = reader.read(Timestamp::now(), &[Kind::Routers, Kind::Vips]).await;
-            if snapshot.missing().next().is_none() && is_at(&snapshot, address, node) {
-                return;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
-    if tokio::time::timeout(wait, moved).await.is_ok() {
+    let kinds = [Kind::Routers, Kind::Vips];
+    if until(reader, &kinds, wait, |snapshot| is_at(snapshot, address, node)).await {
         println!("node {node} announces {address}");
         return Ok(ExitCode::SUCCESS);
     }

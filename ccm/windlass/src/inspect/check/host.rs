@@ -239,7 +239,7 @@ fn silent_nodes(host: &Host, snapshot: &Snapshot) -> Vec<Problem> {
     let mut silent: BTreeMap<&str, (IpAddr, Vec<u8>)> = BTreeMap::new();
     for router in &snapshot.routers.objects {
         let nodes = &router.spec.nodes;
-        let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let active = router.active_node();
         let Some(active) = nodes.iter().find(|node| Some(node.name.as_str()) == active) else { continue };
         let takes_part = nodes.iter().any(|node| host.addresses.contains(&node.address));
         let is_here = host.addresses.contains(&active.address);

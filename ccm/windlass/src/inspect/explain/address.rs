@@ -88,7 +88,7 @@ impl AddressStory {
             announced: vip.and_then(|vip| vip.announced()).cloned(),
             active_node: vip
                 .filter(|vip| vip.is_announced())
-                .and_then(|vip| vip.status.as_ref()?.active_node.clone()),
+                .and_then(|vip| vip.active_node().map(str::to_owned)),
             router: router.zip(vip).map(|(router, vip)| RouterStory::of(router, vip, snapshot, details)),
             conflict: vip.and_then(|vip| vip.conflict()).map(|one| one.message.clone()),
             stations: stations.collect(),

@@ -48,7 +48,7 @@ pub(super) fn ranking(
     snapshot: &Snapshot,
     details: &Details,
 ) -> Vec<Place> {
-    let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+    let active = router.active_node();
     let mut nodes: Vec<&RankedNode> = router.spec.nodes.iter().collect();
     nodes.sort_by_key(|node| Reverse(node.priority));
     nodes

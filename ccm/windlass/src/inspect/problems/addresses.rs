@@ -103,7 +103,7 @@ fn vip_problem(snapshot: &Snapshot, vip: &VirtualIP) -> Option<Problem> {
 
 /// The address and its virtual router are told to be at different nodes for longer than news takes.
 fn disagreement(snapshot: &Snapshot, vip: &VirtualIP, router: Option<&VirtualRouter>) -> Option<Problem> {
-    let announces = vip.status.as_ref()?.active_node.as_deref().filter(|_| vip.is_announced())?;
+    let announces = vip.active_node().filter(|_| vip.is_announced())?;
     let status = router?.status.as_ref()?;
     let active = status.active_node.as_deref().filter(|active| *active != announces)?;
     let since: Timestamp = status.active_since.as_deref()?.parse().ok()?;
@@ -188,7 +188,7 @@ fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> 
 
 /// The node that is told to be Active has no Node any more, or one that is not ready.
 fn ghost(snapshot: &Snapshot, router: &VirtualRouter) -> Option<Problem> {
-    let active = router.status.as_ref()?.active_node.as_deref()?;
+    let active = router.active_node()?;
     if snapshot.nodes.missing.is_some() {
         return None;
     }

@@ -92,10 +92,7 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
 
 /// How many addresses a node announces, by what is told.
 pub(in crate::inspect) fn announced_by(snapshot: &Snapshot, node: &str) -> usize {
-    let active = |vip: &windlass_api::VirtualIP| {
-        vip.is_announced()
-            && vip.status.as_ref().and_then(|status| status.active_node.as_deref()) == Some(node)
-    };
+    let active = |vip: &windlass_api::VirtualIP| vip.is_announced() && vip.active_node() == Some(node);
     snapshot.vips.objects.iter().filter(|vip| active(vip)).count()
 }
 

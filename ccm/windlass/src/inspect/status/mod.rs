@@ -207,9 +207,7 @@ fn addresses(snapshot: &Snapshot) -> Addresses {
 
 fn routers(snapshot: &Snapshot) -> Routers {
     let routers = &snapshot.routers.objects;
-    let is_active = |router: &&windlass_api::VirtualRouter| {
-        router.status.as_ref().is_some_and(|status| status.active_node.is_some())
-    };
+    let is_active = |router: &&windlass_api::VirtualRouter| router.active_node().is_some();
     Routers { total: routers.len(), active: routers.iter().filter(is_active).count() }
 }
 

@@ -74,13 +74,13 @@ pub(in crate::inspect) fn nodes(snapshot: &Snapshot, selection: &Selection) -> V
     let pods: HashMap<&str, &Pod> = snapshot.agents().filter_map(|pod| Some((node_of(pod)?, pod))).collect();
     let mut routers: HashMap<&str, usize> = HashMap::new();
     for router in &snapshot.routers.objects {
-        if let Some(active) = router.status.as_ref().and_then(|status| status.active_node.as_deref()) {
+        if let Some(active) = router.active_node() {
             *routers.entry(active).or_default() += 1;
         }
     }
     let mut addresses: HashMap<&str, usize> = HashMap::new();
     for vip in snapshot.vips.objects.iter().filter(|vip| vip.is_announced()) {
-        if let Some(active) = vip.status.as_ref().and_then(|status| status.active_node.as_deref()) {
+        if let Some(active) = vip.active_node() {
             *addresses.entry(active).or_default() += 1;
         }
     }

@@ -75,7 +75,7 @@ pub(in crate::inspect) fn services(snapshot: &Snapshot, selection: &Selection) -
             let condition = allocated(service);
             let nodes: BTreeSet<String> = vips()
                 .filter(|vip| vip.is_announced())
-                .filter_map(|vip| vip.status.as_ref()?.active_node.clone())
+                .filter_map(|vip| vip.active_node().map(str::to_owned))
                 .collect();
             let pools: BTreeSet<String> = vips().map(|vip| vip.spec.pool.clone()).collect();
             let routers: BTreeSet<String> =

@@ -34,7 +34,7 @@ impl Look {
             problems: problems::all(snapshot).into_iter().map(|problem| (key(&problem), problem)).collect(),
             nodes: vips
                 .map(|vip| {
-                    let active = vip.status.as_ref().and_then(|status| status.active_node.clone());
+                    let active = vip.active_node().map(str::to_owned);
                     (vip.spec.address, active.filter(|_| vip.is_announced()))
                 })
                 .collect(),
