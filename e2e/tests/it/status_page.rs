@@ -12,7 +12,10 @@ use kube::{
 use serde_json::json;
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario, shown, unused_service, workspace};
 
-use crate::setup::{LIMIT, services};
+use crate::{
+    inspect::ask,
+    setup::{LIMIT, services},
+};
 
 const SERVICES: usize = 1000;
 /// Rows that the page shows before it is asked for all.
@@ -28,9 +31,16 @@ async fn browse(lab: &Lab, token: &str, flags: &[&str]) -> anyhow::Result<String
     let url = format!("https://browser:{token}@127.0.0.1:{PORT}/status");
     let profile = format!("--user-data-dir={FOLDER}/profile");
     // The certificate is one of the controller's own making. Virtual time: the page has had its data when the browser looks.
-    let usual = ["--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", "--virtual-time-budget=3000"];
+    let usual =
+        ["--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", "--virtual-time-budget=3000"];
     let program = ["chromium-headless-shell", &*profile];
     lab.exec("cp", &[&program[..], &usual, flags, &[&*url]].concat()).await
+}
+
+/// The page as the browser has made it, without the script.
+async fn document(lab: &Lab, token: &str) -> anyhow::Result<String> {
+    let page = browse(lab, token, &["--dump-dom"]).await?;
+    Ok(page.split("<script").next().unwrap_or_default().to_owned())
 }
 
 /// Width and height of a PNG (W3C PNG §11.2.1).
@@ -74,32 +84,43 @@ async fn make_services(lab: &Lab) -> anyhow::Result<()> {
 
 #[test]
 fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> anyhow::Result<()> {
-    let builder = Lab::builder().nodes(1).light().without_proxy().service_range("198.18.0.0/16");
+    let builder = Lab::builder().nodes(3).light().without_proxy().service_range("198.18.0.0/16");
     scenario("status-page", builder, async |lab| {
         lab.install_manifests().await?;
         let flags = vec!["--status-page".to_owned()];
         lab.start_controller(ControllerOptions { flags, ..ControllerOptions::default() })?;
-        lab.start_agent("n1")?;
+        for node in ["n1", "n2", "n3"] {
+            lab.start_agent(node)?;
+        }
         lab.announcement("all", json!({"interfaces": ["eth0"]})).await?;
         lab.pool("default", &["198.19.0.0/20"]).await?;
         make_services(lab).await?;
+        // What it is to show of moves: those of a drain.
+        let drain = ask(lab, "drain n2").await?;
+        ensure!(drain.code == 0, "{}", drain.text);
 
         let component = workspace().join("manifests/components/status-page/rbac.yaml");
         lab.kubectl(&["apply", "-f", &component.display().to_string()]).await?;
         let token = lab.kubectl(&["-n", "windlass-system", "create", "token", "windlass-status"]).await?;
         let token = token.trim();
         let page = await_that("the page shows the cluster", LIMIT, async || {
-            let page = browse(lab, token, &["--dump-dom"]).await?;
+            let page = document(lab, token).await?;
             ensure!(page.contains("1000 of 1000 announced"), "{page}");
             Ok(Some(page))
         })
         .await?;
-        for words in ["1000 of 1000 served", "web-0000", "n1", "show all 1000", "as of 20"] {
+        for words in [
+            "1000 of 1000 served",
+            "web-0000",
+            "n1",
+            "show all 1000",
+            "as of 20",
+            "moves of each five minutes",
+        ] {
             ensure!(page.contains(words), "{words:?} is not in {page}");
         }
         let rows = page.matches("198.19.").count();
         ensure!(rows == ROWS, "{rows} addresses are shown at first, not {ROWS}");
-        ensure!(!page.contains("No new data"), "{page}");
 
         let wide = ["--window-size=1100,900"];
         let light = picture(lab, token, "light", &wide).await?;
@@ -110,8 +131,9 @@ fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> an
         ensure!(light != dark, "dark is as light");
 
         // Who may not look is told so, and given nothing.
-        let stranger = lab.kubectl(&["create", "token", "default"]).await?;
-        let refused = browse(lab, stranger.trim(), &["--dump-dom"]).await?;
+        lab.kubectl(&["create", "serviceaccount", "stranger"]).await?;
+        let stranger = lab.kubectl(&["create", "token", "stranger"]).await?;
+        let refused = document(lab, stranger.trim()).await?;
         ensure!(refused.contains("may not get /status"), "{refused}");
         ensure!(!refused.contains("web-0000"), "{refused}");
         Ok(())
