@@ -2,7 +2,8 @@
 //!
 //! For each size two labs, one after the other. In the first there is no Windlass: how long the API server takes to accept
 //! the Services, left alone. In the second the same Services are created, with as many requests in flight, while Windlass
-//! gives each its address; then the controller is started anew; then a few Services more are made one by one.
+//! gives each its address; then the controller is started anew; then a few Services more are made one by one, and `windlass status` is
+//! asked about all of it.
 //!
 //! There are no kube-proxies and the Services have no node ports (of which a cluster has 2,768): neither has a part in
 //! giving addresses. Everything, the client that creates the Services included, shares this machine.
@@ -11,6 +12,7 @@ mod controller;
 mod creation;
 mod report;
 mod shown;
+mod status;
 mod usage;
 
 use std::{
@@ -108,6 +110,7 @@ async fn measure(lab: &Lab, size: usize, alone: Duration) -> anyhow::Result<Row>
             more.push(began.elapsed());
         }
         more.sort();
+        let status = status::time(lab, size + MORE).await?;
         let spent = busy.since(&idle);
         Ok(Row::new(report::Figures {
             services: size,
@@ -122,6 +125,7 @@ async fn measure(lab: &Lab, size: usize, alone: Duration) -> anyhow::Result<Row>
             restart_cpu: again.cpu.controller,
             restart_writes,
             one_more: more[MORE / 2],
+            status,
         }))
     };
     tokio::select! {

@@ -27,6 +27,8 @@ pub(crate) struct Figures {
     pub(crate) restart_writes: BTreeMap<String, u64>,
     /// From the creation of a single Service until it showed its address.
     pub(crate) one_more: Duration,
+    /// What `windlass status` takes.
+    pub(crate) status: Duration,
 }
 
 /// The same for people and their programs.
@@ -45,6 +47,7 @@ pub(crate) struct Row {
     restart_cpu_s: f64,
     restart_writes: u64,
     one_more_ms: f64,
+    status_ms: f64,
     cpu_s: Cpu,
 }
 
@@ -72,6 +75,7 @@ impl Row {
             restart_cpu_s: rounded(figures.restart_cpu, 100.0),
             restart_writes: figures.restart_writes.values().sum(),
             one_more_ms: rounded(figures.one_more.as_secs_f64() * 1000.0, 10.0),
+            status_ms: rounded(figures.status.as_secs_f64() * 1000.0, 10.0),
             cpu_s: Cpu {
                 controller: rounded(controller, 100.0),
                 agents: rounded(agents, 100.0),
@@ -92,7 +96,8 @@ impl fmt::Display for Row {
         write!(
             f,
             "{:6} Services: accepted in {:6.2} s ({:.2} s without Windlass), assigned in {:6.2} s; {:.2} writes each; \
-             controller {:.1} MB, agent {:.1} MB at most; restart {:.2} s ({:.2} s of a processor), {} writes; one more {:.1} ms",
+             controller {:.1} MB, agent {:.1} MB at most; restart {:.2} s ({:.2} s of a processor), {} writes; one more {:.1} ms; \
+             windlass status {:.1} ms",
             self.services,
             self.accepted_s,
             self.accepted_alone_s,
@@ -103,7 +108,8 @@ impl fmt::Display for Row {
             self.restart_s,
             self.restart_cpu_s,
             self.restart_writes,
-            self.one_more_ms
+            self.one_more_ms,
+            self.status_ms
         )
     }
 }
