@@ -106,7 +106,7 @@ fn solicit(address: Ipv6Addr, own: Mac) -> anyhow::Result<Vec<Mac>> {
     Ok(macs)
 }
 
-/// The group that every station with `address` is a member of (RFC 4291 §2.7.1).
+/// The group that every host with `address` is a member of (RFC 4291 §2.7.1).
 pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)

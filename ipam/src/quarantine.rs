@@ -26,7 +26,7 @@ pub struct Quarantined<O> {
 pub enum QuarantineCause {
     /// Its holder let go of it; it or its successor may have it back at once.
     Released,
-    /// Another station of the LAN has it: nobody may have it.
+    /// Another host of the LAN has it: nobody may have it.
     AddressTaken,
 }
 

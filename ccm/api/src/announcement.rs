@@ -85,7 +85,7 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
-    /// What becomes of an address that is announced and that another station of the LAN claims. Default: Defend.
+    /// What becomes of an address that is announced and that another host of the LAN claims. Default: Defend.
     #[serde(default)]
     pub address_conflict: AddressConflictPolicy,
     /// What becomes of established connections when an address goes from one node to another. Default: Forward.
@@ -140,15 +140,15 @@ pub enum UnschedulableNodePolicy {
     Yield,
 }
 
-/// What becomes of an address that is announced and that another station of the LAN claims (RFC 5227 §2.4).
+/// What becomes of an address that is announced and that another host of the LAN claims (RFC 5227 §2.4).
 #[derive(
     JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
 pub enum AddressConflictPolicy {
-    /// It is announced on, and again, at most once in ten seconds: both stations get some of the traffic.
+    /// It is announced on, and again, at most once in ten seconds: both hosts get some of the traffic.
     #[default]
     Defend,
-    /// It is not announced as long as the other station answers for it.
+    /// It is not announced as long as the other host answers for it.
     Yield,
 }
 

@@ -73,7 +73,7 @@ identifiers! {
     CONDITION_ANNOUNCEABLE = "Announceable";
     /// `True` while Services keep addresses that were given from it and that no pool holds any more.
     CONDITION_ADDRESSES_KEPT = "AddressesKept";
-    /// `True` while another station of the LAN has addresses of it. On a [`VirtualIP`](crate::VirtualIP): while another station uses
+    /// `True` while another host of the LAN has addresses of it. On a [`VirtualIP`](crate::VirtualIP): while another host uses
     /// the address beside the node that announces it; with the reason [`REASON_DEFENDED`].
     CONDITION_ADDRESS_CONFLICT = "AddressConflict";
     /// `True` while Services list addresses of it in `spec.externalIPs` that they may not have.
@@ -108,7 +108,7 @@ pub mod address_allocated {
         /// `False`: no address is announced, or one that the status shows is not. `True`: all that are shown are, and a further one
         /// that it asks for is not.
         NOT_ANNOUNCED = "NotAnnounced";
-        /// `True`: a node announces each address that it has, and another station of the LAN uses one of them, too.
+        /// `True`: a node announces each address that it has, and another host of the LAN uses one of them, too.
         ADDRESS_CONFLICT = "AddressConflict";
         /// `True`: it keeps an address that no pool holds any more.
         ADDRESS_OUTSIDE_POOLS = "AddressOutsidePools";
@@ -124,7 +124,7 @@ pub mod address_allocated {
         NO_SUCH_POOL = "NoSuchPool";
         /// `False`: a field or annotation of it is malformed or contradicts another.
         INVALID_REQUEST = "InvalidRequest";
-        /// `False`: the address it names is held by another Service or station.
+        /// `False`: the address it names is held by another Service or host.
         ADDRESS_IN_USE = "AddressInUse";
         /// `False`: the Service whose address it is to share does not let it.
         SHARING_REFUSED = "SharingRefused";
@@ -143,7 +143,7 @@ pub mod announced {
     identifiers! {
         /// Those of `False` that an agent gives, and somebody has to do something about.
         FAULTS:
-        /// Another station of the LAN has the address.
+        /// Another host of the LAN has the address.
         ADDRESS_TAKEN = "AddressTaken";
         /// A node's kernel answers for the address, or no host can have it.
         ADDRESS_REFUSED = "AddressRefused";
@@ -267,7 +267,7 @@ pub mod pool_ready {
         FOREIGN_SERVICE = "ForeignService";
         /// A value that this version does not know.
         UNKNOWN_VALUE = "UnknownValue";
-        /// Stations with addresses of it.
+        /// Hosts with addresses of it.
         DUPLICATE_ADDRESSES = "DuplicateAddresses";
         /// Nothing is left of it.
         NO_ADDRESSES = "NoAddresses";
@@ -313,7 +313,7 @@ pub mod node_event {
         ADDRESSES_BACK = "AddressesBack";
         /// They did not come back in time, and the node announces the addresses no more.
         ADDRESSES_GIVEN_UP = "AddressesGivenUp";
-        /// Another station sends adverts from this node's own address.
+        /// Another host sends adverts from this node's own address.
         SOURCE_IN_USE = "SourceAddressInUse";
         /// Another node goes on as Active of a virtual router in which this one is, too.
         SECOND_ACTIVE = "SecondActive";
@@ -343,9 +343,9 @@ pub mod event {
         ADDRESS_MOVED = "AddressMoved";
         /// Another node announces an address of the Service than before.
         ANNOUNCING_NODE_CHANGED = "AnnouncingNodeChanged";
-        /// Another station has an address that the Service shows, and it is not announced.
+        /// Another host has an address that the Service shows, and it is not announced.
         ADDRESS_TAKEN = "AddressTaken";
-        /// Another station uses an address that the Service shows, beside the node that announces it.
+        /// Another host uses an address that the Service shows, beside the node that announces it.
         ADDRESS_CONFLICT = "AddressConflict";
         /// An external IP of the Service lies in a pool that does not allow it.
         EXTERNAL_IP_REFUSED = "ExternalIPRefused";

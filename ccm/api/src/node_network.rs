@@ -54,7 +54,7 @@ pub struct NodeNetworkSpec {
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub foreign_routers: Vec<ForeignRouter>,
-    /// Virtual IPs that another station of the LAN has or claims, as this node saw it.
+    /// Virtual IPs that another host of the LAN has or claims, as this node saw it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub duplicates: Vec<DuplicateAddress>,
@@ -114,7 +114,7 @@ pub struct DuplicateAddress {
     /// The address.
     #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
-    /// Link-layer address of the other station.
+    /// Link-layer address of the other host.
     #[schemars(length(max = 64))]
     pub mac: String,
 }

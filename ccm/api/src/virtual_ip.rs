@@ -78,7 +78,7 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ports_of_owners")]
     pub health_check_node_ports: Vec<u16>,
-    /// `Claim` if its pool says so: it is announced although another station of the LAN answers for it.
+    /// `Claim` if its pool says so: it is announced although another host of the LAN answers for it.
     #[serde(default, skip_serializing_if = "OnAddressInUse::refuses")]
     pub on_address_in_use: OnAddressInUse,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
@@ -159,7 +159,7 @@ pub struct Quarantine {
 pub enum QuarantineReason {
     /// Its Services let go of it; only those (by namespace and name) get it back before the end.
     Released,
-    /// Another station of the LAN has it.
+    /// Another host of the LAN has it.
     AddressTaken,
     /// A value of a newer version: nobody gets it before the end.
     #[serde(other)]
@@ -222,7 +222,7 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`, `AddressConflict` while another station uses the address, too, and `ConnectionsReplicated` where its Announcement
+    /// `Announced`, `AddressConflict` while another host uses the address, too, and `ConnectionsReplicated` where its Announcement
     /// wants that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
@@ -235,7 +235,7 @@ impl VirtualIP {
         self.condition(CONDITION_ANNOUNCED)
     }
 
-    /// The condition [`CONDITION_ADDRESS_CONFLICT`], while some node answers for the address and another station uses it, too.
+    /// The condition [`CONDITION_ADDRESS_CONFLICT`], while some node answers for the address and another host uses it, too.
     pub fn conflict(&self) -> Option<&Condition> {
         let condition = self.condition(CONDITION_ADDRESS_CONFLICT)?;
         (condition.status == "True" && self.is_announced()).then_some(condition)

@@ -103,7 +103,7 @@ pub struct VirtualIPPoolSpec {
     /// What becomes of Services whose address is taken out of every pool. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
-    /// What becomes of an address of this pool that another station of the LAN answers for before its first use. Default: Refuse.
+    /// What becomes of an address of this pool that another host of the LAN answers for before its first use. Default: Refuse.
     #[serde(default)]
     pub on_address_in_use: OnAddressInUse,
     /// Whether addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the
@@ -200,7 +200,7 @@ pub enum OnRemoval {
     Unknown,
 }
 
-/// What becomes of an address that another station of the LAN answers for before it is announced for the first time.
+/// What becomes of an address that another host of the LAN answers for before it is announced for the first time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAddressInUse {
     /// It is not announced, and a Service that does not show it yet is given another.
@@ -252,7 +252,7 @@ pub struct AddressCounts {
     pub assigned: i64,
     /// Addresses that can be given.
     pub available: i64,
-    /// Addresses that cannot be given for now: released a moment ago, or taken by another station of the LAN.
+    /// Addresses that cannot be given for now: released a moment ago, or taken by another host of the LAN.
     #[serde(default)]
     pub quarantined: i64,
 }

@@ -78,7 +78,7 @@ pub struct VirtualRouterSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
-    /// What becomes of a virtual IP that is announced and that another station of the LAN claims.
+    /// What becomes of a virtual IP that is announced and that another host of the LAN claims.
     #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
     pub address_conflict: AddressConflictPolicy,
     /// What becomes of established connections when another node takes over.

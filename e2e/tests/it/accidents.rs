@@ -99,8 +99,8 @@ fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held
         for vip in vips {
             let object = lab.virtual_ip(vip).await?.context("it is gone already")?;
             ensure!(object.metadata.deletion_timestamp.is_some(), "{vip} is not being deleted");
-            let stations = lab.neighbours("c1", vip).await?;
-            ensure!(stations.len() == 1, "{stations:?} answer for {vip}");
+            let hosts = lab.neighbours("c1", vip).await?;
+            ensure!(hosts.len() == 1, "{hosts:?} answer for {vip}");
         }
         let names = lab.kubectl(&["get", kinds, "--output=name"]).await?;
         let finished = ["--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#];

@@ -109,8 +109,8 @@ fn an_address_that_a_stranger_takes_is_yielded_and_announced_again_once_the_stra
         lab.exec("c2", &["ip", "address", "delete", &format!("{vip}/24"), "dev", "eth0"]).await?;
         // It is asked for each minute.
         await_that(&format!("a node answers for {vip}"), 2 * LIMIT, async || {
-            let stations = lab.neighbours("c1", vip).await?;
-            Ok((stations.len() == 1 && stations != [stranger]).then_some(()))
+            let hosts = lab.neighbours("c1", vip).await?;
+            Ok((hosts.len() == 1 && hosts != [stranger]).then_some(()))
         })
         .await?;
         await_verdict(lab, "default", "web", "True Allocated", &[]).await?;
@@ -132,11 +132,8 @@ fn an_address_that_a_stranger_takes_is_defended_and_told_on_its_virtual_ip_and_i
         let object = lab.virtual_ip(vip).await?.context("no VirtualIP")?;
         let conflict = object.conflict().context("it tells of no conflict")?;
         ensure!(conflict.message.contains(&stranger.to_string()), "{conflict:?}");
-        let stations = lab.neighbours("c1", vip).await?;
-        ensure!(
-            stations.len() == 2 && stations.contains(&stranger),
-            "not both answer for {vip}: {stations:?}"
-        );
+        let hosts = lab.neighbours("c1", vip).await?;
+        ensure!(hosts.len() == 2 && hosts.contains(&stranger), "not both answer for {vip}: {hosts:?}");
         Ok(())
     })
 }
@@ -167,8 +164,8 @@ fn an_address_that_a_stranger_has_is_announced_all_the_same_if_its_pool_says_so_
             let words = [&*vip.to_string(), &stranger.to_string()];
             await_verdict(lab, "default", name, "True AddressConflict", &words).await?;
             await_event(lab, name, "AddressConflict", &words).await?;
-            let stations = lab.neighbours("c1", vip).await?;
-            ensure!(stations.len() == 2 && stations.contains(&stranger), "{stations:?} answer for {vip}");
+            let hosts = lab.neighbours("c1", vip).await?;
+            ensure!(hosts.len() == 2 && hosts.contains(&stranger), "{hosts:?} answer for {vip}");
             Ok(())
         };
         let vip = lab.ingress("ours", LIMIT).await?;

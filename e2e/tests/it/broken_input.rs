@@ -220,8 +220,8 @@ async fn another_secret(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     fs::write(keys_of(lab, AGENTS[0]).join("7"), OTHER_KEY)?;
     await_log(lab, AGENTS[0], &["WARN", "has another secret now", "id=7"]).await?;
     await_that(&format!("both nodes answer for {vip}: neither believes the other"), LIMIT, async || {
-        let stations = lab.neighbours("c1", vip).await?;
-        ensure!(stations.len() == 2, "{stations:?} answer");
+        let hosts = lab.neighbours("c1", vip).await?;
+        ensure!(hosts.len() == 2, "{hosts:?} answer");
         Ok(Some(()))
     })
     .await?;

@@ -326,7 +326,7 @@ fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {
             others.len()
         ),
         (QuarantineCause::AddressTaken, _) => {
-            "another station of the LAN has it: free it there, or ask for another address".to_owned()
+            "another host of the LAN has it: free it there, or ask for another address".to_owned()
         }
     }
 }

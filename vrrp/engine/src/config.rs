@@ -81,11 +81,11 @@ pub struct RouterConfig {
     /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out
     /// of here; to put them in or out while Active changes nothing. What is no VIP of it does not matter. Default: none.
     pub unproven: BTreeSet<IpAddr>,
-    /// Of its VIPs those that are claimed although another station answers when it is asked for them: that is told as an
+    /// Of its VIPs those that are claimed although another host answers when it is asked for them: that is told as an
     /// [`Event::AddressConflict`](crate::Event::AddressConflict), and the VIP is defended, whatever [`Self::address_conflict`]
     /// says. What is no VIP of it does not matter. Default: none.
     pub forced: BTreeSet<IpAddr>,
-    /// What becomes of a VIP that another station claims while this node serves it. Default: it is defended.
+    /// What becomes of a VIP that another host claims while this node serves it. Default: it is defended.
     pub address_conflict: AddressConflictPolicy,
     /// Whether what kube-proxy would masquerade of its clients' packets gets the VIP itself as its source, instead of this node's address:
     /// backends then answer to whoever is Active, so that a connection can go on there. For VIPs held by [`Hold::Respond`], with the guard,
@@ -129,7 +129,7 @@ pub struct RouterConfig {
 /// is forgotten.
 pub const MOST_RECOGNISED: usize = 64;
 
-/// What becomes of a VIP in service that another station claims for longer than a moment, as a hand-over takes. It is told either
+/// What becomes of a VIP in service that another host claims for longer than a moment, as a hand-over takes. It is told either
 /// way ([`Event::AddressConflict`](crate::Event::AddressConflict)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "it is kept or let go of")]
@@ -137,7 +137,7 @@ pub enum AddressConflictPolicy {
     /// It is kept, and announced again, at most once in ten seconds (RFC 5227 §2.4 (c)).
     #[default]
     Defend,
-    /// If the other station answers who asks for it, this node falls silent about it (RFC 5227 §2.4 (a)), asks again as for an
+    /// If the other host answers who asks for it, this node falls silent about it (RFC 5227 §2.4 (a)), asks again as for an
     /// address that was taken before its first use ([`Event::AddressTaken`](crate::Event::AddressTaken)), and takes it back once
     /// nobody answers. Needs [`RouterConfig::probe`].
     Yield,

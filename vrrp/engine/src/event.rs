@@ -63,17 +63,17 @@ pub enum Event {
         /// The VIPs, in no order that means anything, each once.
         addresses: Vec<IpAddr>,
     },
-    /// Another station claims a VIP that this node is Active for. At most once a minute per address and station. What becomes of
+    /// Another host claims a VIP that this node is Active for. At most once a minute per address and host. What becomes of
     /// the VIP says [`crate::RouterConfig::address_conflict`].
     AddressConflict {
         /// Interface on which it was seen.
         interface: String,
         /// The VIP.
         address: IpAddr,
-        /// Link-layer address of the other station.
+        /// Link-layer address of the other host.
         mac: [u8; 6],
     },
-    /// A VIP is not claimed, or no longer: another station answered when it was probed for before its first use, or because of an
+    /// A VIP is not claimed, or no longer: another host answered when it was probed for before its first use, or because of an
     /// [`Event::AddressConflict`] in which it is to be [yielded](crate::AddressConflictPolicy::Yield). Asked again each second
     /// for ten seconds, for a holder that is about to let go of it, and then each minute; told at most once a minute. The
     /// VIP is claimed as soon as nobody answers ([`Event::AddressesClaimed`]).
@@ -82,7 +82,7 @@ pub enum Event {
         key: RouterKey,
         /// The VIP.
         address: IpAddr,
-        /// Link-layer address of the other station.
+        /// Link-layer address of the other host.
         mac: [u8; 6],
     },
     /// A VIP is no longer claimed here: a peer is Active for it in a virtual router that this node does not run, would win an
@@ -144,7 +144,7 @@ pub enum Event {
         /// The VIP.
         address: IpAddr,
     },
-    /// Adverts come in whose source is this router's own: another station has its address, or the LAN sends frames back.
+    /// Adverts come in whose source is this router's own: another host has its address, or the LAN sends frames back.
     /// They are ignored, so two nodes with one source address do not see each other and both become Active. At most once a
     /// minute. In IPv4 the kernel drops such adverts (unless `accept_local` is set): there the two nodes' claims to the VIPs
     /// tell of it, see [`Event::AddressConflict`].
@@ -162,7 +162,7 @@ pub enum Event {
         peers: BTreeSet<IpAddr>,
     },
     /// A peer goes on as Active of this virtual router, for some seconds now, although this node's adverts beat its own: it does not
-    /// hear them, or does not believe them, or another station sends in its name. At most once a minute.
+    /// hear them, or does not believe them, or another host sends in its name. At most once a minute.
     SecondActive {
         /// The router.
         key: RouterKey,

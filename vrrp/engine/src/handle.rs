@@ -94,11 +94,11 @@ pub(crate) struct Plan {
     pub(crate) probe: Option<Duration>,
     /// Addresses that no peer is known to have claimed, whoever was Active.
     pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
-    /// Addresses that are claimed although another station has them.
+    /// Addresses that are claimed although another host has them.
     pub(crate) forced: Arc<BTreeSet<IpAddr>>,
     /// Addresses that were added when this node served them in other virtual routers: they are no strangers'.
     pub(crate) in_service: Arc<BTreeSet<IpAddr>>,
-    /// What becomes of an address that another station claims as well.
+    /// What becomes of an address that another host claims as well.
     pub(crate) address_conflict: AddressConflictPolicy,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,

@@ -55,7 +55,7 @@ pub enum Unusable {
     #[error("is being checked for duplicates")]
     Tentative,
     /// Somebody else has it (RFC 4862 §5.4.5).
-    #[error("is another station's too (duplicate address detection failed)")]
+    #[error("is another host's too (duplicate address detection failed)")]
     Duplicate,
 }
 
@@ -65,7 +65,7 @@ pub enum Unusable {
 pub struct HostAddresses {
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name.
     pub interfaces: Vec<InterfaceInfo>,
-    /// Every address with the name of its interface, of whatever kind, up or down; but for those that another station has.
+    /// Every address with the name of its interface, of whatever kind, up or down; but for those that another host has.
     pub addresses: Vec<(String, IpAddr)>,
     /// Of each family that has a way out, the address from which the kernel would speak to the world.
     pub sources: Vec<IpAddr>,

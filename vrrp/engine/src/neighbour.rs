@@ -1,4 +1,4 @@
-//! The thread `windlass-neighbour`: all that other stations on the LAN are told and asked about VIPs, by ARP and neighbour
+//! The thread `windlass-neighbour`: all that other hosts on the LAN are told and asked about VIPs, by ARP and neighbour
 //! discovery, and what is heard of foreign routers.
 //!
 //! ```text
@@ -126,7 +126,7 @@ struct Neighbour<'a> {
     foreign_reports: RateLimiter<(String, ForeignRouter)>,
     /// When VIPs were asked for because a peer goes first that did not answer, perhaps.
     peer_questions: RateLimiter<(RouterKey, IpAddr)>,
-    /// Until then all that other stations sent was read.
+    /// Until then all that other hosts sent was read.
     read_until: Time,
     /// Until then what they ask and claim is not read, so that a flood leaves other work half of a processor.
     answer_due: Time,
@@ -187,11 +187,11 @@ impl Neighbour<'_> {
     /// Waits for a frame, the waker or the next thing that is due; whether it was the waker.
     fn wait(&self, links: &[Arc<LinkSockets>], wait_time: Duration) -> bool {
         let now = clock::now();
-        let (hears_stations, hears_routers) = (self.answer_due <= now, self.foreign_due <= now);
+        let (hears_hosts, hears_routers) = (self.answer_due <= now, self.foreign_due <= now);
         let mut descriptors = vec![PollFd::new(self.shared.neighbour_waker().as_fd(), PollFlags::POLLIN)];
         for link in links {
-            let stations = link.neighbour.readable().into_iter().filter(|_| hears_stations);
-            descriptors.extend(stations.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            let hosts = link.neighbour.readable().into_iter().filter(|_| hears_hosts);
+            descriptors.extend(hosts.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             let foreign = link.families().filter(|_| hears_routers);
             descriptors.extend(foreign.map(|raw| PollFd::new(raw.foreign.as_fd(), PollFlags::POLLIN)));
         }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::duplicates::FORGET_AFTER;
 
-/// An address that another station answered for is called taken after this time only: a node of the cluster that learns
+/// An address that another host answered for is called taken after this time only: a node of the cluster that learns
 /// later of an address's move still answers for it, and it is asked for again each second.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
 
@@ -21,22 +21,22 @@ pub(crate) struct ActivePeriod {
     pub(crate) since: Timestamp,
 }
 
-/// A station that has an address.
+/// A host that has an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ConflictingStation {
+pub(crate) struct ConflictingHost {
     pub(crate) mac: [u8; 6],
     /// When it was first found.
     pub(crate) found: Instant,
 }
 
-impl ConflictingStation {
+impl ConflictingHost {
     /// When the address is called taken.
     pub(crate) fn confirmed_at(&self) -> Instant {
         self.found + CONFIRM_AFTER
     }
 }
 
-/// A station that claims an address while this node answers for it.
+/// A host that claims an address while this node answers for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claimant {
     pub(crate) mac: [u8; 6],
@@ -58,7 +58,7 @@ pub(crate) struct RouterActivity {
     /// What it answers for.
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// What it would answer for if nobody else did.
-    pub(crate) taken: BTreeMap<IpAddr, ConflictingStation>,
+    pub(crate) taken: BTreeMap<IpAddr, ConflictingHost>,
     /// Who claimed what it answers for, since it does.
     pub(crate) claimants: BTreeMap<IpAddr, Claimant>,
     /// The peers that do not hear its multicast, while it is Active.
@@ -66,7 +66,7 @@ pub(crate) struct RouterActivity {
 }
 
 impl RouterActivity {
-    /// It answers for these from now on; gives those that another station had.
+    /// It answers for these from now on; gives those that another host had.
     pub(crate) fn claim(&mut self, addresses: &[IpAddr]) -> Vec<IpAddr> {
         for address in addresses {
             if self.claimed.insert(*address) {
@@ -79,14 +79,14 @@ impl RouterActivity {
         addresses.iter().copied().filter(|address| self.taken.remove(address).is_some()).collect()
     }
 
-    /// Another station has an address.
+    /// Another host has an address.
     pub(crate) fn note_taken(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         self.claimed.remove(&address);
         self.claimants.remove(&address);
-        self.taken.entry(address).or_insert(ConflictingStation { mac, found: now }).mac = mac;
+        self.taken.entry(address).or_insert(ConflictingHost { mac, found: now }).mac = mac;
     }
 
-    /// A station claims an address, which is of interest while this node answers for it. Of several the first is kept until it is
+    /// A host claims an address, which is of interest while this node answers for it. Of several the first is kept until it is
     /// silent, so that forged claims of further ones are no news.
     pub(crate) fn note_claimant(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         if !self.claimed.contains(&address) {
@@ -120,7 +120,7 @@ impl RouterActivity {
     }
 
     /// Who has the address, once that is believed.
-    pub(crate) fn station(&self, address: IpAddr, now: Instant) -> Option<&ConflictingStation> {
-        self.taken.get(&address).filter(|station| station.confirmed_at() <= now)
+    pub(crate) fn host(&self, address: IpAddr, now: Instant) -> Option<&ConflictingHost> {
+        self.taken.get(&address).filter(|host| host.confirmed_at() <= now)
     }
 }

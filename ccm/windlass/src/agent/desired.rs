@@ -200,7 +200,7 @@ pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.spec.quarantine.is_none()
 }
 
-/// Whether it is announced although another station has it.
+/// Whether it is announced although another host has it.
 pub(crate) fn is_forced(vip: &VirtualIP) -> bool {
     !vip.spec.on_address_in_use.refuses()
 }

@@ -1,4 +1,4 @@
-//! Stations that were seen to have or claim a virtual IP of ours. Pure.
+//! Hosts that were seen to have or claim a virtual IP of ours. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use windlass_api::DuplicateAddress;
 #[cfg(test)]
 mod tests;
 
-/// A station that is not seen any more is forgotten after this time.
+/// A host that is not seen any more is forgotten after this time.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_mins(10);
 /// More than these are not kept: an attacker must not fill the memory or the API server.
 const MOST: usize = 256;
 
-/// The stations seen lately.
+/// The hosts seen lately.
 #[derive(Debug, Default)]
 pub(crate) struct Duplicates {
     /// And when each was last.
@@ -22,7 +22,7 @@ pub(crate) struct Duplicates {
 }
 
 impl Duplicates {
-    /// A station has or claims an address.
+    /// A host has or claims an address.
     pub(crate) fn see(&mut self, duplicate: DuplicateAddress, now: Instant) {
         if self.seen.len() < MOST || self.seen.contains_key(&duplicate) {
             self.seen.insert(duplicate, now);

@@ -18,7 +18,7 @@ pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and
 pub(crate) struct Remedies {
     /// Where multicast does not pass.
     pub(crate) multicast: &'static str,
-    /// Against a station that sends in a peer's name.
+    /// Against a host that sends in a peer's name.
     pub(crate) forged: &'static str,
     /// Where a virtual IP is an address of the interface.
     pub(crate) on_interface: &'static str,
@@ -56,7 +56,7 @@ impl Fault {
                 node_event::SOURCE_IN_USE,
                 key,
                 None,
-                "adverts come in from this node's own address: another station has it, or the LAN sends frames back; two nodes with one \
+                "adverts come in from this node's own address: another host has it, or the LAN sends frames back; two nodes with one \
                  address both become Active: give one of them another address",
             )),
             Event::SecondActive { key, source } => Some(Self::new(
@@ -66,7 +66,7 @@ impl Fault {
                 &format!(
                     "{source} goes on as Active of VRID {} beside this node, which comes first: it does not hear this node's adverts \
                      (look for a firewall, a full receive queue or a cable that carries one way only, there) or does not believe them \
-                     (keys, clock), or another station sends in its name: {}",
+                     (keys, clock), or another host sends in its name: {}",
                     key.vrid, remedies.forged
                 ),
             )),
@@ -125,15 +125,15 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
         Event::AddressesClaimed { key, addresses } => {
             tracing::debug!(vrid = key.vrid.get(), interface = %key.interface, ?addresses, "answering for addresses");
         }
-        Event::AddressConflict { interface, address, mac: station } => {
-            let mac = mac(*station);
-            tracing::warn!(%interface, %address, %mac, "another station claims an address that this node announces");
+        Event::AddressConflict { interface, address, mac: host } => {
+            let mac = mac(*host);
+            tracing::warn!(%interface, %address, %mac, "another host claims an address that this node announces");
         }
-        Event::AddressTaken { key, address, mac: station } => {
-            let mac = mac(*station);
+        Event::AddressTaken { key, address, mac: host } => {
+            let mac = mac(*host);
             tracing::warn!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
-                "the address is not announced: another station answers for it; asking again until it does not"
+                "the address is not announced: another host answers for it; asking again until it does not"
             );
         }
         Event::AddressLeftToPeer { key, address, mac: peer } => {
@@ -154,7 +154,7 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
         Event::GuardChanged => {}
         Event::PeersNotRecognised { key } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface,
-            "many stations that were never heard before advertise a virtual IP of this virtual router: no more than a few a second are taken \
+            "many hosts that were never heard before advertise a virtual IP of this virtual router: no more than a few a second are taken \
              for peers, those that go on first. If their adverts are forged: {}", remedies.forged
         ),
         _ => tracing::warn!(?event, "event of the VRRP engine"),

@@ -68,12 +68,12 @@ impl Inner {
         }
     }
 
-    /// Lists stations that are believed to have an address that this node would claim.
+    /// Lists hosts that are believed to have an address that this node would claim.
     fn confirm_conflicts(&mut self, now: Instant) {
         for (key, activity) in &self.activities {
-            for (address, station) in &activity.taken {
-                if station.confirmed_at() <= now {
-                    let (interface, mac) = (key.interface.clone(), mac(station.mac));
+            for (address, host) in &activity.taken {
+                if host.confirmed_at() <= now {
+                    let (interface, mac) = (key.interface.clone(), mac(host.mac));
                     self.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
                 }
             }
@@ -114,11 +114,11 @@ impl EngineState {
                 };
                 self.lock().foreign_routers.hear(router, now);
             }
-            Event::AddressConflict { interface, address, mac: station } => {
+            Event::AddressConflict { interface, address, mac: host } => {
                 let mut inner = self.lock();
                 let here = inner.activities.iter_mut().filter(|(key, _)| key.interface == *interface);
-                here.for_each(|(_, activity)| activity.note_claimant(*address, *station, now));
-                let (interface, mac) = (interface.clone(), mac(*station));
+                here.for_each(|(_, activity)| activity.note_claimant(*address, *host, now));
+                let (interface, mac) = (interface.clone(), mac(*host));
                 *inner.conflicts.entry(interface.clone()).or_default() += 1;
                 inner.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
                 drop(inner);
@@ -250,16 +250,16 @@ impl EngineState {
         self.read(now, |activities| activities.clone().into_iter().filter(is_active).collect())
     }
 
-    /// The addresses that another station has, or may have.
+    /// The addresses that another host has, or may have.
     pub(crate) fn taken(&self) -> Vec<IpAddr> {
         self.lock().activities.values().flat_map(|activity| activity.taken.keys().copied()).collect()
     }
 
-    /// When an address will be believed to be another station's that is not yet.
+    /// When an address will be believed to be another host's that is not yet.
     pub(crate) fn next_confirmation(&self, now: Instant) -> Option<Instant> {
         let inner = self.lock();
-        let stations = inner.activities.values().flat_map(|activity| activity.taken.values());
-        stations.map(super::activity::ConflictingStation::confirmed_at).filter(|at| *at > now).min()
+        let hosts = inner.activities.values().flat_map(|activity| activity.taken.values());
+        hosts.map(super::activity::ConflictingHost::confirmed_at).filter(|at| *at > now).min()
     }
 
     /// Whether this node is Active for a virtual router.
@@ -284,7 +284,7 @@ impl EngineState {
         all.flat_map(|(key, peers)| peers.iter().map(|peer| (key.interface.clone(), *peer))).collect()
     }
 
-    /// Stations that have or claim virtual IPs.
+    /// Hosts that have or claim virtual IPs.
     pub(crate) fn duplicates(&self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
         let mut inner = self.lock();
         inner.confirm_conflicts(now);

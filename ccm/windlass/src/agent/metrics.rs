@@ -73,7 +73,7 @@ pub(crate) fn register(
         let Some(engine) = engine.upgrade() else { return Vec::new() };
         let conflicts = counters(
             "windlass_address_conflicts_total",
-            "Times another station was seen to have a virtual IP of this node (at most one a minute each)",
+            "Times another host was seen to have a virtual IP of this node (at most one a minute each)",
             ["interface"],
             engine_state.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
         );

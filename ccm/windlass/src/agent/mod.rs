@@ -13,7 +13,7 @@
 //! | [`keys`] | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
 //! | [`health`] | whether this node can serve, by kube-proxy's word and by what Announcements have checked; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
-//! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
+//! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and hosts with our addresses → this node's NodeNetwork | yes; retried |
 //! | [`replication`] | which nodes are told the connections of an address, and whether it works; holds this node back until it has them | no |
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
 //! | [`throttle`] | lets a burst of news be looked at a few times | |

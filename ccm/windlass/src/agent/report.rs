@@ -166,7 +166,7 @@ impl Reporter {
         let (unguarded, connections) = (self.engine_state.unguarded(), self.engine_state.connections());
         let context = self.context(&unguarded, &connections);
         pending.add(self.engine_state.to_report.take());
-        // That another station has an address is believed, and told, only after a while.
+        // That another host has an address is believed, and told, only after a while.
         pending.add(Changed::addresses(&self.engine_state.taken()));
         if std::mem::take(&mut pending.all) {
             let name = |meta: &ObjectMeta| meta.name.clone();

@@ -269,8 +269,8 @@ fn vip_patch(
     } else if let Some(why) = context.unguarded.why(address).filter(|_| vip.spec.needs_guard()) {
         Finding::Unguarded { why }
     } else {
-        let station = active.activity.station(address, context.now)?;
-        Finding::Taken { active, mac: station.mac }
+        let host = active.activity.host(address, context.now)?;
+        Finding::Taken { active, mac: host.mac }
     };
     let shown = vip.active_node();
     let mine = shown == Some(context.node);
@@ -335,16 +335,16 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
     let address = vip.spec.address;
     let shown = vip.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_ADDRESS_CONFLICT));
     match (active.assignment.address_conflict, active.activity.claimant(address, context.now)) {
-        (AddressConflictPolicy::Defend, Some(station)) => {
+        (AddressConflictPolicy::Defend, Some(host)) => {
             let desired = DesiredCondition {
                 type_: CONDITION_ADDRESS_CONFLICT,
                 holds: true,
                 reason: REASON_DEFENDED,
                 // Of no node: what is told stays the same when the address moves.
                 message: format!(
-                    "Another station, {}, uses {address} beside the node that announces it: clients reach the one or \
-                     the other until the address is taken off that station",
-                    mac(station.mac)
+                    "Another host, {}, uses {address} beside the node that announces it: clients reach the one or \
+                     the other until the address is taken off that host",
+                    mac(host.mac)
                 ),
                 generation: vip.metadata.generation,
             };
@@ -470,9 +470,9 @@ impl Finding<'_> {
                 "Node {node} answers for {address} on {} (VRID {})",
                 assignment.interface, assignment.vrid
             ),
-            Self::Taken { active, mac: station } => format!(
-                "Another station, {} on {} of node {node}, has {address}: it is announced once that station lets go of it",
-                mac(station),
+            Self::Taken { active, mac: host } => format!(
+                "Another host, {} on {} of node {node}, has {address}: it is announced once that host lets go of it",
+                mac(host),
                 active.assignment.interface
             ),
             Self::Unguarded { why } => format!(

@@ -14,7 +14,7 @@ pub(super) fn of_service(reason: &str) -> &'static str {
         address_allocated::NOT_ANNOUNCED => {
             "`windlass explain` the Service: its VirtualIP says why no node announces the address"
         }
-        address_allocated::ADDRESS_CONFLICT => "take the address off the other station",
+        address_allocated::ADDRESS_CONFLICT => "take the address off the other host",
         address_allocated::ADDRESS_OUTSIDE_POOLS => {
             "add the address to a pool, or let the Service move: spec.onRemoval: Move of the pool"
         }
@@ -46,7 +46,7 @@ pub(super) fn of_service(reason: &str) -> &'static str {
 /// Of a VirtualIP's condition Announced (docs/pools.md).
 pub(super) fn of_announced(reason: &str) -> &'static str {
     match reason {
-        announced::ADDRESS_TAKEN => "take the address off the other station",
+        announced::ADDRESS_TAKEN => "take the address off the other host",
         announced::ADDRESS_REFUSED => {
             "take the address off the node, add the key that is missing, or exclude the address from its pool"
         }
@@ -123,7 +123,7 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
             "add the addresses to a pool again, or let the Services move: spec.onRemoval: Move"
         }
         announced::ADDRESS_TAKEN => {
-            "take the other station off the address, or exclude the address from the pool"
+            "take the other host off the address, or exclude the address from the pool"
         }
         windlass_api::event::EXTERNAL_IP_REFUSED => {
             "have the Services give up those spec.externalIPs, or set allowExternalIPs in the pool"
@@ -144,10 +144,10 @@ pub(super) fn of_announcement(reason: &str) -> &'static str {
     }
 }
 
-/// Of an address that another station uses beside the node that announces it, and of multicast that does not arrive.
+/// Of an address that another host uses beside the node that announces it, and of multicast that does not arrive.
 pub(super) fn of_lan(reason: &str) -> &'static str {
     match reason {
-        REASON_DEFENDED => "take the address off the other station",
+        REASON_DEFENDED => "take the address off the other host",
         multicast_heard::UNICAST_FALLBACK => {
             "let the switch pass 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)"
         }

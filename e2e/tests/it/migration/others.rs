@@ -143,8 +143,8 @@ fn an_address_of_keepalived_is_a_services_once_keepalived_lets_go_of_it() -> any
         // keepalived's router, another machine of the LAN.
         bind(lab, "n3", "add").await?;
         lab.load_balancer("web", |service| annotate(service, ANNOTATION_ADDRESSES, ADDRESS)).await?;
-        await_verdict(lab, "default", "web", "False AddressInUse", &["another station"]).await?;
-        ensure!(ingresses(lab, "web").await?.is_empty(), "it shows an address that another station has");
+        await_verdict(lab, "default", "web", "False AddressInUse", &["another host"]).await?;
+        ensure!(ingresses(lab, "web").await?.is_empty(), "it shows an address that another host has");
 
         bind(lab, "n3", "delete").await?;
         let claims: Api<VirtualIP> = Api::all(lab.client());

@@ -95,7 +95,7 @@ fn s113_the_same_service_gets_it_back_at_once() {
 }
 
 #[test]
-fn an_address_that_another_station_has_is_given_to_nobody() {
+fn an_address_that_another_host_has_is_given_to_nobody() {
     let mut allocator = released();
     let taken = Quarantined {
         former: vec![Recreated("a", 1)],
@@ -105,7 +105,7 @@ fn an_address_that_another_station_has_is_given_to_nobody() {
     };
     allocator.quarantine(ip("1.2.3.0"), taken.clone());
     assert_eq!(allocator.quarantined(ip("1.2.3.0")), Some(&taken));
-    let message = "address 1.2.3.0 cannot be given for now: another station of the LAN has it: free it there, or ask for \
+    let message = "address 1.2.3.0 cannot be given for now: another host of the LAN has it: free it there, or ask for \
                    another address";
     let asked = v4().named(&["1.2.3.0"]);
     assert_eq!(given(&allocator, Recreated("a", 1), &asked), Err(message.into()));

@@ -199,7 +199,7 @@ impl Ways {
         let NextHop { interface, address } = hop;
         match self.route.with(|route| route.link_layer_address(interface, address))? {
             Some(found) => drop(self.known.insert(address, found)),
-            None => self.route.with(|route| route.ask_station(interface, address))?,
+            None => self.route.with(|route| route.ask_host(interface, address))?,
         }
         Ok(self.known.get(&address).copied())
     }

@@ -1,6 +1,6 @@
 //! What a router's peers said last: who, with which priority, and which VIPs were listed.
 //!
-//! The list tells which VIPs the Active has. What it does not have may be another station's, whoever takes over from it: a VIP that
+//! The list tells which VIPs the Active has. What it does not have may be another host's, whoever takes over from it: a VIP that
 //! has left for another virtual router, of which this node has not heard yet, is that one's Active's.
 
 use std::collections::BTreeSet;

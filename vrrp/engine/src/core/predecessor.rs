@@ -1,4 +1,4 @@
-//! From whom a router takes over: whether a peer can have served its addresses. If not, they may be another station's: a peer that
+//! From whom a router takes over: whether a peer can have served its addresses. If not, they may be another host's: a peer that
 //! became Active a moment ago is probing still.
 
 use std::net::IpAddr;

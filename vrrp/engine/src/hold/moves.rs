@@ -315,7 +315,7 @@ impl Moves {
             let answered = self.questions.is_asked(hop)
                 && self.route.with(|route| route.has_answered(interface, address)).unwrap_or(false);
             if !answered {
-                let _ = self.route.with(|route| route.ask_station(interface, address));
+                let _ = self.route.with(|route| route.ask_host(interface, address));
             }
             self.questions.note(hop, answered, now);
         }

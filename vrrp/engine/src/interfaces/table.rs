@@ -86,7 +86,7 @@ impl Interfaces {
         all
     }
 
-    /// Every address but those that another station has, with the name of its interface; without the engine's own.
+    /// Every address but those that another host has, with the name of its interface; without the engine's own.
     pub(crate) fn addresses(&self) -> Vec<(String, IpAddr)> {
         let of = |link: &Link| {
             let v4 = self.ipv4.get(&link.index).into_iter().flatten().map(|entry| IpAddr::V4(entry.address));

@@ -8,9 +8,9 @@
 //! Probing ──────────────────────────────────────────────────────┘
 //!    │ ▲ a second later, for the first ten seconds, then a minute later
 //!    ▼ │
-//!  Taken (another station answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
+//!  Taken (another host answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
 //!
-//! Probing ── another station answered, of what is to be claimed all the same ─► Clear
+//! Probing ── another host answered, of what is to be claimed all the same ─► Clear
 //! Clear ── contested, and to be yielded ─► Probing, claimed meanwhile ── nobody answered ─► Clear
 //! Clear ── a peer goes first ────────────► Probing, claimed meanwhile ── it answered ─► Taken ── it has gone ─► Clear
 //! ```
@@ -18,7 +18,7 @@
 //! A peer goes first that is Active for the address in a virtual router which this node does not run ([`super::peer_adverts`]).
 //!
 //! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
-//! to be another station's: a peer that was Active before may have announced it no more than this node did. It is asked for
+//! to be another host's: a peer that was Active before may have announced it no more than this node did. It is asked for
 //! at every takeover. The peer's own answers are no conflict: it hears the advert of who takes over first, and the question
 //! waits until it has. What nobody asked for yet is no answer.
 
@@ -49,7 +49,7 @@ const EARLY_RETRY: Duration = Duration::from_secs(1);
 enum ProbeState {
     /// Not asked for yet, or the answer was not waited for.
     Unprobed,
-    /// Likewise, and when this node was Active last it found another station to have it.
+    /// Likewise, and when this node was Active last it found another host to have it.
     Suspect {
         since: Time,
     },
@@ -57,18 +57,18 @@ enum ProbeState {
     Probing {
         sent: u32,
         due: Time,
-        /// Another station had it when it was asked for before.
-        station: Option<ConflictingStation>,
-        /// Whether it may be claimed until another station answers: it was, when one claimed it, too.
+        /// Another host had it when it was asked for before.
+        host: Option<ConflictingHost>,
+        /// Whether it may be claimed until another host answers: it was, when one claimed it, too.
         claimed: bool,
         /// Who is thought to have it.
         claimant: Claimant,
     },
     Clear,
-    /// Another station has it.
+    /// Another host has it.
     Taken {
         retry: Time,
-        station: ConflictingStation,
+        host: ConflictingHost,
         claimant: Claimant,
     },
 }
@@ -76,8 +76,8 @@ enum ProbeState {
 /// Who has or may have an address, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Claimant {
-    /// Any station.
-    Station,
+    /// Any host.
+    Host,
     /// A peer, as its adverts say.
     Peer,
 }
@@ -94,9 +94,9 @@ impl ProbeState {
     }
 }
 
-/// When another station was found to have an address, first and last, and when that was told last.
+/// When another host was found to have an address, first and last, and when that was told last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ConflictingStation {
+struct ConflictingHost {
     found: Time,
     seen: Time,
     reported: Time,
@@ -117,7 +117,7 @@ pub(super) struct AddressProbe {
     changed: bool,
 }
 
-/// What a claim of another station means.
+/// What a claim of another host means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClaimOutcome {
     /// Nothing: the address is not asked for, or that it is taken was told less than a minute ago.
@@ -150,7 +150,7 @@ impl AddressProbe {
         !Arc::ptr_eq(&before, unproven)
     }
 
-    /// Of its addresses these are claimed although another station has them: also if that was found before.
+    /// Of its addresses these are claimed although another host has them: also if that was found before.
     pub(super) fn set_forced(&mut self, forced: &Arc<BTreeSet<IpAddr>>) {
         if Arc::ptr_eq(&self.forced, forced) {
             return;
@@ -176,7 +176,7 @@ impl AddressProbe {
         }
     }
 
-    /// The router is Active and wants to claim what is not cleared: what may be another station's after it has asked for
+    /// The router is Active and wants to claim what is not cleared: what may be another host's after it has asked for
     /// this long, all else at once.
     pub(super) fn activate(&mut self, probe: Option<Duration>, predecessor: Predecessor, now: Time) {
         self.probe = probe;
@@ -200,13 +200,9 @@ impl AddressProbe {
                 (ProbeState::Clear, _) | (ProbeState::Probing { .. } | ProbeState::Taken { .. }, Some(_)) => {
                     continue;
                 }
-                (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => ProbeState::Probing {
-                    sent: 0,
-                    due,
-                    station: None,
-                    claimed: false,
-                    claimant: Claimant::Station,
-                },
+                (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => {
+                    ProbeState::Probing { sent: 0, due, host: None, claimed: false, claimant: Claimant::Host }
+                }
                 (
                     ProbeState::Unprobed
                     | ProbeState::Suspect { .. }
@@ -226,12 +222,12 @@ impl AddressProbe {
         self.probe = None;
         for (address, state) in &mut self.states {
             let next = match *state {
-                ProbeState::Probing { station: Some(station), claimant: Claimant::Station, .. }
-                | ProbeState::Taken { station, claimant: Claimant::Station, .. } => {
-                    ProbeState::Suspect { since: station.seen }
+                ProbeState::Probing { host: Some(host), claimant: Claimant::Host, .. }
+                | ProbeState::Taken { host, claimant: Claimant::Host, .. } => {
+                    ProbeState::Suspect { since: host.seen }
                 }
                 ProbeState::Clear
-                | ProbeState::Probing { station: None, claimed: true, .. }
+                | ProbeState::Probing { host: None, claimed: true, .. }
                 | ProbeState::Probing { claimant: Claimant::Peer, .. }
                 | ProbeState::Taken { claimant: Claimant::Peer, .. }
                     if !self.unproven.contains(address) =>
@@ -255,7 +251,7 @@ impl AddressProbe {
             && let Some(state) = self.states.get_mut(&address)
             && *state == ProbeState::Clear
         {
-            *state = ProbeState::Probing { sent: 0, due: now, station: None, claimed: true, claimant };
+            *state = ProbeState::Probing { sent: 0, due: now, host: None, claimed: true, claimant };
             self.open.insert(address);
         }
     }
@@ -289,13 +285,13 @@ impl AddressProbe {
         let (mut ask, mut closed) = (Vec::new(), Vec::new());
         for address in &self.open {
             let Some(state) = self.states.get_mut(address) else { continue };
-            let (sent, station, claimed, claimant) = match *state {
+            let (sent, host, claimed, claimant) = match *state {
                 ProbeState::Probing { sent: PROBES, due, .. } if due > read_until => continue,
-                ProbeState::Probing { sent, due, station, claimed, claimant } if due <= now => {
-                    (sent, station, claimed, claimant)
+                ProbeState::Probing { sent, due, host, claimed, claimant } if due <= now => {
+                    (sent, host, claimed, claimant)
                 }
-                ProbeState::Taken { retry, station, claimant } if retry <= now => {
-                    (0, Some(station), false, claimant)
+                ProbeState::Taken { retry, host, claimant } if retry <= now => {
+                    (0, Some(host), false, claimant)
                 }
                 ProbeState::Unprobed
                 | ProbeState::Suspect { .. }
@@ -308,7 +304,7 @@ impl AddressProbe {
                 closed.push(*address);
             } else if ask.len() < limit {
                 let due = now + probe / PROBES;
-                *state = ProbeState::Probing { sent: sent + 1, due, station, claimed, claimant };
+                *state = ProbeState::Probing { sent: sent + 1, due, host, claimed, claimant };
                 ask.push(*address);
             }
         }
@@ -319,7 +315,7 @@ impl AddressProbe {
         ask
     }
 
-    /// Another station claims an address.
+    /// Another host claims an address.
     pub(super) fn note_claim(&mut self, address: IpAddr, now: Time) -> ClaimOutcome {
         let Some(state) = self.states.get_mut(&address) else { return ClaimOutcome::Irrelevant };
         match state {
@@ -327,7 +323,7 @@ impl AddressProbe {
             | ProbeState::Unprobed
             | ProbeState::Suspect { .. }
             | ProbeState::Taken { .. } => ClaimOutcome::Irrelevant,
-            ProbeState::Probing { claimed, claimant: Claimant::Station, .. }
+            ProbeState::Probing { claimed, claimant: Claimant::Host, .. }
                 if self.forced.contains(&address) =>
             {
                 self.changed |= !*claimed;
@@ -335,24 +331,24 @@ impl AddressProbe {
                 self.open.remove(&address);
                 ClaimOutcome::Forced
             }
-            ProbeState::Probing { station, claimed, claimant, .. } => {
+            ProbeState::Probing { host, claimed, claimant, .. } => {
                 let claimant = *claimant;
                 self.changed |= *claimed;
-                let is_due = |station: &ConflictingStation| now.since(station.reported) >= RETRY;
-                let report = station.as_ref().is_none_or(is_due);
-                let found = station.map_or(now, |station| station.found);
-                let reported = station.filter(|_| !report).map_or(now, |station| station.reported);
+                let is_due = |host: &ConflictingHost| now.since(host.reported) >= RETRY;
+                let report = host.as_ref().is_none_or(is_due);
+                let found = host.map_or(now, |host| host.found);
+                let reported = host.filter(|_| !report).map_or(now, |host| host.reported);
                 let is_early = claimant == Claimant::Peer || now.since(found) < EARLY_RETRY_PERIOD;
                 let pause = if is_early { EARLY_RETRY } else { RETRY };
                 *state = ProbeState::Taken {
                     retry: now + pause,
-                    station: ConflictingStation { found, seen: now, reported },
+                    host: ConflictingHost { found, seen: now, reported },
                     claimant,
                 };
                 match claimant {
                     Claimant::Peer => ClaimOutcome::LeftToPeer,
-                    Claimant::Station if report => ClaimOutcome::Taken,
-                    Claimant::Station => ClaimOutcome::Irrelevant,
+                    Claimant::Host if report => ClaimOutcome::Taken,
+                    Claimant::Host => ClaimOutcome::Irrelevant,
                 }
             }
             ProbeState::Clear => ClaimOutcome::Conflict,

@@ -116,7 +116,7 @@ impl Neighbour<'_> {
         Some(outcome)
     }
 
-    /// Announces an address once more, against another station.
+    /// Announces an address once more, against another host.
     pub(super) fn defend(&mut self, id: HandleId, address: IpAddr) {
         self.schedule.defend(id, address, clock::now());
     }

@@ -1,4 +1,4 @@
-//! Other stations that claim addresses this node is Active for: when that is a conflict, when it is reported and when the
+//! Other hosts that claim addresses this node is Active for: when that is a conflict, when it is reported and when the
 //! address is defended. Bounded: a flood of forged claims fills neither memory nor the log nor the LAN.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ mod tests;
 
 /// Time a claim must stand before it is a conflict: at a hand-over the next Active's announcement may overtake its advert.
 const GRACE: Duration = Duration::from_secs(1);
-/// Time between two defences of an address (RFC 5227 §2.4 (c), DEFEND_INTERVAL): two stations that both defend must not
+/// Time between two defences of an address (RFC 5227 §2.4 (c), DEFEND_INTERVAL): two hosts that both defend must not
 /// fill the LAN.
 const DEFEND: Duration = Duration::from_secs(10);
 /// Most claims that are remembered.
@@ -58,7 +58,7 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
     }
 
     /// Claims that have stood for the grace and are contested still, that is, `contested` says that this node is Active for
-    /// the address and that the other station is another.
+    /// the address and that the other host is another.
     pub(super) fn due(
         &mut self,
         now: Time,

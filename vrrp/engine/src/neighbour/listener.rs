@@ -1,4 +1,4 @@
-//! Hearing other stations: who asks for a VIP, who claims one, and which routers there are.
+//! Hearing other hosts: who asks for a VIP, who claims one, and which routers there are.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -214,7 +214,7 @@ impl Neighbour<'_> {
             match followed.plan.address_conflict {
                 // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.
                 AddressConflictPolicy::Yield if !followed.plan.forced.contains(&address) => {
-                    followed.tracker.contest(address, Claimant::Station, now);
+                    followed.tracker.contest(address, Claimant::Host, now);
                 }
                 AddressConflictPolicy::Yield | AddressConflictPolicy::Defend if conflict.defend => {
                     self.defend(conflict.router, address);

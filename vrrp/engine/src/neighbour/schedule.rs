@@ -14,7 +14,7 @@ mod tests;
 /// When a burst is repeated, counted from the takeover: hosts and switches may miss the first.
 const REPEATS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
-/// From then on: switches forget a station (300 s by default) sooner than hosts and routers an ARP entry.
+/// From then on: switches forget a host (300 s by default) sooner than hosts and routers an ARP entry.
 const REFRESH: Duration = Duration::from_mins(1);
 /// Least time between bursts of one router for contention, so that a peer that does not hear us cannot make us storm.
 const CONTENTION_PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Who asks and who claims in elections, with another station that has an address (RFC 5227, RFC 4862 §5.4).
+//! Who asks and who claims in elections, with another host that has an address (RFC 5227, RFC 4862 §5.4).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -143,7 +143,7 @@ impl RouterTracker {
         self.address_probe.due(now, read_until, limit)
     }
 
-    /// Another station claims one of its addresses.
+    /// Another host claims one of its addresses.
     pub(super) fn note_claim(&mut self, address: IpAddr, now: Time) -> ClaimOutcome {
         match self.active {
             Some(_) => self.address_probe.note_claim(address, now),

@@ -166,51 +166,51 @@ impl RouteSocket {
         Ok(answer.flatten())
     }
 
-    /// Whether a station of this interface's LAN was there when the kernel asked it last, and has the kernel ask it again, three
-    /// times in as many seconds. `None` if the kernel does not know the station. Linux 5.0 or newer; before that it knows
+    /// Whether a host of this interface's LAN was there when the kernel asked it last, and has the kernel ask it again, three
+    /// times in as many seconds. `None` if the kernel does not know the host. Linux 5.0 or newer; before that it knows
     /// none.
     pub(crate) fn is_reachable(
         &mut self,
         interface: u32,
-        station: IpAddr,
+        host: IpAddr,
     ) -> Result<Option<bool>, NetlinkError> {
-        let Some(state) = self.neighbour_state(interface, station)? else { return Ok(None) };
+        let Some(state) = self.neighbour_state(interface, host)? else { return Ok(None) };
         if state & (UNREACHABLE | BEING_ASKED) == 0 {
-            self.ask_known_station(interface, station)?;
+            self.ask_known_host(interface, host)?;
         }
         Ok(Some(state & UNREACHABLE == 0))
     }
 
-    /// Has the kernel ask a station of this interface's LAN at once whether it is there, also if it is asking already.
-    pub(crate) fn ask_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
-        let state = self.neighbour_state(interface, station)?;
+    /// Has the kernel ask a host of this interface's LAN at once whether it is there, also if it is asking already.
+    pub(crate) fn ask_host(&mut self, interface: u32, host: IpAddr) -> Result<(), NetlinkError> {
+        let state = self.neighbour_state(interface, host)?;
         if state.is_some_and(|state| state & UNREACHABLE == 0) {
-            return self.ask_known_station(interface, station);
+            return self.ask_known_host(interface, host);
         }
-        let mut message = neighbour(interface, station);
+        let mut message = neighbour(interface, host);
         message.header.flags = NeighbourFlags::Use;
         self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)]).map(drop)
     }
 
-    /// Whether the station has answered what [`Self::ask_station`] asked.
-    pub(crate) fn has_answered(&mut self, interface: u32, station: IpAddr) -> Result<bool, NetlinkError> {
-        let state = self.neighbour_state(interface, station)?;
+    /// Whether the host has answered what [`Self::ask_host`] asked.
+    pub(crate) fn has_answered(&mut self, interface: u32, host: IpAddr) -> Result<bool, NetlinkError> {
+        let state = self.neighbour_state(interface, host)?;
         Ok(state.is_some_and(|state| state & ANSWERED != 0))
     }
 
-    /// NUD_… of a station that the kernel knows.
-    fn neighbour_state(&mut self, interface: u32, station: IpAddr) -> Result<Option<u16>, NetlinkError> {
-        self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, station)), |payload| {
+    /// NUD_… of a host that the kernel knows.
+    fn neighbour_state(&mut self, interface: u32, host: IpAddr) -> Result<Option<u16>, NetlinkError> {
+        self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, host)), |payload| {
             let state = payload.get(NEIGHBOUR_STATE..NEIGHBOUR_STATE + 2).and_then(<[u8]>::first_chunk);
             state.map_or(0, |state| u16::from_ne_bytes(*state))
         })
     }
 
-    /// The link-layer address of a station, as far as the kernel knows it.
+    /// The link-layer address of a host, as far as the kernel knows it.
     pub(crate) fn link_layer_address(
         &mut self,
         interface: u32,
-        station: IpAddr,
+        host: IpAddr,
     ) -> Result<Option<[u8; 6]>, NetlinkError> {
         let read = |payload: &[u8]| {
             let state =
@@ -219,14 +219,14 @@ impl RouteSocket {
             let address = attributes.find(|attribute| attribute.kind() == LINK_LAYER_ADDRESS)?;
             address.value().try_into().ok().filter(|_| state & UNREACHABLE == 0)
         };
-        let found = self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, station)), read)?;
+        let found = self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, host)), read)?;
         Ok(found.flatten())
     }
 
-    fn ask_known_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
+    fn ask_known_host(&mut self, interface: u32, host: IpAddr) -> Result<(), NetlinkError> {
         // Only what becomes another state has the kernel ask at once. Refused if the kernel has forgotten it since.
         let states = [NeighbourState::Stale, NeighbourState::Probe].map(|state| {
-            let mut message = neighbour(interface, station);
+            let mut message = neighbour(interface, host);
             message.header.state = state;
             (RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)
         });
@@ -327,11 +327,11 @@ fn take<T>(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Names a station of an interface's LAN.
-fn neighbour(interface: u32, station: IpAddr) -> NeighbourMessage {
+/// Names a host of an interface's LAN.
+fn neighbour(interface: u32, host: IpAddr) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
     message.header.ifindex = interface;
-    let (family, address) = match station {
+    let (family, address) = match host {
         IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
         IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
     };

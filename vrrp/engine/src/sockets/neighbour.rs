@@ -102,7 +102,7 @@ const PACKET_HOST: u32 = 0;
 const PACKET_MULTICAST: u32 = 2;
 const WHOLE: u32 = 0xffff;
 
-/// Classic BPF: ARP requests and replies, sent to this station or, up to `widest`, to all; not what others sent each other
+/// Classic BPF: ARP requests and replies, sent to this host or, up to `widest`, to all; not what others sent each other
 /// (seen in promiscuous mode), not what we sent.
 fn arp_filter(widest: u32) -> [SockFilter; 7] {
     [

@@ -80,7 +80,7 @@ fn a_vip_added_to_an_active_is_announced_and_a_removed_one_is_not_answered() {
 }
 
 #[test]
-fn another_station_that_claims_a_vip_is_reported() {
+fn another_host_that_claims_a_vip_is_reported() {
     if !require_root() {
         return;
     }
@@ -177,7 +177,7 @@ fn a_storm_of_questions_for_other_addresses_does_not_starve_answers() {
 
 /// RFC 5227 §2.4 (b).
 #[test]
-fn a_vip_that_another_station_claims_is_defended_once() {
+fn a_vip_that_another_host_claims_is_defended_once() {
     if !require_root() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Another station claims a VIP in service.
+//! Another host claims a VIP in service.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -196,7 +196,7 @@ fn macvlans_of_the_engine_are_not_listed_but_others_are() {
 }
 
 #[test]
-fn an_ipv6_address_that_another_station_has_is_neither_listed_nor_a_source() {
+fn an_ipv6_address_that_another_host_has_is_neither_listed_nor_a_source() {
     if !require_root() {
         return;
     }
@@ -223,7 +223,7 @@ fn an_ipv6_address_that_another_station_has_is_neither_listed_nor_a_source() {
         _ => None,
     });
     node.await_status("duplicate source", |status| {
-        let told = "is another station's too (duplicate address detection failed)";
+        let told = "is another host's too (duplicate address detection failed)";
         status.error.as_ref().is_some_and(|error| error.contains(told))
     });
     lan.hosts[0].ip("addr del fe80::1/64 dev eth0");

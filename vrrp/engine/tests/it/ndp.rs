@@ -18,9 +18,9 @@ fn text(mac: &[u8]) -> String {
     mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// Waits until the observer's kernel has the VIP at this station.
-fn await_cached(observer: &Host, station: &Host) {
-    let wanted = text(&mac(station));
+/// Waits until the observer's kernel has the VIP at this host.
+fn await_cached(observer: &Host, host: &Host) {
+    let wanted = text(&mac(host));
     await_some("neighbour cache entry", || {
         ip(observer, &format!("-6 neigh show {VIP6} dev eth0")).contains(&wanted).then_some(())
     });
@@ -114,7 +114,7 @@ fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
 }
 
 #[test]
-fn another_station_that_claims_a_vip_is_reported() {
+fn another_host_that_claims_a_vip_is_reported() {
     if !require_root() {
         return;
     }

@@ -41,11 +41,11 @@ pub(crate) struct Assignment {
     pub(crate) peers: BTreeSet<IpAddr>,
     /// The virtual IPs.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Those of them that no node is known to announce: whoever becomes Active asks whether another station has them.
+    /// Those of them that no node is known to announce: whoever becomes Active asks whether another host has them.
     /// Left out where there are none. An agent that does not know it sets the file aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unproven: BTreeSet<IpAddr>,
-    /// Those of them that are announced although another station has them.
+    /// Those of them that are announced although another host has them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) forced: BTreeSet<IpAddr>,
     /// The addresses of the candidates that come before this one, the first [`TURNS`] of them: they are left their turn to take over
@@ -76,7 +76,7 @@ pub(crate) struct Assignment {
     /// What this node asks by itself, for its priority.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) checks: BTreeSet<NodeCheck>,
-    /// What becomes of an address that is announced and that another station claims.
+    /// What becomes of an address that is announced and that another host claims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) address_conflict: AddressConflictPolicy,
     /// What becomes of established connections when another node takes over.

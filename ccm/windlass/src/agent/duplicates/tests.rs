@@ -7,7 +7,7 @@ fn duplicate(address: &str, mac: &str) -> DuplicateAddress {
 }
 
 #[test]
-fn a_station_is_listed_once_and_forgotten_when_it_is_not_seen_or_its_address_is_no_vip() {
+fn a_host_is_listed_once_and_forgotten_when_it_is_not_seen_or_its_address_is_no_vip() {
     let start = Instant::now();
     let mut duplicates = Duplicates::default();
     let (one, two) = (duplicate("192.0.2.200", "a"), duplicate("2001:db8::200", "a"));
@@ -21,7 +21,7 @@ fn a_station_is_listed_once_and_forgotten_when_it_is_not_seen_or_its_address_is_
 }
 
 #[test]
-fn all_stations_of_an_address_that_is_free_again_are_forgotten() {
+fn all_hosts_of_an_address_that_is_free_again_are_forgotten() {
     let start = Instant::now();
     let mut duplicates = Duplicates::default();
     for mac in ["a", "b"] {
@@ -35,7 +35,7 @@ fn all_stations_of_an_address_that_is_free_again_are_forgotten() {
 }
 
 #[test]
-fn a_flood_of_stations_is_bounded() {
+fn a_flood_of_hosts_is_bounded() {
     let start = Instant::now();
     let mut duplicates = Duplicates::default();
     for number in 0..2000 {

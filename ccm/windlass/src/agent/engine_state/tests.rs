@@ -64,7 +64,7 @@ fn an_address_that_is_no_longer_the_routers_is_forgotten() {
 }
 
 #[test]
-fn a_station_with_our_address_is_reported_once_it_is_believed_and_until_the_address_is_claimed() {
+fn a_host_with_our_address_is_reported_once_it_is_believed_and_until_the_address_is_claimed() {
     let now = Instant::now();
     let engine_state = told(&[entered(State::Active), taken(7)], now);
     assert_eq!(engine_state.duplicates(now, |_| true), []);
@@ -87,7 +87,7 @@ fn a_station_with_our_address_is_reported_once_it_is_believed_and_until_the_addr
 }
 
 #[test]
-fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outlives_a_takeover() {
+fn a_host_that_claims_what_this_node_announces_is_reported_at_once_and_outlives_a_takeover() {
     let now = Instant::now();
     let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
     let engine_state = told(&[entered(State::Active), claimed(&[1]), conflict, claimed(&[1])], now);
@@ -98,10 +98,10 @@ fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outliv
 #[test]
 fn the_first_to_claim_what_this_node_answers_for_is_known_until_it_was_silent_for_ten_minutes() {
     let now = Instant::now();
-    let claim = |interface: &str, last: u8, station: u8| Event::AddressConflict {
+    let claim = |interface: &str, last: u8, host: u8| Event::AddressConflict {
         interface: interface.into(),
         address: address(last),
-        mac: [station; 6],
+        mac: [host; 6],
     };
     let engine_state = told(&[entered(State::Active), claimed(&[1, 2])], now);
     engine_state.to_report.take();
@@ -115,8 +115,8 @@ fn the_first_to_claim_what_this_node_answers_for_is_known_until_it_was_silent_fo
         let of = |last: u8| activity.claimant(address(last), at).map(|claimant| claimant.mac[0]);
         [of(1), of(2), of(3)]
     };
-    let hear = |second: u64, station: u8| {
-        engine_state.record(&claim("eth0", 1, station), now + Duration::from_secs(second), WALL);
+    let hear = |second: u64, host: u8| {
+        engine_state.record(&claim("eth0", 1, host), now + Duration::from_secs(second), WALL);
     };
     assert_eq!(claimants(0), [Some(7), None, None]);
     hear(60, 7);
@@ -165,7 +165,7 @@ fn between_whom_multicast_does_not_pass_is_known_and_of_an_active_who_does_not_h
 }
 
 #[test]
-fn a_station_to_which_an_address_in_service_is_yielded_is_counted_once_and_has_it_until_it_is_claimed() {
+fn a_host_to_which_an_address_in_service_is_yielded_is_counted_once_and_has_it_until_it_is_claimed() {
     let now = Instant::now();
     let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
     let engine_state = told(&[entered(State::Active), claimed(&[1, 2]), conflict, taken(1)], now);

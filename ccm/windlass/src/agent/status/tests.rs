@@ -7,7 +7,7 @@ use windlass_api::{
     VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
 };
 
-use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingStation};
+use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingHost};
 
 use super::*;
 
@@ -255,10 +255,10 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
 fn conditions_by(
     node: NodeContext<'_>,
     active: &Assignment,
-    station: Option<[u8; 6]>,
+    host: Option<[u8; 6]>,
     shown: &[Condition],
 ) -> Vec<Condition> {
-    let claimants = station.map(|mac| (ADDRESS, Claimant { mac, heard: node.now })).into_iter().collect();
+    let claimants = host.map(|mac| (ADDRESS, Claimant { mac, heard: node.now })).into_iter().collect();
     let activities = [(active.key().unwrap(), RouterActivity { claimants, ..activity(1) })].into();
     let assignments = std::slice::from_ref(active);
     let routers: [Arc<VirtualRouter>; 0] = [];
@@ -275,7 +275,7 @@ fn conditions_by(
 const STATION: [u8; 6] = [2, 0x99, 0, 0, 0, 0];
 
 #[test]
-fn a_station_beside_the_active_is_told_on_the_address_until_it_was_silent_for_long_enough() {
+fn a_host_beside_the_active_is_told_on_the_address_until_it_was_silent_for_long_enough() {
     let (defends, now) = (assignment(&["192.0.2.12"]), Instant::now());
     let yields = Assignment { address_conflict: AddressConflictPolicy::Yield, ..defends.clone() };
     let announced = [condition("Announced", "True")];
@@ -286,18 +286,18 @@ fn a_station_beside_the_active_is_told_on_the_address_until_it_was_silent_for_lo
     assert_eq!(still.status, "True");
     let written = (conflict.type_.as_str(), conflict.status.as_str(), conflict.reason.as_str());
     assert_eq!(written, ("AddressConflict", "True", "Defended"));
-    assert!(conflict.message.contains("station, 02:99:00:00:00:00, uses 192.0.2.200"), "{conflict:?}");
+    assert!(conflict.message.contains("host, 02:99:00:00:00:00, uses 192.0.2.200"), "{conflict:?}");
     // A node that became Active a moment ago has not heard it yet.
     let began = Timestamp::constant(1_690_000_000, 0);
     let soon = NodeContext { wall: began + Duration::from_secs(599), ..context(now) };
-    for (what, node, active, station, is_told) in [
+    for (what, node, active, host, is_told) in [
         ("it goes on", context(now), &defends, Some(STATION), true),
         ("another node has taken over", soon, &defends, None, true),
         ("it is silent", context(now), &defends, None, false),
         ("it is to be yielded from now on", soon, &yields, Some(STATION), false),
     ] {
         let expected = if is_told { &told[..] } else { &told[..1] };
-        assert_eq!(conditions_by(node, active, station, &told), expected, "{what}");
+        assert_eq!(conditions_by(node, active, host, &told), expected, "{what}");
     }
     let other = conditions_by(context(now), &defends, Some([2, 0xaa, 0, 0, 0, 0]), &told);
     assert!(
@@ -308,8 +308,8 @@ fn a_station_beside_the_active_is_told_on_the_address_until_it_was_silent_for_lo
 #[test]
 fn of_an_address_that_is_not_announced_no_conflict_is_told() {
     let shown = vec![condition("Announced", "True"), condition("AddressConflict", "True")];
-    let station = ConflictingStation { mac: [2; 6], found: Instant::now() };
-    let taken = RouterActivity { claimed: [].into(), taken: [(ADDRESS, station)].into(), ..activity(1) };
+    let host = ConflictingHost { mac: [2; 6], found: Instant::now() };
+    let taken = RouterActivity { claimed: [].into(), taken: [(ADDRESS, host)].into(), ..activity(1) };
     let later = Instant::now() + CONFIRM_AFTER;
     let got = patches_of(&taken, later, &[], &[vip(Some("n1"), shown)], &Reported::default());
     let conditions = got[0].body["status"]["conditions"].as_array().unwrap();
@@ -452,7 +452,7 @@ fn an_address_that_is_asked_for_is_not_called_announced_yet() {
 }
 
 #[test]
-fn an_address_that_another_station_has_is_called_taken_after_a_while_and_announced_when_it_is_free() {
+fn an_address_that_another_host_has_is_called_taken_after_a_while_and_announced_when_it_is_free() {
     let start = Instant::now();
     let mut activity = activity(1);
     activity.note_taken(ADDRESS, [2, 0, 0, 0, 0, 0x99], start);
@@ -466,14 +466,14 @@ fn an_address_that_another_station_has_is_called_taken_after_a_while_and_announc
     assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("AddressTaken")));
     assert_eq!(
         written["message"],
-        "Another station, 02:00:00:00:00:99 on eth0 of node n1, has 192.0.2.200: it is announced once that station \
+        "Another host, 02:00:00:00:00:99 on eth0 of node n1, has 192.0.2.200: it is announced once that host \
          lets go of it"
     );
     // Reported once.
     let known = serde_json::from_value(written.clone()).unwrap();
     let known = [vip(None, vec![known])];
     assert_eq!(patches_of(&activity, start + CONFIRM_AFTER, &[], &known, &Reported::default()), []);
-    // Another station has it now.
+    // Another host has it now.
     activity.note_taken(ADDRESS, [2, 0, 0, 0, 0, 0x98], start);
     assert_eq!(patches_of(&activity, start + CONFIRM_AFTER, &[], &known, &Reported::default()).len(), 1);
     assert_eq!(activity.claim(&[ADDRESS]), [ADDRESS]);

@@ -297,7 +297,7 @@ pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
 /// Whether `holder` keeps the address although the object no longer names it, or was put into quarantine: its Service wants an
 /// address, and its status shows this one, or was emptied and some node announced it. No controller takes an address from such
 /// a Service: somebody edited the object. A Service that shows another address instead has moved; and an address that another
-/// station has, as a quarantine says, is left by all.
+/// host has, as a quarantine says, is left by all.
 fn keeps_without_owning(
     stores: &Stores,
     holder: &ServiceRef,

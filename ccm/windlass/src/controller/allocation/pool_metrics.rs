@@ -44,7 +44,7 @@ impl PoolMetrics {
             ),
             gauges(
                 "windlass_pool_conflicts",
-                "Addresses of the pool that another station of the LAN has",
+                "Addresses of the pool that another host of the LAN has",
                 ["pool"],
                 state.as_deref().map(conflicts).unwrap_or_default(),
             ),

@@ -1,6 +1,6 @@
 //! What a `VirtualIP` says of the traffic to its address: for which ports it is, who may send it, and which nodes serve it.
 //!
-//! It follows from the Services that own the address, and what becomes of it if another station has it, from its pool. What an owner
+//! It follows from the Services that own the address, and what becomes of it if another host has it, from its pool. What an owner
 //! that is not known here may have said stays as it is.
 
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 //! - An address that another Node has (`status.addresses`), and the node's own does not, is not the node's.
 //! - Of two nodes that report one address the one that has it by its Node's status is believed; else the one that was believed
 //!   before, that is known by it in a virtual router, that reported for the longest, in this order.
-//! - VRIDs of strangers that no other node hears, and stations seen with virtual IPs, are believed up to a number.
+//! - VRIDs of strangers that no other node hears, and hosts seen with virtual IPs, are believed up to a number.
 //! - A report of no Node is believed in nothing that concerns the pools.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ mod tests;
 
 /// Most VRIDs of strangers that one node alone hears and that no new virtual router gets.
 pub(crate) const MAX_FOREIGN_ALONE: usize = 64;
-/// Most stations with virtual IPs that one node may report.
+/// Most hosts with virtual IPs that one node may report.
 pub(crate) const MAX_DUPLICATES: usize = 16;
 /// Most addresses that the word of one node alone keeps back from the pools, besides those of its Node's status.
 pub(crate) const MAX_WITHHELD: usize = 8;
@@ -76,12 +76,12 @@ impl fmt::Display for Doubt {
             ),
             Self::Duplicates { ignored } => write!(
                 f,
-                "it sees more than {MAX_DUPLICATES} virtual IPs at other stations, and {ignored} of them do not count: look at its LAN, or \
+                "it sees more than {MAX_DUPLICATES} virtual IPs at other hosts, and {ignored} of them do not count: look at its LAN, or \
                  who reports in its name"
             ),
             Self::Taken { ignored } => write!(
                 f,
-                "it said of {MAX_TAKEN} addresses within ten minutes that other stations have them, and {ignored} more are not taken from \
+                "it said of {MAX_TAKEN} addresses within ten minutes that other hosts have them, and {ignored} more are not taken from \
                  Services on its word: look at its LAN, or who reports in its name"
             ),
             Self::Withheld { ignored } => write!(

@@ -1,6 +1,6 @@
-//! Which addresses are believed to be other stations', on the word of nodes. Pure.
+//! Which addresses are believed to be other hosts', on the word of nodes. Pure.
 //!
-//! A node says in its `NodeNetwork`, which is its own to write, at which station it saw an address. Each node is believed about a few
+//! A node says in its `NodeNetwork`, which is its own to write, at which host it saw an address. Each node is believed about a few
 //! addresses at a time, so that no node alone takes a pool from the Services.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ mod tests;
 
 /// Most addresses at once that are taken from Services on the word of one node.
 pub(crate) const MAX_TAKEN: usize = 8;
-/// How long an address that a station has is not given, and counts.
+/// How long an address that a host has is not given, and counts.
 pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(10);
 
 /// What was believed lately: the addresses, by the node that reported them.
@@ -28,8 +28,8 @@ pub(crate) struct TakenAddresses {
 }
 
 impl TakenAddresses {
-    /// The node on whose word another station has this address; `None`: there is none that is believed. `is_candidate`: whether a
-    /// node may announce it: one that does, because it does not hear the other, is no other station.
+    /// The node on whose word another host has this address; `None`: there is none that is believed. `is_candidate`: whether a
+    /// node may announce it: one that does, because it does not hear the other, is no other host.
     pub(crate) fn believed(
         &self,
         address: IpAddr,
@@ -82,7 +82,7 @@ fn is_lately(at: Timestamp, now: Timestamp) -> bool {
     now.duration_since(at).unsigned_abs() < TAKEN_FOR
 }
 
-/// The nodes and the addresses that each saw at other stations.
+/// The nodes and the addresses that each saw at other hosts.
 fn reporters(reports: &ReviewedReports) -> impl Iterator<Item = (String, BTreeSet<IpAddr>)> {
     reports.of_nodes().filter_map(|network| {
         let seen: BTreeSet<IpAddr> = network.spec.duplicates.iter().map(|seen| seen.address).collect();

@@ -47,12 +47,12 @@ pub(crate) struct Provider {
 enum EnsureStep {
     /// An address that was promised is claimed. `replaces`: the address that it replaces, and why that cannot stay.
     Claim { planned: PlannedAddress, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
-    /// Another station has an address of the Service.
+    /// Another host has an address of the Service.
     QuarantineTaken { address: IpAddr, object: ObservedVip, node: String, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
     /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: events,
-    /// and their messages, about addresses in use that another station has or uses, too.
+    /// and their messages, about addresses in use that another host has or uses, too.
     Finish {
         result: Result<Ensured, ProviderError>,
         unused: Vec<IpAddr>,

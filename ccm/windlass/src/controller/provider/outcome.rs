@@ -17,7 +17,7 @@ use crate::controller::placement::plan::why_unplaced;
 pub(crate) enum Announcement {
     /// Some node announces it.
     Announced,
-    /// Some node announces it, and another station of the LAN uses it, too.
+    /// Some node announces it, and another host of the LAN uses it, too.
     Contested {
         /// Which.
         message: String,
@@ -32,7 +32,7 @@ pub(crate) enum Announcement {
         /// What, and by whom.
         message: String,
     },
-    /// Another station of the LAN has it.
+    /// Another host of the LAN has it.
     Taken {
         /// Which.
         message: String,
@@ -43,7 +43,7 @@ pub(crate) enum Announcement {
         message: String,
     },
     /// The Service's status shows it already, and it stays there, but nobody announces it until somebody changes something,
-    /// or another station lets go of it.
+    /// or another host lets go of it.
     ShownBlocked {
         /// What, and by whom.
         message: String,
@@ -97,8 +97,8 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
     }
 }
 
-/// The event, and its message, about an address in use of the Service that another station has or uses, too; `None`: there is no
-/// such station, or the Service's condition tells of it already.
+/// The event, and its message, about an address in use of the Service that another host has or uses, too; `None`: there is no
+/// such host, or the Service's condition tells of it already.
 pub(crate) fn newly_taken(service: &Service, vip: &VirtualIP) -> Option<(&'static str, String)> {
     let is_taken = |one: &&Condition| {
         !vip.is_announced() && vip.spec.quarantine.is_none() && one.reason == announced::ADDRESS_TAKEN

@@ -1,5 +1,5 @@
 //! Releasing an address of a Service: the Service leaves those it shared with, or the address goes into quarantine, or is free
-//! at once. And the quarantine of addresses that another station of the LAN has.
+//! at once. And the quarantine of addresses that another host of the LAN has.
 
 use std::net::IpAddr;
 
@@ -66,7 +66,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Puts `address`, which another station has, into quarantine.
+    /// Puts `address`, which another host has, into quarantine.
     pub(crate) async fn quarantine_taken(
         &self,
         holder: &ServiceRef,
@@ -80,7 +80,7 @@ impl Provider {
             until: Time(until),
             message: why.chars().take(1000).collect(),
         };
-        tracing::warn!(service = %holder, %address, %until, why, "another station has the address: it is not given for a while");
+        tracing::warn!(service = %holder, %address, %until, why, "another host has the address: it is not given for a while");
         self.put_in_quarantine(holder, address, object, &quarantine).await
     }
 

@@ -144,7 +144,7 @@ impl ClusterState {
         doubts
     }
 
-    /// The node on whose word another station has `address`, if one is believed.
+    /// The node on whose word another host has `address`, if one is believed.
     pub(crate) fn node_that_sees_a_stranger_with(&self, address: IpAddr) -> Option<String> {
         let router =
             self.vip(address).and_then(|vip| self.stores.routers.get(vip.spec.virtual_router.as_ref()?));

@@ -175,7 +175,7 @@ impl WatchedKind for NodeNetwork {
     }
 }
 
-/// The Services of addresses that the node sees at other stations now and did not before.
+/// The Services of addresses that the node sees at other hosts now and did not before.
 fn services_with_strangers_seen(state: &ClusterState, change: &Change<NodeNetwork>) -> Vec<ServiceKey> {
     let seen = |network: &Option<Arc<NodeNetwork>>| -> BTreeSet<IpAddr> {
         network.iter().flat_map(|network| &network.spec.duplicates).map(|seen| seen.address).collect()

@@ -106,7 +106,7 @@ async fn a_shared_address_that_is_kept_back_by_hand_comes_back_to_all_who_had_it
     assert_eq!(["a", "b", "c"].map(|name| rig.shown(name)), before, "{}", rig.objects());
     rig.check(&[("a", 1), ("b", 1), ("c", 1)].into(), "released by hand");
 
-    // What another station has, as the admin says, is left by all of them, together.
+    // What another host has, as the admin says, is left by all of them, together.
     rig.api.edit(&claim, &quarantine("AddressTaken"));
     sleep(Duration::from_mins(1)).await;
     let after = ["a", "b", "c"].map(|name| rig.shown(name));

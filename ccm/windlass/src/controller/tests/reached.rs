@@ -71,7 +71,7 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
             },
             |rig| rig.api.delete("announcements//everywhere"),
         ),
-        ("another station has it", |rig| rig.take(ADDRESS), |rig| rig.let_go(ADDRESS)),
+        ("another host has it", |rig| rig.take(ADDRESS), |rig| rig.let_go(ADDRESS)),
         (
             "nobody can guard it",
             |rig| {
@@ -110,7 +110,7 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_in_service_that_another_station_takes_is_told_of_once_each_time_and_not_by_a_restart() {
+async fn an_address_in_service_that_another_host_takes_is_told_of_once_each_time_and_not_by_a_restart() {
     let mut rig = Rig::new(&one_pool());
     let controller = rig.controller();
     rig.create("a", &json!({}));
@@ -140,26 +140,26 @@ fn told(rig: &Rig, reason: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_another_station_uses_an_address_in_service_too_is_told_once_each_time_and_breaks_nothing() {
+async fn that_another_host_uses_an_address_in_service_too_is_told_once_each_time_and_breaks_nothing() {
     let mut rig = Rig::new(&one_pool());
     let controller = rig.controller();
     rig.create("a", &json!({}));
     rig.settle().await;
     rig.stop_agent();
     rig.api.take_writes();
-    for (times, station) in [(1, "02:00:00:00:00:99"), (2, "02:00:00:00:00:aa")] {
-        rig.contested(ADDRESS, station);
+    for (times, host) in [(1, "02:00:00:00:00:99"), (2, "02:00:00:00:00:aa")] {
+        rig.contested(ADDRESS, host);
         rig.settle_keeping_writes().await;
         let is = (rig.shown("a").concat(), rig.reason("a"));
         assert_eq!(is, (ADDRESS.into(), "True AddressConflict".into()), "{}", rig.objects());
         let events = told(&rig, "AddressConflict");
         assert_eq!(events.len(), times, "{events:?}");
         assert_eq!(
-            events.iter().filter(|event| event.starts_with("Warning 1 ") && event.contains(station)).count(),
+            events.iter().filter(|event| event.starts_with("Warning 1 ") && event.contains(host)).count(),
             1
         );
         // Another node announces it: the conflict is the same.
-        rig.contested_at(ADDRESS, station, "n2");
+        rig.contested_at(ADDRESS, host, "n2");
         rig.settle_keeping_writes().await;
         assert_eq!(written(&rig).len(), 1, "{:#?}", written(&rig));
         rig.announced(ADDRESS, "True", "Active", "Node n1 answers for it");

@@ -30,7 +30,7 @@ pub(super) struct Rig {
     pub(super) api: ApiServer,
     clock: Clock,
     agent: JoinHandle<()>,
-    /// Addresses that another station of the LAN has.
+    /// Addresses that another host of the LAN has.
     taken: std::sync::Arc<std::sync::Mutex<BTreeSet<String>>>,
     made: u64,
 }
@@ -93,19 +93,19 @@ impl Rig {
         self.clock.now()
     }
 
-    /// From now on another station has the address.
+    /// From now on another host has the address.
     pub(super) fn take(&self, address: &str) {
         self.taken.lock().expect("no panic").insert(address.to_owned());
         self.report_taken();
     }
 
-    /// That station lets go of the address.
+    /// That host lets go of the address.
     pub(super) fn let_go(&self, address: &str) {
         self.taken.lock().expect("no panic").remove(address);
         self.report_taken();
     }
 
-    /// The nodes report at which station they see what.
+    /// The nodes report at which host they see what.
     fn report_taken(&self) {
         let seen: Vec<_> = self
             .taken
@@ -141,19 +141,19 @@ impl Rig {
         self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": [condition] } }));
     }
 
-    /// An agent says that its node announces an address, and that another station uses it, too.
-    pub(super) fn contested(&self, name: &str, station: &str) {
-        self.contested_at(name, station, "n1");
+    /// An agent says that its node announces an address, and that another host uses it, too.
+    pub(super) fn contested(&self, name: &str, host: &str) {
+        self.contested_at(name, host, "n1");
     }
 
     /// Likewise, the agent of this node.
-    pub(super) fn contested_at(&self, name: &str, station: &str, node: &str) {
+    pub(super) fn contested_at(&self, name: &str, host: &str, node: &str) {
         let condition = |type_: &str, message: String| {
             json!({ "type": type_, "status": "True", "reason": "Active", "message": message,
                     "lastTransitionTime": "2026-01-01T00:00:00Z" })
         };
         let announced = condition("Announced", format!("Node {node} answers for it"));
-        let conditions = [announced, condition("AddressConflict", format!("{station} uses it, too"))];
+        let conditions = [announced, condition("AddressConflict", format!("{host} uses it, too"))];
         self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": conditions } }));
     }
 

@@ -183,7 +183,7 @@ pub(super) fn all() -> Vec<Scenario> {
             },
         },
         Scenario {
-            name: "another station has the address",
+            name: "another host has the address",
             pools: four(),
             before: |rig| rig.take("192.0.2.16"),
             happens: |rig| rig.create("a", &json!({})),

@@ -174,7 +174,7 @@ fn kept_back(snapshot: &Snapshot, address: IpAddr) -> Result<&VirtualIP, NotRele
     Ok(vip)
 }
 
-/// Frees an address that is kept back after its Services let go of it, or because another station had it.
+/// Frees an address that is kept back after its Services let go of it, or because another host had it.
 ///
 /// # Errors
 /// It is in use or not kept back, or the API server does not let its object be deleted.

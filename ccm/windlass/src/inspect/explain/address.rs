@@ -36,10 +36,10 @@ pub(super) struct AddressStory {
     /// The node that announces it.
     pub(super) active_node: Option<String>,
     pub(super) router: Option<RouterStory>,
-    /// Another station that uses it, too.
+    /// Another host that uses it, too.
     pub(super) conflict: Option<String>,
-    /// Other stations with the address, as agents saw them.
-    pub(super) stations: Vec<String>,
+    /// Other hosts with the address, as agents saw them.
+    pub(super) hosts: Vec<String>,
     pub(super) guard: Vec<String>,
     /// What becomes of established connections when it moves.
     pub(super) connections: String,
@@ -61,7 +61,7 @@ pub(super) struct RouterStory {
     pub(super) ranking: Vec<Place>,
     /// Why the node that has it is not the first of them, if it is not.
     pub(super) not_the_first: Option<String>,
-    /// Stations that are not of this cluster and use its VRID on its segment.
+    /// Hosts that are not of this cluster and use its VRID on its segment.
     pub(super) strangers: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl AddressStory {
         let holding = snapshot.pools.objects.iter().find(|pool| holds(pool, address));
         let router =
             vip.and_then(|vip| Snapshot::named(&snapshot.routers, vip.spec.virtual_router.as_deref()?));
-        let stations = snapshot.networks.objects.iter().flat_map(|network| {
+        let hosts = snapshot.networks.objects.iter().flat_map(|network| {
             let of_this = network.spec.duplicates.iter().filter(move |seen| seen.address == address);
             of_this.map(|seen| {
                 format!("{} on {}, as node {} saw it", seen.mac, seen.interface, network.name_any())
@@ -91,7 +91,7 @@ impl AddressStory {
                 .and_then(|vip| vip.active_node().map(str::to_owned)),
             router: router.zip(vip).map(|(router, vip)| RouterStory::of(router, vip, snapshot, details)),
             conflict: vip.and_then(|vip| vip.conflict()).map(|one| one.message.clone()),
-            stations: stations.collect(),
+            hosts: hosts.collect(),
             guard: vip.map_or_else(Vec::new, guard),
             connections: connections(vip, router),
             traffic_policy: vip

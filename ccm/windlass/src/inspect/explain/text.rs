@@ -110,7 +110,7 @@ fn of_address(story: &AddressStory, now: Timestamp) -> Facts {
         facts.push(("connections", story.connections.clone()));
     }
     facts.extend(story.conflict.iter().map(|words| ("conflict", words.clone())));
-    facts.extend(story.stations.iter().map(|words| ("other station", words.clone())));
+    facts.extend(story.hosts.iter().map(|words| ("other host", words.clone())));
     facts
 }
 

@@ -64,7 +64,7 @@ fn what_is_wrong_is_told_once_with_its_object_its_reason_and_a_remedy() {
         (
             "an address that no node announces, whose Service says nothing of it",
             |it| {
-                let taken = condition("Announced", "False", "AddressTaken", "another station has it");
+                let taken = condition("Announced", "False", "AddressTaken", "another host has it");
                 let vip = vip("192.0.2.10", "web", "r1");
                 it.vips.objects[0] = object(with(vip, "/status/conditions", json!([taken])));
             },
@@ -86,11 +86,11 @@ fn what_is_wrong_is_told_once_with_its_object_its_reason_and_a_remedy() {
             "NotAnnounced",
         ),
         (
-            "an address that another station uses, too",
+            "an address that another host uses, too",
             |it| {
                 let all = json!([
                     condition("Announced", "True", "Active", ""),
-                    condition(CONDITION_ADDRESS_CONFLICT, "True", "Defended", "another station"),
+                    condition(CONDITION_ADDRESS_CONFLICT, "True", "Defended", "another host"),
                 ]);
                 it.vips.objects[0] = object(with(vip("192.0.2.10", "web", "r1"), "/status/conditions", all));
             },
@@ -281,7 +281,7 @@ fn what_is_wrong_is_told_once_with_its_object_its_reason_and_a_remedy() {
 #[test]
 fn what_a_service_tells_is_not_told_again_of_its_address() {
     let mut snapshot = healthy();
-    let message = "192.0.2.10: another station has it";
+    let message = "192.0.2.10: another host has it";
     snapshot.services.objects[0] = object(service("web", "192.0.2.10", "False", "NotAnnounced", message));
     let taken = json!([condition("Announced", "False", "AddressTaken", message)]);
     snapshot.vips.objects[0] = object(with(vip("192.0.2.10", "web", "r1"), "/status/conditions", taken));

@@ -159,7 +159,7 @@ fn a_vrid_is_the_one_given_or_that_of_whoever_advertises_the_address() {
     assert_eq!(joining.vrid().map(Vrid::get), Some(11));
 }
 
-/// A station that has no key would lead the address from one VRID to the next.
+/// A host that has no key would lead the address from one VRID to the next.
 #[test]
 fn where_adverts_are_signed_who_advertises_the_address_without_a_key_is_a_stranger() {
     let signed = |key: &str, vrid: u8| {

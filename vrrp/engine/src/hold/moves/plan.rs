@@ -14,7 +14,7 @@ use crate::options::ConnectionForwarding;
 #[cfg(test)]
 mod tests;
 
-/// How long packets for a VIP may come after it has left this node: stations that missed the first announcement of the next Active
+/// How long packets for a VIP may come after it has left this node: hosts that missed the first announcement of the next Active
 /// hear the third after a second. A VIP that goes from one virtual router of this node to another is served by neither for a moment.
 const AFTER_LEAVING: Duration = Duration::from_secs(3);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.

@@ -139,7 +139,7 @@ fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free(
     assert_eq!(address_probe.note_claim(all[0], at(51)), ClaimOutcome::Irrelevant, "told once");
     assert_eq!(run(&mut address_probe, 1049), [(200, 1)]);
     assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [all[1]]);
-    // The other station is still there after a second, and gone after two.
+    // The other host is still there after a second, and gone after two.
     assert_eq!(run(&mut address_probe, 1050), [(1050, 1)]);
     assert_eq!(address_probe.note_claim(all[0], at(1060)), ClaimOutcome::Irrelevant, "told a second ago");
     assert_eq!(run(&mut address_probe, 2459), [(2060, 1), (2260, 1)]);
@@ -154,7 +154,7 @@ fn what_is_to_be_claimed_whoever_has_it_is_asked_for_and_claimed_at_the_first_an
     let all = addresses(2);
     address_probe.set_forced(&Arc::new([all[0]].into()));
     address_probe.activate(Some(PROBE), Predecessor::Nobody, at(0));
-    assert!(!address_probe.is_clear(all[0]), "whether another station has it is to be told");
+    assert!(!address_probe.is_clear(all[0]), "whether another host has it is to be told");
     assert_eq!(run(&mut address_probe, 0), [(0, 2)]);
     assert_eq!(address_probe.note_claim(all[0], at(10)), ClaimOutcome::Forced);
     assert_eq!(address_probe.note_claim(all[1], at(10)), ClaimOutcome::Taken);
@@ -166,7 +166,7 @@ fn what_is_to_be_claimed_whoever_has_it_is_asked_for_and_claimed_at_the_first_an
         [],
         "it is asked for no more, and the other one a second later"
     );
-    // Its admin decides while another station has it.
+    // Its admin decides while another host has it.
     address_probe.set_forced(&Arc::new(all.iter().copied().collect()));
     assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all);
     assert_eq!(address_probe.deadline(), None);
@@ -199,7 +199,7 @@ fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
 }
 
 #[test]
-fn a_takeover_from_a_peer_asks_for_what_was_another_stations_within_a_minute_and_claims_it_after_it() {
+fn a_takeover_from_a_peer_asks_for_what_was_another_hosts_within_a_minute_and_claims_it_after_it() {
     let mut address_probe = listed(1);
     let vip = addresses(1)[0];
     address_probe.activate(Some(PROBE), Predecessor::Nobody, at(0));
@@ -251,22 +251,22 @@ fn contested() -> (AddressProbe, IpAddr) {
     let vip = addresses(1)[0];
     address_probe.activate(Some(PROBE), Predecessor::Established, at(0));
     assert_eq!(address_probe.note_claim(vip, at(500)), ClaimOutcome::Conflict);
-    address_probe.contest(vip, Claimant::Station, at(1000));
+    address_probe.contest(vip, Claimant::Host, at(1000));
     address_probe.take_changed();
     (address_probe, vip)
 }
 
 #[test]
-fn an_address_that_is_contested_is_claimed_until_the_other_station_answers_and_again_when_it_is_gone() {
+fn an_address_that_is_contested_is_claimed_until_the_other_host_answers_and_again_when_it_is_gone() {
     let (mut address_probe, vip) = contested();
     assert!(address_probe.is_clear(vip));
     assert_eq!(address_probe.note_claim(vip, at(1000)), ClaimOutcome::Irrelevant, "it was not asked");
     assert_eq!(address_probe.due(at(1000), at(1000), 1), [vip]);
-    address_probe.contest(vip, Claimant::Station, at(1000));
+    address_probe.contest(vip, Claimant::Host, at(1000));
     assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [vip], "it has not answered");
     assert_eq!(address_probe.note_claim(vip, at(1001)), ClaimOutcome::Taken);
     assert_eq!((address_probe.is_clear(vip), address_probe.take_changed()), (false, true));
-    address_probe.contest(vip, Claimant::Station, at(1002));
+    address_probe.contest(vip, Claimant::Host, at(1002));
     assert!(!address_probe.is_clear(vip), "a conflict no more");
     assert_eq!(run(&mut address_probe, 2001), [(2001, 1)], "asked again after a second");
     assert!(!address_probe.is_clear(vip));
@@ -291,7 +291,7 @@ fn a_contest_ends_with_the_active_period_and_is_begun_by_nobody_else() {
         address_probe.deactivate();
         assert_eq!(address_probe.is_clear(vip), claimed, "as what was not contested");
         assert_eq!(address_probe.deadline(), None);
-        address_probe.contest(vip, Claimant::Station, at(1100));
+        address_probe.contest(vip, Claimant::Host, at(1100));
         assert_eq!(address_probe.deadline(), None, "a Backup asks nothing");
     }
     let (mut address_probe, vip) = contested();
@@ -299,7 +299,7 @@ fn a_contest_ends_with_the_active_period_and_is_begun_by_nobody_else() {
     address_probe.note_claim(vip, at(1001));
     address_probe.deactivate();
     address_probe.activate(Some(PROBE), Predecessor::Established, at(2000));
-    assert!(!address_probe.is_clear(vip), "the other station is asked first");
+    assert!(!address_probe.is_clear(vip), "the other host is asked first");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn what_was_left_to_a_peer_is_no_strangers_at_the_next_takeover() {
 }
 
 #[test]
-fn an_address_that_is_claimed_from_any_station_is_left_to_a_peer() {
+fn an_address_that_is_claimed_from_any_host_is_left_to_a_peer() {
     let (mut address_probe, [moved, _]) = for_which_a_peer_goes_first();
     address_probe.set_forced(&Arc::new([moved].into()));
     assert_eq!(address_probe.note_claim(moved, at(1001)), ClaimOutcome::LeftToPeer);

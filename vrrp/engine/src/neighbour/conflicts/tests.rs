@@ -6,8 +6,8 @@ fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-fn claim(station: u8) -> Claim {
-    Claim { address: Ipv4Addr::new(203, 0, 113, 1).into(), mac: [2, 0, 0, 0, 0, station] }
+fn claim(host: u8) -> Claim {
+    Claim { address: Ipv4Addr::new(203, 0, 113, 1).into(), mac: [2, 0, 0, 0, 0, host] }
 }
 
 /// Whether it was reported and whether the address was defended.
@@ -50,7 +50,7 @@ fn a_claim_that_goes_on_is_reported_each_minute_and_defended_each_ten_seconds() 
 }
 
 #[test]
-fn each_station_is_reported_and_the_address_defended_once() {
+fn each_host_is_reported_and_the_address_defended_once() {
     let mut conflicts = Conflicts::new();
     conflicts.note(1, claim(1), at(0));
     conflicts.note(1, claim(2), at(0));

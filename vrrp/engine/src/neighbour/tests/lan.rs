@@ -70,7 +70,7 @@ pub(super) struct Lan {
     nodes: Vec<Node>,
     due: BTreeMap<(Time, u64), (usize, Event)>,
     count: u64,
-    /// The addresses that another station has.
+    /// The addresses that another host has.
     pub(super) foreign_adverts: BTreeSet<IpAddr>,
     pub(super) log: Vec<Entry>,
 }

@@ -255,7 +255,7 @@ fn an_address_that_is_yielded_is_neither_answered_nor_announced_until_it_is_take
     let mut scene = Scene::new(Hold::Respond);
     let (all, [contested, other]) = (addresses(0..2), [addresses(0..1)[0], addresses(1..2)[0]]);
     scene.follow(0);
-    scene.tracker.contest(contested, Claimant::Station, at(1000));
+    scene.tracker.contest(contested, Claimant::Host, at(1000));
     assert!(scene.tracker.answers(contested), "nobody has answered yet");
     assert_eq!(scene.tracker.probes(at(1000), at(1000), 10), [contested]);
     assert_eq!(scene.follow(1000), []);

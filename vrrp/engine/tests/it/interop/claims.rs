@@ -10,12 +10,12 @@ use crate::lab::{Host, LIMIT};
 /// After the first answer, so long for a second one.
 const SECOND_ANSWER: Duration = Duration::from_millis(150);
 
-/// Waits until exactly this station answers the host's question for the VIP.
+/// Waits until exactly this host answers the host's question for the VIP.
 pub(crate) fn await_sole_answer(case: &str, client: &Host, vip: IpAddr, mac: [u8; 6]) {
     await_answers(case, client, vip, [mac]);
 }
 
-/// Waits until exactly these stations answer the host's question for the VIP.
+/// Waits until exactly these hosts answer the host's question for the VIP.
 pub(crate) fn await_answers<const N: usize>(case: &str, client: &Host, vip: IpAddr, macs: [[u8; 6]; N]) {
     let (wanted, deadline) = (BTreeSet::from(macs), Instant::now() + LIMIT);
     loop {
@@ -30,7 +30,7 @@ pub(crate) fn await_answers<const N: usize>(case: &str, client: &Host, vip: IpAd
     }
 }
 
-/// The stations that answer when the host's kernel asks who has the VIP.
+/// The hosts that answer when the host's kernel asks who has the VIP.
 fn who_answers(client: &Host, vip: IpAddr) -> BTreeSet<[u8; 6]> {
     let packet_tap = PacketTap::on(client);
     client.ip("neigh flush dev eth0");

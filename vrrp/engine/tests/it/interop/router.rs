@@ -18,7 +18,7 @@ pub(crate) struct Router {
     program: Program,
     /// Source of its adverts.
     pub(crate) source: IpAddr,
-    /// The station that answers for the VIP while it is Active.
+    /// The host that answers for the VIP while it is Active.
     pub(crate) answers: [u8; 6],
 }
 

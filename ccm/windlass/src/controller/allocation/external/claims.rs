@@ -195,7 +195,7 @@ impl ClusterState {
                 Some("it was released a moment ago: it can be had in a while".to_owned())
             }
             (QuarantineCause::AddressTaken, _) => {
-                Some("another station of the LAN has it: use another address".to_owned())
+                Some("another host of the LAN has it: use another address".to_owned())
             }
         }
     }

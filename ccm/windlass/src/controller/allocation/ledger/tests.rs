@@ -233,7 +233,7 @@ fn a_promise_that_is_broken_puts_the_address_back_where_it_was() {
 }
 
 #[test]
-fn an_address_that_another_station_has_is_not_given_back_either() {
+fn an_address_that_another_host_has_is_not_given_back_either() {
     let mut ledger = ledger("192.0.2.1-192.0.2.1");
     let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::AddressTaken);
     observe_object(&mut ledger, &put_away, None);

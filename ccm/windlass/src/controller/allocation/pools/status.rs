@@ -25,7 +25,7 @@ use crate::listing::{first_of, list};
 pub(crate) struct PoolFindings {
     /// Addresses given from this pool that no pool holds any more, with their Services.
     kept: BTreeMap<IpAddr, String>,
-    /// Addresses that another station of the LAN has.
+    /// Addresses that another host of the LAN has.
     conflicts: BTreeSet<String>,
     /// How many addresses of it Services list in `spec.externalIPs` that they may not have, and the first of them.
     foreign_external_ips: usize,
@@ -87,7 +87,7 @@ impl PoolFindings {
         findings
     }
 
-    /// How many addresses of the pool another station has.
+    /// How many addresses of the pool another host has.
     pub(crate) fn conflicts(&self) -> usize {
         self.conflicts.len()
     }
@@ -138,7 +138,7 @@ pub(crate) fn status(
     set(CONDITION_ADDRESSES_KEPT, kept);
     let conflict = (!findings.conflicts.is_empty()).then(|| {
         let message = format!(
-            "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
+            "another host of the LAN has {}: take it off the address, or exclude the address from the pool",
             first_of(findings.conflicts.iter(), NAMED)
         );
         (true, announced::ADDRESS_TAKEN, message)

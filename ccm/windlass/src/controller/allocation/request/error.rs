@@ -44,7 +44,7 @@ pub(crate) enum RequestError {
     /// An IPv4 address in IPv6's clothes, which no neighbour would ask for.
     #[error("{place}: {address} is an IPv4 address mapped into IPv6: write {v4}")]
     Mapped { place: &'static str, address: Ipv6Addr, v4: Ipv4Addr },
-    /// An address that no station can have.
+    /// An address that no host can have.
     #[error("{place}: {address} is {why}, which no Service can have: name one of a pool")]
     Unusable { place: &'static str, address: IpAddr, why: &'static str },
     /// kube-vip's way to ask for DHCP.

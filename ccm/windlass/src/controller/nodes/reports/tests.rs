@@ -160,7 +160,7 @@ fn what_one_node_alone_hears_and_sees_counts_up_to_a_number() {
     assert_eq!(believed.duplicates.len(), MAX_DUPLICATES);
     let said = doubts(&review);
     assert!(said[0].contains("it alone hears more than 64 VRIDs of strangers, and 135 of them"), "{said:?}");
-    assert!(said[1].contains("more than 16 virtual IPs at other stations, and 24 of them"), "{said:?}");
+    assert!(said[1].contains("more than 16 virtual IPs at other hosts, and 24 of them"), "{said:?}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
 }
 
 #[test]
-fn a_candidate_that_answers_for_an_address_is_no_other_station() {
+fn a_candidate_that_answers_for_an_address_is_no_other_host() {
     let taken = TakenAddresses::default();
     let one_another = reports(&[("n1", 1..2, 2), ("n2", 2..3, STRANGER)]);
     assert_eq!(taken.believed(address(1), &one_another, NOW, |node| node == "n2"), None, "n2 has it");

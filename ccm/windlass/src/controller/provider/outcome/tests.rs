@@ -21,7 +21,7 @@ fn vip(router: Option<&str>, status: &str, reason: &str) -> VirtualIP {
     .expect("a VirtualIP")
 }
 
-/// One that a node announces, and that another station uses, too.
+/// One that a node announces, and that another host uses, too.
 fn contested() -> VirtualIP {
     let mut vip = vip(Some("r"), "True", "Active");
     let conditions = &mut vip.status.as_mut().expect("a status").conditions;
@@ -58,7 +58,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
     let rows = [
         ("announced", Some(vip(on, "True", "Active")), works()),
         (
-            "announced beside another station",
+            "announced beside another host",
             Some(contested()),
             [told(), told()].map(|message| Announcement::Contested { message }),
         ),
@@ -81,7 +81,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
         ("without a link-local address", Some(vip(None, "False", "NoLinkLocalAddress")), blocked()),
         ("without a VRID", Some(vip(None, "False", "NoVRID")), blocked()),
         (
-            "of another station",
+            "of another host",
             Some(vip(on, "False", announced::ADDRESS_TAKEN)),
             [Announcement::Taken { message: told() }, Announcement::ShownBlocked { message: told() }],
         ),

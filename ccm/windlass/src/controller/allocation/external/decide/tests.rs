@@ -121,7 +121,7 @@ fn what_becomes_of_an_external_ip() {
 
 #[test]
 fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
-    let why = "another station has it";
+    let why = "another host has it";
     let verdict = decide(&user(), ip("192.0.2.3"), &open(), &[], || Some(why.to_owned()));
     assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
     let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));

@@ -139,7 +139,7 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
             "AddressesKept=True OutsidePools: in no pool any more, and kept by their Services: 203.0.113.1 of \
              ns/s-203.0.113.1. To give them others, set spec.onRemoval: Move here, or annotate their VirtualIPs with \
              windlass.dev/allow-move=true",
-            "AddressConflict=True AddressTaken: another station of the LAN has 192.0.2.1 (on 02:00:00:00:00:99), 192.0.2.3: \
+            "AddressConflict=True AddressTaken: another host of the LAN has 192.0.2.1 (on 02:00:00:00:00:99), 192.0.2.3: \
              take it off the address, or exclude the address from the pool",
         ]
     );
