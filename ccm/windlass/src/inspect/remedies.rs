@@ -109,6 +109,9 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
         pool_ready::NODE_ADDRESS => "exclude the address from the pool",
         pool_ready::SUBNET_ADDRESS => "exclude the address, or set avoidReserved: Subnet",
         pool_ready::POD_CIDR | pool_ready::SERVICE_CIDR => "take the addresses out of the pool",
+        pool_ready::FOREIGN_SERVICE => {
+            "exclude the address, unless its Service is to come to Windlass and keep it"
+        }
         pool_ready::UNKNOWN_VALUE => "upgrade the controller",
         pool_ready::DUPLICATE_ADDRESSES => "write each address once",
         pool_ready::NO_ADDRESSES => "add addresses, or exclude fewer",
@@ -122,9 +125,7 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
         REASON_OUTSIDE_POOLS => {
             "add the addresses to a pool again, or let the Services move: spec.onRemoval: Move"
         }
-        announced::ADDRESS_TAKEN => {
-            "take the other host off the address, or exclude the address from the pool"
-        }
+        announced::ADDRESS_TAKEN => "take the address off the other host, or exclude it from the pool",
         windlass_api::event::EXTERNAL_IP_REFUSED => {
             "have the Services give up those spec.externalIPs, or set allowExternalIPs in the pool"
         }
