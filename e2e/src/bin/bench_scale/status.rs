@@ -18,7 +18,7 @@ pub(crate) async fn time(lab: &Lab, services: usize) -> anyhow::Result<Duration>
         let began = Instant::now();
         let said = lab.exec("cp", &words).await?;
         times.push(began.elapsed());
-        let all = format!("{services} of {services}");
+        let all = format!("{services}: {services} announced");
         ensure!(said.contains(&all), "{all:?} is not in what windlass status says:\n{said}");
     }
     times.sort();

@@ -113,7 +113,7 @@ pub(super) async fn drain(
     wait: Duration,
 ) -> anyhow::Result<ExitCode> {
     let wanted = [Kind::Nodes, Kind::Networks, Kind::Routers, Kind::Vips];
-    let snapshot = reader.read(Timestamp::now(), &wanted).await;
+    let snapshot = reader.read_latest(Timestamp::now(), &wanted).await;
     nothing_missing(&snapshot)?;
     let object = Snapshot::named(&snapshot.nodes, node)
         .with_context(|| format!("there is no Node {node}; `windlass nodes` lists them"))?;
@@ -179,7 +179,7 @@ fn kept_back(snapshot: &Snapshot, address: IpAddr) -> Result<&VirtualIP, NotRele
 /// # Errors
 /// It is in use or not kept back, or the API server does not let its object be deleted.
 pub(super) async fn release(reader: &Reader, address: IpAddr, dry_run: bool) -> anyhow::Result<ExitCode> {
-    let snapshot = reader.read(Timestamp::now(), &[Kind::Vips]).await;
+    let snapshot = reader.read_latest(Timestamp::now(), &[Kind::Vips]).await;
     nothing_missing(&snapshot)?;
     let vip = kept_back(&snapshot, address)?;
     if !dry_run {

@@ -152,7 +152,7 @@ pub(in crate::inspect) async fn move_address(
     dry_run: bool,
     wait: Duration,
 ) -> anyhow::Result<ExitCode> {
-    let snapshot = reader.read(Timestamp::now(), WANTED).await;
+    let snapshot = reader.read_latest(Timestamp::now(), WANTED).await;
     nothing_missing(&snapshot)?;
     let (vip, router) = carried(&snapshot, address)?;
     if let Some(node) = to {
