@@ -30,9 +30,12 @@ pub(super) struct GuardKeeper {
     /// How long the node's own packets are guarded after this process died.
     awake: Duration,
     guard: Option<Guard>,
-    installed: Guarded,
-    /// What was last acted on: as long as it is the same, nothing is looked at that may have thousands of addresses.
-    last_inputs: Option<LastInputs>,
+    installed: Arc<Guarded>,
+    /// What is to be guarded for what the routers and restrictions were last: it may be of thousands of addresses, so it is
+    /// worked out once for each change.
+    wanted: Option<(Inputs, Arc<Guarded>)>,
+    /// Whether that is installed, or was refused.
+    acted: bool,
     /// When there is something to do without a cause.
     due: Time,
     /// Looks since the last thorough one.
@@ -54,8 +57,9 @@ impl GuardKeeper {
             table,
             awake: awake.max(SHORTEST_AWAKE),
             guard: None,
-            installed: Guarded::default(),
-            last_inputs: None,
+            installed: Arc::default(),
+            wanted: None,
+            acted: false,
             due: now + CHECK_INTERVAL * FULL_CHECK_EVERY,
             quick_checks: 0,
             pause: CHECK_INTERVAL,
@@ -74,13 +78,17 @@ impl GuardKeeper {
         moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
-        if self.is_unchanged(requests, restrictions, moved, now) {
-            return;
-        }
-        let wanted = guarded(requests, restrictions, moved);
-        let vips = self.installed.vips.union(&wanted.vips).copied().collect();
-        let held = self.installed.held.clone();
-        self.act(Guarded { vips, held, ..wanted }, now);
+        let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
+        let installed = &self.installed;
+        let takes_none_away = installed.vips.is_subset(&wanted.vips) && installed.held == wanted.held;
+        let guarded = if takes_none_away {
+            wanted
+        } else {
+            let vips = installed.vips.union(&wanted.vips).copied().collect();
+            let held = installed.held.clone();
+            Arc::new(Guarded { vips, held, ..(*wanted).clone() })
+        };
+        self.act(guarded, now);
     }
 
     /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
@@ -92,11 +100,9 @@ impl GuardKeeper {
         moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
-        if self.is_unchanged(requests, restrictions, moved, now) {
-            return;
-        }
-        self.act(guarded(requests, restrictions, moved), now);
-        self.last_inputs = Some(LastInputs::of(requests, restrictions, moved));
+        let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
+        self.act(wanted, now);
+        self.acted = true;
     }
 
     /// Has the kernel forget connections to these VIPs with these marks; whether that is done.
@@ -140,16 +146,23 @@ impl GuardKeeper {
         self.guard.as_mut()?.forwarded().ok()
     }
 
-    /// Whether there is nothing to do for what was acted on before.
-    fn is_unchanged(
-        &self,
+    /// What is to be guarded; `None` where that was acted on before and nothing is due.
+    fn outstanding(
+        &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
         moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
-    ) -> bool {
-        let is_same = |last_inputs: &LastInputs| last_inputs.is_of(requests, restrictions, moved);
-        now < self.due && self.last_inputs.as_ref().is_some_and(is_same)
+    ) -> Option<Arc<Guarded>> {
+        if let Some((inputs, wanted)) = &self.wanted
+            && inputs.are(requests, restrictions, moved)
+        {
+            return (!self.acted || self.due <= now).then(|| Arc::clone(wanted));
+        }
+        let wanted = Arc::new(guarded(requests, restrictions, moved));
+        self.wanted = Some((Inputs::of(requests, restrictions, moved), Arc::clone(&wanted)));
+        self.acted = false;
+        Some(wanted)
     }
 
     /// Which restrictions are in force, and what is in the way of others.
@@ -170,7 +183,7 @@ impl GuardKeeper {
         self.due
     }
 
-    fn act(&mut self, wanted: Guarded, now: Time) {
+    fn act(&mut self, wanted: Arc<Guarded>, now: Time) {
         if now < self.due && (self.installed == wanted || self.reported_error.is_some()) {
             return;
         }
@@ -239,7 +252,13 @@ impl GuardKeeper {
         } else {
             Arc::clone(&wanted.restrictions)
         };
-        match guard.update(&Guarded { restrictions: Arc::clone(&restrictions), ..wanted.clone() }) {
+        let updated = if Arc::ptr_eq(&restrictions, &wanted.restrictions) {
+            guard.update(wanted)
+        } else {
+            guard.update(&Guarded { restrictions: Arc::clone(&restrictions), ..wanted.clone() })
+        };
+        match updated {
+            Ok(()) if self.refused.is_empty() => Ok(()),
             Ok(()) => {
                 let still_wanted = wanted.restrictions.differing(&restrictions);
                 self.refused.retain(|address, _| still_wanted.contains(address));
@@ -269,14 +288,14 @@ impl GuardKeeper {
     }
 }
 
-/// What the binding requests and restrictions were.
-struct LastInputs {
+/// What the guard follows from.
+struct Inputs {
     requests: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
     restrictions: Arc<Restrictions>,
     moved: Arc<BTreeMap<IpAddr, Moved>>,
 }
 
-impl LastInputs {
+impl Inputs {
     fn of(
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
@@ -293,7 +312,7 @@ impl LastInputs {
     }
 
     /// Whether they are the very same.
-    fn is_of(
+    fn are(
         &self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
@@ -308,7 +327,7 @@ impl LastInputs {
         Arc::ptr_eq(&self.restrictions, restrictions)
             && Arc::ptr_eq(&self.moved, moved)
             && self.requests.len() == requests.len()
-            && self.requests.iter().zip(requests).all(|(last_inputs, request)| is_same(last_inputs, request))
+            && self.requests.iter().zip(requests).all(|(input, request)| is_same(input, request))
     }
 }
 
