@@ -1,9 +1,12 @@
-//! Reading the cluster: kinds beside each other. Whatever fails is told and does not keep the rest.
+//! Reading the cluster: kinds beside each other, each on a thread of its own, as the text of 10,000 objects takes a while to be read.
+//! Whatever fails is told and does not keep the rest.
 //!
 //! Questions are answered from the API server's cache (`resourceVersion=0`): that is at most moments old, needs no etcd, and takes one call for a
 //! kind, where pages of 10,000 objects take seconds. What is about to be changed is read in its latest version, in pages.
 
 use std::fmt::Debug;
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,9 +33,9 @@ const PARALLEL: usize = 4;
 /// Label of Windlass' own pods.
 const OWN: &str = "app.kubernetes.io/name=windlass";
 /// Namespace of other cloud controller managers' leases, and of kube-proxy.
-const SYSTEM: &str = "kube-system";
+pub(super) const SYSTEM: &str = "kube-system";
 /// Windlass' own namespace.
-const OWN_NAMESPACE: &str = "windlass-system";
+pub(super) const OWN_NAMESPACE: &str = "windlass-system";
 
 /// A kind that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,27 +69,34 @@ impl Kind {
 
 /// Reads.
 pub(super) struct Reader {
-    client: Client,
     server: String,
     namespace: String,
+    lists: Lists,
+}
+
+/// Reads lists.
+#[derive(Clone)]
+struct Lists {
+    client: Client,
     limit: Duration,
-    calls: Semaphore,
+    calls: Arc<Semaphore>,
 }
 
 impl Reader {
     /// No call is made yet. `limit`: how long each may take.
     pub(super) fn new(client: Client, server: String, namespace: String, limit: Duration) -> Self {
-        Self { client, server, namespace, limit, calls: Semaphore::new(PARALLEL) }
+        let lists = Lists { client, limit, calls: Arc::new(Semaphore::new(PARALLEL)) };
+        Self { server, namespace, lists }
     }
 
     /// For what is more than reading.
     pub(super) fn client(&self) -> Client {
-        self.client.clone()
+        self.lists.client.clone()
     }
 
     /// How long a call may take.
     pub(super) fn limit(&self) -> Duration {
-        self.limit
+        self.lists.limit
     }
 
     /// The namespace of who asks.
@@ -107,15 +117,15 @@ impl Reader {
     async fn read_as(&self, now: Timestamp, wanted: &[Kind], all: fn() -> ListParams) -> Snapshot {
         let own_pods = all().labels(OWN);
         let (services, vips, pools, routers, announcements, networks, nodes, pods, leases) = tokio::join!(
-            if_wanted(wanted, Kind::Services, || self.list(self.all(), all(), slim::service)),
-            if_wanted(wanted, Kind::Vips, || self.list(self.all(), all(), unmanaged)),
-            if_wanted(wanted, Kind::Pools, || self.list(self.all(), all(), unmanaged)),
-            if_wanted(wanted, Kind::Routers, || self.list(self.all(), all(), unmanaged)),
-            if_wanted(wanted, Kind::Announcements, || self.list(self.all(), all(), unmanaged)),
-            if_wanted(wanted, Kind::Networks, || self.list(self.all(), all(), unmanaged)),
-            if_wanted(wanted, Kind::Nodes, || self.list(self.all(), all(), slim::node)),
-            if_wanted(wanted, Kind::Pods, || self.list(self.all(), own_pods, unmanaged)),
-            if_wanted(wanted, Kind::Leases, || self.leases(all())),
+            if_wanted(wanted, Kind::Services, || self.lists().all(all(), slim::service)),
+            if_wanted(wanted, Kind::Vips, || self.lists().all(all(), unmanaged)),
+            if_wanted(wanted, Kind::Pools, || self.lists().all(all(), unmanaged)),
+            if_wanted(wanted, Kind::Routers, || self.lists().all(all(), unmanaged)),
+            if_wanted(wanted, Kind::Announcements, || self.lists().all(all(), unmanaged)),
+            if_wanted(wanted, Kind::Networks, || self.lists().all(all(), unmanaged)),
+            if_wanted(wanted, Kind::Nodes, || self.lists().all(all(), slim::node)),
+            if_wanted(wanted, Kind::Pods, || self.lists().all(own_pods, unmanaged)),
+            if_wanted(wanted, Kind::Leases, || self.lists().leases(all())),
         );
         let server = self.server.clone();
         Snapshot {
@@ -134,37 +144,29 @@ impl Reader {
         }
     }
 
-    /// Leases are many, one for each node: only those of two namespaces are asked for.
-    async fn leases(&self, params: ListParams) -> Listing<Lease> {
-        let of = |namespace| Api::namespaced(self.client.clone(), namespace);
-        let (mut all, own) = tokio::join!(
-            self.list(of(SYSTEM), params.clone(), unmanaged),
-            self.list(of(OWN_NAMESPACE), params.clone(), unmanaged),
-        );
-        all.objects.extend(own.objects);
-        all.missing = all.missing.or(own.missing);
-        all
+    fn lists(&self) -> Lists {
+        self.lists.clone()
     }
 
     /// What only an explanation of these Services needs. What cannot be read is left out.
     pub(super) async fn details(&self, services: &[ServiceRef]) -> Details {
         let mut details = Details::default();
-        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.client.clone(), SYSTEM);
+        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.lists.client.clone(), SYSTEM);
         details.kube_proxy = self.optional(map.get_opt("kube-proxy")).await;
         for service in services {
             let ServiceRef { namespace, name, uid } = service;
-            let namespaces: Api<Lenient<Namespace>> = Api::all(self.client.clone());
+            let namespaces: Api<Lenient<Namespace>> = Api::all(self.lists.client.clone());
             details.namespaces.extend(self.optional(namespaces.get_opt(namespace)).await);
             let about = format!("involvedObject.kind=Service,involvedObject.name={name}");
-            let events = Api::namespaced(self.client.clone(), namespace);
+            let events = Api::namespaced(self.lists.client.clone(), namespace);
             let events: Listing<Event> =
-                self.list(events, ListParams::default().fields(&about), unmanaged).await;
+                self.lists.of(events, ListParams::default().fields(&about), unmanaged).await;
             let of_this = |event: &Event| event.involved_object.uid.as_ref().is_none_or(|its| its == uid);
             details.events.extend(events.objects.into_iter().filter(of_this));
-            let slices = Api::namespaced(self.client.clone(), namespace);
+            let slices = Api::namespaced(self.lists.client.clone(), namespace);
             let label = format!("kubernetes.io/service-name={name}");
             let slices: Listing<EndpointSlice> =
-                self.list(slices, ListParams::default().labels(&label), unmanaged).await;
+                self.lists.of(slices, ListParams::default().labels(&label), unmanaged).await;
             details.endpoint_slices.extend(slices.objects);
         }
         details
@@ -174,15 +176,33 @@ impl Reader {
         &self,
         request: impl Future<Output = Result<Option<Lenient<K>>, kube::Error>>,
     ) -> Option<K> {
-        call_within(self.limit, read_opt(request)).await.ok().flatten()
+        call_within(self.lists.limit, read_opt(request)).await.ok().flatten()
+    }
+}
+
+impl Lists {
+    /// Leases are many, one for each node: only those of two namespaces are asked for.
+    async fn leases(self, params: ListParams) -> Listing<Lease> {
+        let of = |namespace| Api::namespaced(self.client.clone(), namespace);
+        let (mut all, own) = tokio::join!(
+            self.of(of(SYSTEM), params.clone(), unmanaged),
+            self.of(of(OWN_NAMESPACE), params.clone(), unmanaged),
+        );
+        all.objects.extend(own.objects);
+        all.missing = all.missing.or(own.missing);
+        all
     }
 
-    fn all<K: Resource<DynamicType = ()>>(&self) -> Api<Lenient<K>> {
-        Api::all(self.client.clone())
+    /// All objects of a kind, of which `slimmed` drops what nobody reads.
+    async fn all<K>(self, params: ListParams, slimmed: fn(&mut K)) -> Listing<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        self.of(Api::all(self.client.clone()), params, slimmed).await
     }
 
-    /// All objects of a kind, in pages unless the cache has them (which knows no pages), of which `slimmed` drops what nobody reads.
-    async fn list<K>(&self, api: Api<Lenient<K>>, params: ListParams, slimmed: fn(&mut K)) -> Listing<K>
+    /// All that this has, in pages unless the cache is asked, which knows no pages.
+    async fn of<K>(&self, api: Api<Lenient<K>>, params: ListParams, slimmed: fn(&mut K)) -> Listing<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
@@ -235,13 +255,21 @@ impl Reader {
     }
 }
 
-/// What is read, on the heap: nine lists at a time are large.
-async fn if_wanted<K, F: Future<Output = Listing<K>>>(
-    wanted: &[Kind],
-    kind: Kind,
-    listing: impl FnOnce() -> F,
-) -> Listing<K> {
-    if wanted.contains(&kind) { Box::pin(listing()).await } else { Listing::default() }
+/// What is read, by a task of its own: those of several kinds are on several threads.
+async fn if_wanted<K, F>(wanted: &[Kind], kind: Kind, listing: impl FnOnce() -> F) -> Listing<K>
+where
+    K: Send + 'static,
+    F: Future<Output = Listing<K>> + Send + 'static,
+{
+    if !wanted.contains(&kind) {
+        return Listing::default();
+    }
+    match tokio::spawn(listing()).await {
+        Ok(listing) => listing,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        // Only the end of the process takes a task away.
+        Err(_) => Listing::default(),
+    }
 }
 
 /// Drops what only the API server needs.
