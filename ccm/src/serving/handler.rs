@@ -51,20 +51,22 @@ impl RequestHandler {
     /// Answers a request, whose body is not read.
     pub(crate) async fn handle<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
+        let route = route(path, &self.pages);
+        // People ask for pages, by browsers, which have no other way to give a token.
+        let by_password = route == Some(Route::Page);
         let access = match &self.auth_filter {
             None => Ok(Access::Authorized),
             Some(auth_filter) => {
                 let verb = request.method().as_str().to_ascii_lowercase();
                 let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-                let by_password = self.pages.has(path);
                 auth_filter.authorize(AuthRequest { verb: &verb, path, authorization, by_password }).await
             }
         };
         let access = match access {
             Ok(access) => access,
-            Err(error) => return reject(path, &error, self.pages.has(path)),
+            Err(error) => return reject(path, &error, by_password),
         };
-        let Some(route) = route(path, &self.pages) else {
+        let Some(route) = route else {
             return respond(StatusCode::NOT_FOUND, PLAIN, format!("there is nothing at {path}\n"));
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::header::{self, InvalidHeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use windlass_ccm::serving::Page;
@@ -32,13 +33,14 @@ static HTML: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What browsers let the page do (Content Security Policy Level 3).
-static POLICY: LazyLock<String> = LazyLock::new(|| {
-    format!(
+static POLICY: LazyLock<Result<HeaderValue, InvalidHeaderValue>> = LazyLock::new(|| {
+    let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
          frame-ancestors 'none'",
         source(SCRIPT),
         source(STYLE)
-    )
+    );
+    HeaderValue::try_from(policy)
 });
 
 /// What lets this text, and no other, run in the page.
@@ -46,18 +48,20 @@ fn source(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The page, without any data.
+/// The page, without any data; never without its policy.
 pub(crate) fn html() -> Page {
-    let headers: [(HeaderName, &str); 3] = [
-        (header::CONTENT_SECURITY_POLICY, &POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ];
-    let page = Page::new(StatusCode::OK, "text/html; charset=utf-8", HTML.as_str());
-    headers.into_iter().fold(page, |page, (name, value)| match HeaderValue::from_str(value) {
-        Ok(value) => page.with_header(name, value),
-        Err(_) => page,
-    })
+    let policy = match &*POLICY {
+        Ok(policy) => policy.clone(),
+        Err(error) => {
+            tracing::error!(%error, "the content security policy of the status page is no header, a defect of this program");
+            return Page::new(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the log says why\n");
+        }
+    };
+    let same_origin = HeaderName::from_static("cross-origin-resource-policy");
+    Page::new(StatusCode::OK, "text/html; charset=utf-8", HTML.as_str())
+        .with_header(header::CONTENT_SECURITY_POLICY, policy)
+        .with_header(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+        .with_header(same_origin, HeaderValue::from_static("same-origin"))
 }
 
 #[derive(Serialize)]
