@@ -76,7 +76,7 @@ const fill = counts => {
 const pools = () => table("pools", ["Pool", "IPv4", "IPv6", "Ready"], data.pools.map(one =>
   [one.name, fill(one.ipv4), fill(one.ipv6), one.disabled ? "disabled" : one.ready === "False" ? [one.reason, "bad"] : one.reason]));
 const nodes = () => table("nodes", ["Node", "Status", "Addresses", "Active in", "Agent", "Fails"], data.nodes.map(one => [
-  one.name, [one.ready + (one.schedulable ? "" : ", unschedulable"), one.ready === "Ready" ? "good" : "bad"], one.addresses,
+  one.name, [one.ready + (one.schedulable ? "" : ", unschedulable") + (one.drained ? ", drained" : ""), one.ready === "Ready" ? "good" : "bad"], one.addresses,
   count(one.activeRouters, "router"), one.agentVersion ?? ["none", "bad"], [one.failedChecks.join("; "), "bad"]]));
 const moves = now => {
   const buckets = new Array(12).fill(0);

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Serialize;
 use windlass_api::{Capability, NodeNetwork};
+use windlass_ccm::service::is_excluded;
 
 use super::Selection;
 use crate::inspect::snapshot::{Snapshot, is_pod_ready, is_ready, node_of};
@@ -19,6 +20,8 @@ pub(in crate::inspect) struct NodeRow {
     /// `Ready`, `NotReady`, or `Gone`: there is no Node.
     ready: &'static str,
     schedulable: bool,
+    /// Whether it is kept out of load balancers, as by `windlass drain`.
+    drained: bool,
     /// Version of its agent; absent: none has reported.
     agent_version: Option<String>,
     /// Whether the agent's pod is ready; absent: no pod of it is known.
@@ -47,7 +50,8 @@ impl Row for NodeRow {
     ];
 
     fn cells(&self, _: Timestamp) -> Vec<String> {
-        let status = if self.schedulable { "" } else { ",SchedulingDisabled" };
+        let cordoned = if self.schedulable { "" } else { ",SchedulingDisabled" };
+        let drained = if self.drained { ",Drained" } else { "" };
         let more = match self.failed_checks.len() {
             0 | 1 => String::new(),
             count => format!(" (and {} more)", count - 1),
@@ -55,7 +59,7 @@ impl Row for NodeRow {
         let capabilities: Vec<String> = self.capabilities.iter().map(|one| format!("{one:?}")).collect();
         vec![
             self.name.clone(),
-            format!("{}{status}", self.ready),
+            format!("{}{cordoned}{drained}", self.ready),
             self.agent_version.clone().unwrap_or_default(),
             self.agent_ready.map(|ready| ready.to_string()).unwrap_or_default(),
             self.active_routers.to_string(),
@@ -100,6 +104,7 @@ pub(in crate::inspect) fn nodes(snapshot: &Snapshot, selection: &Selection) -> V
                 },
                 schedulable: node
                     .is_none_or(|node| node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true)),
+                drained: node.is_some_and(|node| is_excluded(node)),
                 agent_version: network.map(|spec| spec.agent_version.clone()),
                 agent_ready: pods.get(name).map(|pod| is_pod_ready(pod)),
                 active_routers: routers.get(name).copied().unwrap_or_default(),
