@@ -7,11 +7,15 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use serde_json::{Value, json};
 
-use crate::{lab::Lab, light::LightServer, wait::await_that};
+use crate::{invariants::shown, lab::Lab, light::LightServer, wait::await_that};
 
 /// Port of a backend's HTTP server: `/hostname` names the server.
 pub const BACKEND_HTTP: u16 = 8080;
@@ -35,6 +39,11 @@ pub fn unused_service(name: &str) -> Value {
     })
 }
 
+/// Requests under way of who makes many Services.
+const IN_FLIGHT: usize = 32;
+/// How long many Services wait for their addresses.
+const ALL_SHOWN: Duration = Duration::from_mins(5);
+
 /// Where a backend's servers are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
@@ -45,6 +54,25 @@ pub(crate) enum Network {
 }
 
 impl Lab {
+    /// Makes so many of [`unused_service`], `<name>-0000` and on, and waits until each shows its address.
+    pub async fn unused_services(&self, name: &str, count: usize) -> anyhow::Result<()> {
+        let api: Api<Service> = Api::default_namespaced(self.client());
+        let made = stream::iter(0..count).map(async |index| {
+            let name = format!("{name}-{index:04}");
+            let service = serde_json::from_value(unused_service(&name))?;
+            let made = api.create(&PostParams::default(), &service).await;
+            made.map(drop).with_context(|| format!("making Service {name}"))
+        });
+        made.buffer_unordered(IN_FLIGHT).try_collect::<()>().await?;
+        await_that("every Service shows its address", ALL_SHOWN, async || {
+            let list = api.list(&ListParams::default()).await?;
+            let shown = list.iter().filter(|service| !shown(service).is_empty()).count();
+            ensure!(shown >= count, "{shown} of {count} do");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Starts a server on each of the nodes and waits until they run. The one on `n1` calls itself `<name>-n1`. With
     /// kubelets they are pods with the label `app: <name>`.
     pub async fn backend(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {

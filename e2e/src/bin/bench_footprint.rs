@@ -1,30 +1,18 @@
 //! `make bench-footprint`: how large Windlass is, on disk and in memory. Memory is that of the processes in the light lab with a real
 //! etcd and API server, once 1,000 Services have an address each, all of them announced by one agent.
 
-use std::{fs, path::Path, process::ExitCode, time::Duration};
+use std::{fs, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api, Client,
-    api::{ListParams, PostParams},
-};
+use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::json;
-use windlass_e2e::{
-    Lab, Memory, Writes, await_that, command, image_archive, memory_mb, shown, unused_service,
-    windlass_binary, write_rows,
-};
+use windlass_e2e::{Lab, Memory, Writes, command, image_archive, memory_mb, windlass_binary, write_rows};
 
 const SERVICES: usize = 1000;
 const NODE: &str = "n1";
 /// Addresses for all of them, on the node's `eth0`.
 const POOL: &str = "198.19.0.0/20";
 const SERVICE_RANGE: &str = "198.18.0.0/16";
-/// Requests of this program under way.
-const IN_FLIGHT: usize = 32;
-const LIMIT: Duration = Duration::from_mins(5);
 
 /// One figure, in millions of bytes.
 #[derive(Debug, Serialize)]
@@ -65,16 +53,7 @@ async fn in_memory(lab: &Lab) -> anyhow::Result<Vec<Row>> {
     lab.announcement("footprint", json!({"interfaces": ["eth0"]})).await?;
     lab.pool("footprint", &[POOL]).await?;
     let client = lab.client();
-    let services: Api<Service> = Api::default_namespaced(client.clone());
-    let made = stream::iter(0..SERVICES).map(|index| make(&client, index)).buffer_unordered(IN_FLIGHT);
-    made.try_collect::<()>().await?;
-    await_that("every Service shows its address", LIMIT, async || {
-        let list = services.list(&ListParams::default()).await?;
-        let count = list.iter().filter(|service| !shown(service).is_empty()).count();
-        ensure!(count == SERVICES, "{count} of {SERVICES} do");
-        Ok(Some(()))
-    })
-    .await?;
+    lab.unused_services("footprint", SERVICES).await?;
     Writes::settled(&client).await?;
     let (agent, controller) = (lab.process_id(NODE, "agent")?, lab.process_id("cp", "controller")?);
     Ok(vec![
@@ -83,14 +62,6 @@ async fn in_memory(lab: &Lab) -> anyhow::Result<Vec<Row>> {
         Row::new("controller_mb", memory_mb(controller, Memory::Resident)?),
         Row::new("controller_peak_mb", memory_mb(controller, Memory::Peak)?),
     ])
-}
-
-async fn make(client: &Client, index: usize) -> anyhow::Result<()> {
-    let name = format!("footprint-{index:04}");
-    let service = serde_json::from_value(unused_service(&name))?;
-    let api: Api<Service> = Api::default_namespaced(client.clone());
-    api.create(&PostParams::default(), &service).await.with_context(|| format!("making Service {name}"))?;
-    Ok(())
 }
 
 fn on_disk(file: &Path) -> anyhow::Result<f64> {

@@ -1,28 +1,17 @@
 //! The status page in a real browser, of a controller in a real cluster with a thousand addresses.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api,
-    api::{ListParams, PostParams},
-};
 use serde_json::json;
-use windlass_e2e::{ControllerOptions, Lab, await_that, scenario, shown, unused_service, workspace};
+use windlass_e2e::{ControllerOptions, Lab, await_that, scenario, workspace};
 
-use crate::{
-    inspect::ask,
-    setup::{LIMIT, services},
-};
+use crate::{inspect::ask, setup::LIMIT};
 
 const SERVICES: usize = 1000;
 /// Rows that the page shows before it is asked for all.
 const ROWS: usize = 200;
 const PORT: u16 = 10258;
-/// How long a thousand Services may take to get their addresses.
-const ALL: Duration = Duration::from_mins(3);
 /// The browser's profile, and its pictures.
 const FOLDER: &str = "/run/lab/browser";
 
@@ -62,26 +51,6 @@ async fn picture(lab: &Lab, token: &str, name: &str, flags: &[&str]) -> anyhow::
     fs::read(&file).with_context(|| file.display().to_string())
 }
 
-async fn make_services(lab: &Lab) -> anyhow::Result<()> {
-    let api: Api<Service> = services(lab, "default");
-    let made = stream::iter(0..SERVICES).map(|index| {
-        let api = api.clone();
-        async move {
-            let service = serde_json::from_value(unused_service(&format!("web-{index:04}")))?;
-            api.create(&PostParams::default(), &service).await?;
-            anyhow::Ok(())
-        }
-    });
-    made.buffer_unordered(32).try_collect::<()>().await?;
-    await_that("every Service shows its address", ALL, async || {
-        let list = api.list(&ListParams::default()).await?;
-        let count = list.iter().filter(|service| !shown(service).is_empty()).count();
-        ensure!(count == SERVICES, "{count} of {SERVICES} do");
-        Ok(Some(()))
-    })
-    .await
-}
-
 #[test]
 fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> anyhow::Result<()> {
     let builder = Lab::builder().nodes(3).light().without_proxy().service_range("198.18.0.0/16");
@@ -94,7 +63,7 @@ fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> an
         }
         lab.announcement("all", json!({"interfaces": ["eth0"]})).await?;
         lab.pool("default", &["198.19.0.0/20"]).await?;
-        make_services(lab).await?;
+        lab.unused_services("web", SERVICES).await?;
         // What it is to show of moves: those of a drain.
         let drain = ask(lab, "drain n2").await?;
         ensure!(drain.code == 0, "{}", drain.text);
