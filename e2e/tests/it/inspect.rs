@@ -62,8 +62,9 @@ fn commands() -> anyhow::Result<Vec<String>> {
     let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("windlass "));
     let lines = lines.map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned());
-    // Those that do not end, or need a file of the shell, or write, are run below or elsewhere.
+    // Those that do not end, or need a file of the shell or kubelets, or write, are run below or elsewhere.
     let asks = ["status", "check", "services", "pools", "nodes", "routers", "vips", "explain"];
+    let lines = lines.filter(|line| !line.contains("--pairs"));
     Ok(lines.filter(|line| asks.iter().any(|ask| line.split(' ').next() == Some(ask))).collect())
 }
 

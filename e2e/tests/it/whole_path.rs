@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::ListParams};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario, workspace};
 
@@ -32,6 +32,7 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         })
         .await?;
 
+        whether_vrrp_passes_between_nodes_is_tried(lab).await?;
         run_commands(lab, "README.md", &[]).await?;
 
         lab.backend("web", &["n1", "n2", "n3"]).await?;
@@ -68,6 +69,40 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         })
         .await
     })
+}
+
+/// Before any Service is there, so that no node is Active for anything.
+async fn whether_vrrp_passes_between_nodes_is_tried(lab: &Lab) -> anyhow::Result<()> {
+    let check = "check --pairs --listen-seconds=2 -o wide";
+    let checked = inspect::ask(lab, check).await?;
+    checked.says(&["3 of 3 nodes tried it", "multicast of VRRP passes in 6 of 6 directions by IPv4"])?;
+    ensure!(!checked.text.contains("VRRPBlocked"), "{}", checked.text);
+
+    lab.filter_multicast_on(&[("n1", "n2")])?;
+    let checked = inspect::ask(lab, check).await?;
+    checked.says(&[
+        "WithoutMulticast",
+        "n1 sent did not arrive at n2 by IPv4, though unicast did",
+        "5 of 6",
+    ])?;
+    lab.filter_multicast(false)?;
+
+    let firewall = "nft -f - <<'E'\ntable inet firewall { chain in { type filter hook prerouting priority -300; meta l4proto 112 drop; } }\nE";
+    lab.exec("n3", &["sh", "-c", firewall]).await?;
+    let checked = inspect::ask(lab, check).await?;
+    checked.says(&["VRRPBlocked", "n1, n2 sent arrived at n3 by IPv4, neither by multicast", "4 of 6"])?;
+    ensure!(checked.code == 3, "code {}: {}", checked.code, checked.text);
+    lab.exec("n3", &["nft", "delete", "table", "inet", "firewall"]).await?;
+
+    let none = format!("{check} --image=windlass:none");
+    inspect::ask(lab, &none).await?.says(&["NotTried", "its pod did not start in 60 s", "windlass:none"])?;
+
+    let pods: Api<Pod> = Api::all(lab.client());
+    let ours = ListParams::default().labels("app.kubernetes.io/name=windlass-check");
+    await_that("no pod of a trial is left", LIMIT, async || {
+        Ok(pods.list(&ours).await?.items.is_empty().then_some(()))
+    })
+    .await
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) enum Command {
     /// Exit code 0: nothing is wrong; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server to ask;
     /// 2: bad usage.
     Status(StatusArgs),
-    /// Checks a cluster before Windlass is installed and after, and with --host this host as well; only reads
+    /// Checks a cluster before Windlass is installed and after, with --host this host as well; only reads, but for --pairs
     ///
     /// Exit code 0: no finding is an error; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server
     /// to ask.
@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Tells moves of addresses and problems as they come and go, until it is stopped
     Watch(WatchArgs),
+    /// Sends packets of VRRP to other nodes and prints whose arrive: what the pods of `check --pairs` do
+    #[command(hide = true)]
+    Exchange(ExchangeArgs),
     /// Has a node give its addresses to others, by the label node.kubernetes.io/exclude-from-external-load-balancers, and waits for it
     ///
     /// Pods stay; other load balancers go by the label, too. Exit code 0: it announces nothing any more; 3: it still does.
@@ -96,12 +99,32 @@ pub(crate) struct CheckArgs {
     /// Also this host, which is a node: its kernel, settings and ports, and whose adverts of VRRP arrive. Needs root
     #[arg(long)]
     pub(super) host: bool,
-    /// How long adverts are listened for
+    /// Also whether VRRP passes between every two nodes: for this a pod runs on each for some seconds
+    #[arg(long)]
+    pub(super) pairs: bool,
+    /// Image of those pods [default: that of the agents; if there are none, the one of this version]
+    #[arg(long, requires = "pairs", value_name = "IMAGE")]
+    pub(super) image: Option<String>,
+    /// How long adverts, and the packets of pairs, are listened for
     #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) listen_seconds: u16,
     /// Another form than text; wide: every finding, none left out
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
+}
+
+/// Arguments of `exchange`.
+#[derive(Debug, Args)]
+pub(crate) struct ExchangeArgs {
+    /// Which trial it is
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) run: u64,
+    /// This node
+    #[arg(long, value_name = "NAME")]
+    pub(super) node: String,
+    /// Addresses of the other nodes
+    #[arg(long = "peer", value_name = "ADDRESS")]
+    pub(super) peers: Vec<IpAddr>,
 }
 
 /// Arguments of a list.

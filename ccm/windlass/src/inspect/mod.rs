@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing here fails because the cluster is broken: what could not be read is a problem like any other, and the answer goes by what
-//! could. Only [`actions`] write to the cluster, as told.
+//! could. Only [`actions`] write to the cluster, as told, and `check --pairs` makes pods and deletes them.
 
 mod actions;
 mod args;
@@ -74,6 +74,10 @@ async fn answer(command: Command) -> anyhow::Result<ExitCode> {
             Ok(overview.exit_code())
         }
         Command::Check(args) => check::check(args, now).await,
+        Command::Exchange(args) => {
+            tokio::task::spawn_blocking(move || check::exchange(&args)).await??;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Services(args) => {
             list(args, &[Kind::Services, Kind::Vips, Kind::Pods], views::services).await
         }

@@ -1,4 +1,4 @@
-//! Adverts of VRRP that arrive at this host, from whomever: a socket of its own beside the agent's.
+//! Packets of VRRP that arrive at this host, from whomever: a socket of its own beside the agent's.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,11 +19,11 @@ pub(super) struct Advert {
     pub(super) vrid: u8,
 }
 
-/// Listens for so long, on all interfaces.
+/// Sockets for both families that hear what is sent to VRRP's groups on any interface; the second is missing where there is no IPv6.
 ///
 /// # Errors
 /// No socket could be opened: CAP_NET_RAW is missing.
-pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
+pub(super) fn open() -> io::Result<(UdpSocket, Option<UdpSocket>)> {
     let indices: Vec<u32> = if_nameindex()?.iter().map(Interface::index).collect();
     let four = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL))))?;
     for index in &indices {
@@ -35,10 +35,23 @@ pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
     for (socket, index) in six.iter().flat_map(|socket| indices.iter().map(move |index| (socket, index))) {
         drop(socket.join_multicast_v6(&GROUP_V6, *index));
     }
+    Ok((four.into(), six.map(Into::into)))
+}
+
+/// Listens to adverts for so long, on all interfaces.
+///
+/// # Errors
+/// No socket could be opened: CAP_NET_RAW is missing.
+pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
+    let (four, six) = open()?;
     let end = Instant::now() + how_long;
+    let heard_by = |socket: &UdpSocket| {
+        let mut heard = BTreeSet::new();
+        receive(socket, Some(end), |source, packet| heard.extend(read(source, packet))).map(|()| heard)
+    };
     std::thread::scope(|scope| {
-        let other = six.map(|six| scope.spawn(move || receive(&six.into(), end)));
-        let mut heard = receive(&four.into(), end)?;
+        let other = six.as_ref().map(|six| scope.spawn(move || heard_by(six)));
+        let mut heard = heard_by(&four)?;
         if let Some(Ok(Ok(more))) = other.map(ScopedJoinHandle::join) {
             heard.extend(more);
         }
@@ -46,30 +59,39 @@ pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
     })
 }
 
-fn receive(socket: &UdpSocket, end: Instant) -> io::Result<BTreeSet<Advert>> {
-    let mut heard = BTreeSet::new();
+/// Gives what arrives with its source until `end`, or for ever.
+pub(super) fn receive(
+    socket: &UdpSocket,
+    end: Option<Instant>,
+    mut take: impl FnMut(IpAddr, &[u8]),
+) -> io::Result<()> {
     let mut buffer = [0; 2048];
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(heard);
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(());
         }
-        socket.set_read_timeout(Some(left))?;
+        socket.set_read_timeout(left)?;
         match socket.recv_from(&mut buffer) {
-            Ok((length, source)) => heard.extend(read(source.ip(), &buffer[..length])),
+            Ok((length, source)) => take(source.ip(), &buffer[..length]),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Reads what a raw socket got: with its header, if it is of IPv4.
-fn read(source: IpAddr, packet: &[u8]) -> Option<Advert> {
+/// What a raw socket got, without the header that it gives of IPv4 alone.
+pub(super) fn payload(source: IpAddr, packet: &[u8]) -> Option<&[u8]> {
     let header = match source {
         IpAddr::V4(_) => usize::from(packet.first()? & 0x0f) * 4,
         IpAddr::V6(_) => 0,
     };
-    let [first, vrid, ..] = packet.get(header..)? else { return None };
+    packet.get(header..)
+}
+
+/// An advert among what a raw socket got.
+fn read(source: IpAddr, packet: &[u8]) -> Option<Advert> {
+    let [first, vrid, ..] = payload(source, packet)? else { return None };
     // Version and type: 1 is an advertisement.
     (first & 0x0f == 1).then_some(Advert { source, version: first >> 4, vrid: *vrid })
 }

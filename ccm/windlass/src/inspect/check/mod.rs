@@ -1,4 +1,4 @@
-//! `windlass check`: whether a cluster, and this host, are fit for Windlass, before it is installed and after. Only reads.
+//! `windlass check`: whether a cluster, and this host, are fit for Windlass, before it is installed and after. Only reads, but for `pairs`.
 //!
 //! | file | concept |
 //! |---|---|
@@ -7,16 +7,17 @@
 //! | `rivals` | other programs that serve Services of type LoadBalancer (pure) |
 //! | `host` | what is asked of this host, and what that means |
 //! | `adverts` | adverts of VRRP that arrive here |
+//! | `pairs` | whether VRRP passes between every two nodes, tried by pods |
 //!
 //! What `status` tells is told here, too: the same problems. Whether multicast of VRRP passes is tried between the node that is Active
 //! in a virtual router and those that would take over, all the time, by the agents: `spec.withoutMulticast` of their NodeNetworks tells of
-//! pairs between which it does not. With `--host`, this host listens for all nodes that are Active. A pair of nodes neither of which is
-//! Active nobody has tried: for that an agent would have to send something to be heard by others, as an advert of priority 0 in a
-//! VRID of its own, and report which of those of others it heard; agents do neither.
+//! pairs between which it does not. With `--host`, this host listens for all nodes that are Active. With `--pairs` it is tried between all,
+//! also where neither of two nodes is Active, or no agent runs yet.
 
 mod adverts;
 mod cluster;
 mod host;
+mod pairs;
 mod rivals;
 mod survey;
 
@@ -28,6 +29,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
 use self::host::Host;
+pub(super) use self::pairs::exchange;
+use self::pairs::{TrialOptions, Tried, try_pairs};
 use self::survey::Survey;
 use super::args::CheckArgs;
 use super::connect;
@@ -69,8 +72,14 @@ pub(super) struct Fact {
 }
 
 impl Report {
-    /// Of a cluster, of this host, or both.
-    fn of(snapshot: Option<&Snapshot>, survey: &Survey, host: Option<&Host>, now: Timestamp) -> Self {
+    /// Of a cluster, of this host, or both, and of what nodes heard of each other if that was tried.
+    fn of(
+        snapshot: Option<&Snapshot>,
+        survey: &Survey,
+        tried: Option<&[Tried]>,
+        host: Option<&Host>,
+        now: Timestamp,
+    ) -> Self {
         let mut report = Self {
             server: String::new(),
             time: Time(now),
@@ -82,6 +91,11 @@ impl Report {
         };
         if let Some(snapshot) = snapshot {
             report.add_cluster(snapshot, survey);
+        }
+        if let Some(tried) = tried {
+            report.is_incomplete |= tried.iter().any(|one| one.report.is_err());
+            report.findings.extend(pairs::findings(tried));
+            report.looked_at.extend(pairs::facts(tried));
         }
         if let Some(host) = host {
             report.findings.extend(host::findings(host, snapshot));
@@ -126,27 +140,29 @@ impl Report {
 /// # Errors
 /// There is no API server to ask, and the host is not asked either.
 pub(super) async fn check(args: CheckArgs, now: Timestamp) -> anyhow::Result<ExitCode> {
-    let CheckArgs { cluster, host, listen_seconds, output } = args;
+    let CheckArgs { cluster, host, pairs, image, listen_seconds, output } = args;
     let listening = Duration::from_secs(listen_seconds.into());
     // Adverts are listened for meanwhile.
     let host = host.then(|| tokio::task::spawn_blocking(move || Host::read(listening)));
-    let (snapshot, survey) = match connect::connect(&cluster).await {
+    let (snapshot, survey, tried) = match connect::connect(&cluster).await {
         Ok((server, namespace, client)) => {
             let reader = Reader::new(client, server, namespace, cluster.timeout());
             let (snapshot, survey) = tokio::join!(reader.read(now, Kind::ALL), reader.survey());
-            (Some(snapshot), survey)
+            let options = TrialOptions { image, listening };
+            let tried = if pairs { Some(try_pairs(&reader, &snapshot, &options).await) } else { None };
+            (Some(snapshot), survey, tried)
         }
         Err(error) if host.is_none() => return Err(error),
         Err(error) => {
             eprintln!("windlass: the cluster is not asked: {error:#}");
-            (None, Survey::default())
+            (None, Survey::default(), None)
         }
     };
     let host = match host {
         Some(reading) => Some(reading.await?),
         None => None,
     };
-    let report = Report::of(snapshot.as_ref(), &survey, host.as_ref(), now);
+    let report = Report::of(snapshot.as_ref(), &survey, tried.as_deref(), host.as_ref(), now);
     super::print(&report, output, |wide| report.text(wide))?;
     Ok(report.exit_code())
 }

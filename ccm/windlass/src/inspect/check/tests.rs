@@ -44,14 +44,14 @@ fn settings(conf: &str) -> ConfigMap {
 }
 
 fn told(snapshot: &Snapshot, survey: &Survey) -> Vec<(Severity, String)> {
-    let report = Report::of(Some(snapshot), survey, None, now());
+    let report = Report::of(Some(snapshot), survey, None, None, now());
     assert!(report.findings.iter().all(|it| !it.message.is_empty() && !it.remedy.is_empty()), "{report:?}");
     report.findings.into_iter().map(|it| (it.severity, it.reason)).collect()
 }
 
 #[test]
 fn where_nothing_is_wrong_nothing_is_found() {
-    let report = Report::of(Some(&cluster()), &surveyed(), None, now());
+    let report = Report::of(Some(&cluster()), &surveyed(), None, None, now());
     assert_eq!(report.findings, []);
     assert_eq!((report.is_installed, report.is_incomplete), (Some(true), false));
     assert_eq!(report.exit_code(), ExitCode::SUCCESS);
@@ -251,7 +251,7 @@ fn before_it_is_installed_only_what_matters_then_is_found() {
     let mut waiting = service("b", "", "", "", "");
     waiting["status"] = json!({});
     snapshot.services.objects.push(object(waiting));
-    let report = Report::of(Some(&snapshot), &Survey::default(), None, now());
+    let report = Report::of(Some(&snapshot), &Survey::default(), None, None, now());
     let reasons: Vec<&str> = report.findings.iter().map(|it| it.reason.as_str()).collect();
     assert_eq!(
         (reasons, report.is_incomplete, report.exit_code()),
@@ -325,7 +325,7 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
         host.addresses = BTreeSet::from([here.parse().unwrap()]);
         assert_eq!(host::findings(&host, Some(&snapshot)), [], "{here}");
     }
-    let report = Report::of(None, &Survey::default(), Some(&host), now());
+    let report = Report::of(None, &Survey::default(), None, Some(&host), now());
     assert!(report.text(false).contains("check of this host"), "{report:?}");
 }
 

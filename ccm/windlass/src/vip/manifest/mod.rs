@@ -20,16 +20,10 @@ use clap::Args;
 pub(crate) use self::platform::Platform;
 use super::flags::SettingsFlags;
 use super::settings::{CheckKind, Settings, SettingsError};
+use crate::version::IMAGE;
 
 #[cfg(test)]
 mod tests;
-
-/// The image that this binary is in. `make release` gives the name it is published by; else it is the one of `make image`, which
-/// `manifests/base/kustomization.yaml` has, too.
-const DEFAULT_IMAGE: &str = match option_env!("WINDLASS_IMAGE") {
-    Some(image) => image,
-    None => "windlass:dev",
-};
 
 /// A container keeps the file that it began with, and a new one by the same name is another file.
 const FILE_NOTE: &str =
@@ -42,7 +36,7 @@ pub(crate) struct ManifestArgs {
     #[arg(long = "for", value_enum, value_name = "PLATFORM")]
     platform: Platform,
     /// Image of the static pod
-    #[arg(long, default_value = DEFAULT_IMAGE, value_name = "IMAGE")]
+    #[arg(long, default_value = IMAGE, value_name = "IMAGE")]
     image: String,
     /// Unix socket on which `windlass vip` will answer its probes
     #[arg(long, default_value = super::SOCKET, value_name = "FILE")]
@@ -71,7 +65,7 @@ pub(crate) enum ManifestError {
     },
     /// A program that is not in the image.
     #[error(
-        "check {0}: the image {DEFAULT_IMAGE} has no program but Windlass: name an image that has it by --image, use --for systemd, or \
+        "check {0}: the image {IMAGE} has no program but Windlass: name an image that has it by --image, use --for systemd, or \
          ask a server"
     )]
     CommandInImage(String),
@@ -97,7 +91,7 @@ pub(crate) fn manifest(args: &ManifestArgs) -> Result<String, ManifestError> {
     let body = match platform {
         Platform::Systemd => unit::unit(&settings, socket, &words),
         Platform::Kubeadm | Platform::K3s | Platform::Rke2 | Platform::Kubelet => {
-            if image == DEFAULT_IMAGE {
+            if image == IMAGE {
                 refuse_commands(&settings)?;
             }
             let mounts = mounts::mounts(&settings, flags.config.as_deref(), socket)?;

@@ -348,7 +348,7 @@ fn the_image_is_the_one_that_the_other_manifests_have() {
         serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let image = &kustomization["images"][0];
     let name = [&image["newName"], &image["newTag"]].map(|part| part.as_str().unwrap()).join(":");
-    assert_eq!(name, DEFAULT_IMAGE);
+    assert_eq!(name, IMAGE);
     let (_, container) = pod_of(&print("kubelet", &["--address=192.0.2.5", "--port=1"]).unwrap());
     assert_eq!(container.image, Some(name));
 }
