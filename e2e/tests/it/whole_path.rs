@@ -87,7 +87,7 @@ async fn whether_vrrp_passes_between_nodes_is_tried(lab: &Lab) -> anyhow::Result
     ])?;
     lab.filter_multicast(false)?;
 
-    let firewall = "nft -f - <<'E'\ntable inet firewall { chain in { type filter hook prerouting priority -300; meta l4proto 112 drop; } }\nE";
+    let firewall = "nft -f - <<'E'\ntable inet firewall { chain in { type filter hook prerouting priority -300; meta l4proto 112 drop; }; }\nE";
     lab.exec("n3", &["sh", "-c", firewall]).await?;
     let checked = inspect::ask(lab, check).await?;
     checked.says(&["VRRPBlocked", "n1, n2 sent arrived at n3 by IPv4, neither by multicast", "4 of 6"])?;
@@ -95,7 +95,7 @@ async fn whether_vrrp_passes_between_nodes_is_tried(lab: &Lab) -> anyhow::Result
     lab.exec("n3", &["nft", "delete", "table", "inet", "firewall"]).await?;
 
     let none = format!("{check} --image=windlass:none");
-    inspect::ask(lab, &none).await?.says(&["NotTried", "its pod did not start in 60 s", "windlass:none"])?;
+    inspect::ask(lab, &none).await?.says(&["NotTried", "its pod cannot start: ErrImage", "windlass:none"])?;
 
     let pods: Api<Pod> = Api::all(lab.client());
     let ours = ListParams::default().labels("app.kubernetes.io/name=windlass-check");

@@ -123,12 +123,24 @@ fn quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), Quantity((*value).to_owned()))).collect()
 }
 
+/// Why the kubelet does not start a container, and will not before something changes.
+const STUCK: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+];
+
 /// How far a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
     Runs,
     /// It may start yet; what it waits for.
     Waits(String),
+    /// It will not start, and why.
+    Stuck(String),
     /// It ended, and why.
     Ended(String),
 }
@@ -149,6 +161,7 @@ pub(super) fn progress(pod: &Pod) -> Progress {
     match status.phase.as_deref() {
         Some("Running") => Progress::Runs,
         Some("Failed" | "Succeeded") => Progress::Ended(why),
+        Some(_) | None if STUCK.iter().any(|reason| why.starts_with(reason)) => Progress::Stuck(why),
         Some(_) | None => Progress::Waits(why),
     }
 }

@@ -134,7 +134,13 @@ fn how_far_a_pod_is_is_told_in_the_kubelets_words() {
         (
             json!({ "phase": "Pending", "containerStatuses": [{
                 "name": "exchange", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "waiting": waiting } }] }),
-            Progress::Waits("ErrImageNeverPull: windlass:1 is not present".to_owned()),
+            Progress::Stuck("ErrImageNeverPull: windlass:1 is not present".to_owned()),
+        ),
+        (
+            json!({ "phase": "Pending", "containerStatuses": [{
+                "name": "exchange", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": { "waiting": { "reason": "ContainerCreating" } } }] }),
+            Progress::Waits("ContainerCreating".to_owned()),
         ),
         (json!({ "phase": "Failed", "reason": "Evicted" }), Progress::Ended("Evicted".to_owned())),
     ];

@@ -60,6 +60,7 @@ pub(in crate::inspect::check) async fn try_pairs(
     let session = Session { pods: Api::namespaced(reader.client(), namespace), limit: reader.limit(), trial };
     session.sweep(&format!("{}={}", NAME.0, NAME.1), "status.phase!=Running,status.phase!=Pending").await;
     tried.extend(session.run(&targets, options.listening).await);
+    tried.sort_by(|one, other| one.node.cmp(&other.node));
     session.sweep(&format!("{RUN}={}", session.trial.run), "").await;
     tried
 }
@@ -136,6 +137,7 @@ impl Session<'_> {
             Some(Progress::Waits(why)) => {
                 return Err(format!("its pod did not start in {} s{}", START.as_secs(), because(why)));
             }
+            Some(Progress::Stuck(why)) => return Err(format!("its pod cannot start{}", because(why))),
             Some(Progress::Runs | Progress::Ended(_)) => {}
         }
         let last = LogParams { tail_lines: Some(1), ..LogParams::default() };
