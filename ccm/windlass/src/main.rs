@@ -7,6 +7,7 @@ mod cli;
 mod controller;
 mod convert;
 mod failures;
+mod host_pod;
 mod http;
 mod inspect;
 mod listing;

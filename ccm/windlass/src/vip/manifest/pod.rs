@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EmptyDirVolumeSource, ExecAction, HostPathVolumeSource, Pod, PodSecurityContext,
-    PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Volume, VolumeMount,
+    Container, EmptyDirVolumeSource, ExecAction, HostPathVolumeSource, Pod, PodSpec, Probe,
+    ResourceRequirements, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::ManifestError;
 use super::mounts::Mount;
+use crate::host_pod::{container_security, pod_security, quantities};
 
 /// The folder of the socket, which is the pod's own.
 const RUN: &str = "run";
@@ -26,13 +27,7 @@ pub(super) fn pod(image: &str, socket: &Path, words: Vec<String>, mounts: &[Moun
         priority: Some(NODE_CRITICAL),
         host_network: Some(true),
         dns_policy: Some("Default".to_owned()),
-        security_context: Some(PodSecurityContext {
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                localhost_profile: None,
-            }),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(pod_security()),
         containers: vec![container(image, socket, words, mounts)],
         volumes: Some(volumes(mounts)),
         // Resigning takes a fraction of a second.
@@ -87,16 +82,7 @@ fn container(image: &str, socket: &Path, words: Vec<String>, mounts: &[Mount]) -
         image: Some(image.to_owned()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         args: Some(words),
-        security_context: Some(SecurityContext {
-            run_as_user: Some(0),
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                add: Some(["IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE"].map(str::to_owned).to_vec()),
-            }),
-            ..SecurityContext::default()
-        }),
+        security_context: Some(container_security(&["IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE"])),
         // No CPU limit: a throttled timer thread loses elections.
         resources: Some(ResourceRequirements {
             requests: Some(quantities(&[("cpu", "50m"), ("memory", "32Mi")])),
@@ -133,8 +119,4 @@ fn volumes(mounts: &[Mount]) -> Vec<Volume> {
 
 fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-fn quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), Quantity((*value).to_owned()))).collect()
 }

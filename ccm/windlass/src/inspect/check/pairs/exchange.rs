@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
@@ -38,7 +39,9 @@ struct Own {
 /// No socket could be opened: CAP_NET_RAW is missing.
 pub(in crate::inspect) fn exchange(args: &ExchangeArgs) -> anyhow::Result<()> {
     let ExchangeArgs { run, node, peers } = args;
-    let (four, six) = adverts::open()?;
+    let (four, six) = adverts::open().context(
+        "no socket for packets of VRRP can be opened: give the process CAP_NET_RAW, or run it as root",
+    )?;
     SockRef::from(&four).set_ttl_v4(TTL)?;
     SockRef::from(&four).set_multicast_ttl_v4(TTL)?;
     if let Some(six) = &six {

@@ -1,18 +1,14 @@
 //! The pod that tries VRRP on a node: as little of the host as that needs. Pure.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{
-    Capabilities, Container, Node, Pod, PodSecurityContext, PodSpec, ResourceRequirements, SeccompProfile,
-    SecurityContext, Toleration,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 
 use super::Tried;
+use crate::host_pod::{container_security, pod_security, quantities};
 use crate::inspect::snapshot::{Snapshot, is_ready};
 
 /// Label that all these pods have.
@@ -69,16 +65,7 @@ pub(super) fn pod(trial: &Trial<'_>, target: &Target, all: &[Target]) -> Pod {
         image: Some(trial.image.to_owned()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         args: Some(args.into_iter().chain(peers.map(|peer| format!("--peer={peer}"))).collect()),
-        security_context: Some(SecurityContext {
-            run_as_user: Some(0),
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                add: Some(vec!["NET_RAW".to_owned()]),
-            }),
-            ..SecurityContext::default()
-        }),
+        security_context: Some(container_security(&["NET_RAW"])),
         resources: Some(ResourceRequirements {
             requests: Some(quantities(&[("cpu", "10m"), ("memory", "16Mi")])),
             limits: Some(quantities(&[("memory", "64Mi")])),
@@ -105,22 +92,12 @@ pub(super) fn pod(trial: &Trial<'_>, target: &Target, all: &[Target]) -> Pod {
                 operator: Some("Exists".to_owned()),
                 ..Toleration::default()
             }]),
-            security_context: Some(PodSecurityContext {
-                seccomp_profile: Some(SeccompProfile {
-                    type_: "RuntimeDefault".to_owned(),
-                    localhost_profile: None,
-                }),
-                ..PodSecurityContext::default()
-            }),
+            security_context: Some(pod_security()),
             containers: vec![container],
             ..PodSpec::default()
         }),
         status: None,
     }
-}
-
-fn quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), Quantity((*value).to_owned()))).collect()
 }
 
 /// Why the kubelet does not start a container, and will not before something changes.
