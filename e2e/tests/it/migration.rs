@@ -2,6 +2,7 @@
 
 mod leftovers;
 mod others;
+mod pipelines;
 
 use std::{
     io::Write as _,

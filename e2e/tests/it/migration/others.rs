@@ -19,7 +19,7 @@ use crate::setup::{LIMIT, annotate, await_verdict, ingresses, lab};
 
 const ADDRESS: &str = "192.0.2.231";
 
-const KUBE_VIP: &str = "
+pub(super) const KUBE_VIP: &str = "
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: kubevip, namespace: kube-system}
@@ -31,7 +31,7 @@ data:
 ";
 
 /// What PureLB and Cilium have, with what the API server looks at most closely.
-const PURELB: &str = "
+pub(super) const PURELB: &str = "
 apiVersion: purelb.io/v2
 kind: ServiceGroup
 metadata: {name: tenants, namespace: purelb}
@@ -45,7 +45,7 @@ kind: LBNodeAgent
 metadata: {name: tenants, namespace: purelb}
 spec: {local: {localInterface: '^eth.*'}}
 ";
-const CILIUM: &str = "
+pub(super) const CILIUM: &str = "
 apiVersion: cilium.io/v2
 kind: CiliumLoadBalancerIPPool
 metadata: {name: blue-pool}
@@ -64,7 +64,7 @@ spec:
   interfaces: [^eth0$]
   nodeSelector: {matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: DoesNotExist}]}
 ";
-const KEEPALIVED: &str = "
+pub(super) const KEEPALIVED: &str = "
 vrrp_instance old {
     interface eth0
     virtual_router_id 51
