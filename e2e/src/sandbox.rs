@@ -11,7 +11,6 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     io::{BufRead as _, BufReader, Write as _},
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Mutex, PoisonError},
@@ -56,17 +55,18 @@ impl Sandbox {
         let complaints = logs.join("init.log");
         let own_cgroups =
             fs::read_link("/proc/self/ns/cgroup").context("this kernel has no cgroup namespaces")?;
-        let mut unshare = Command::new("sh")
-            .args(["-ec", UNSHARE, "sh", include_str!("init.sh")])
+        // In a session of its own: Ctrl-C ends the owner, and the lab then ends in an orderly way; and the kernel shares the
+        // processors out among sessions, so that a lab whose processors are busy takes no time from those beside it.
+        let mut unshare = Command::new("setsid")
+            .args(["sh", "-ec", UNSHARE, "sh", include_str!("init.sh")])
             .arg(logs)
             .arg(own_cgroups)
             .args(cgroup.roots())
-            .process_group(0) // Ctrl-C ends the owner; the lab then ends in an orderly way
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&complaints).with_context(|| format!("writing {}", complaints.display()))?)
             .spawn()
-            .context("starting unshare(1), of the package util-linux")?;
+            .context("starting setsid(1), of the package util-linux")?;
         let (Some(requests), Some(answers)) = (unshare.stdin.take(), unshare.stdout.take()) else {
             bail!("unshare(1) was started without pipes");
         };
