@@ -7,6 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::net::if_::{Interface, if_nameindex};
+use nix::sys::socket::SockaddrStorage;
 use serde::Serialize;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use windlass_vrrp::wire::{GROUP_V4, GROUP_V6, PROTOCOL};
@@ -57,6 +58,12 @@ pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
         }
         Ok(heard)
     })
+}
+
+/// The IP address among what `getifaddrs` tells of an interface, which has others too.
+pub(super) fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    let four = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    four.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
 }
 
 /// Gives what arrives with its source until `end`, or for ever.

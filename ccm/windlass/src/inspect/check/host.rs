@@ -10,7 +10,7 @@ use nix::ifaddrs::getifaddrs;
 use super::super::problems::Problem;
 use super::super::snapshot::Snapshot;
 use super::Fact;
-use super::adverts::{self, Advert};
+use super::adverts::{self, Advert, ip_of};
 use crate::listing::first_of;
 
 /// Of `linux/capability.h`, and what is done without: whether nothing works then.
@@ -69,11 +69,7 @@ impl Host {
             let read = Settings { rp_filter: of("rp_filter"), arp_ignore: of("arp_ignore") };
             settings.insert(entry.file_name().to_string_lossy().into_owned(), read);
         }
-        let held = getifaddrs().into_iter().flatten().filter_map(|one| {
-            let address = one.address?;
-            let four = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-            four.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
-        });
+        let held = getifaddrs().into_iter().flatten().filter_map(|one| ip_of(&one.address?));
         Self {
             capabilities: capabilities.unwrap_or(0),
             nf_tables: windlass_engine::nf_tables().err().map(|error| error.to_string()),

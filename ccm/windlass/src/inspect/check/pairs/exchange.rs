@@ -14,7 +14,7 @@ use nix::net::if_::if_nametoindex;
 use socket2::SockRef;
 use windlass_vrrp::wire::{GROUP_V4, GROUP_V6};
 
-use super::super::adverts;
+use super::super::adverts::{self, ip_of};
 use super::packet::Packet;
 use super::{Report, Way};
 use crate::inspect::args::ExchangeArgs;
@@ -99,11 +99,7 @@ pub(in crate::inspect) fn exchange(args: &ExchangeArgs) -> anyhow::Result<()> {
 
 fn addresses() -> io::Result<Vec<Own>> {
     let own = getifaddrs()?.filter_map(|one| {
-        let ip = |storage: nix::sys::socket::SockaddrStorage| {
-            let four = storage.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-            four.or_else(|| storage.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
-        };
-        let network = IpNet::with_netmask(ip(one.address?)?, ip(one.netmask?)?).ok()?;
+        let network = IpNet::with_netmask(ip_of(&one.address?)?, ip_of(&one.netmask?)?).ok()?;
         Some(Own { interface: if_nametoindex(one.interface_name.as_str()).ok()?, network })
     });
     Ok(own.collect())

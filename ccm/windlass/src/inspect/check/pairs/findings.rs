@@ -86,24 +86,20 @@ pub(in crate::inspect::check) fn facts(tried: &[Tried]) -> Vec<Fact> {
 
 /// Sender, receiver, family and how it came, of every two nodes that have a network in common.
 fn passages(tried: &[Tried]) -> impl Iterator<Item = (&str, &str, &'static str, Passage)> {
-    let told = || {
-        let told = |one: &'_ Tried| one.report.as_ref().ok().map(|_| ());
-        tried.iter().filter(move |one| told(one).is_some())
-    };
-    let pairs = told().flat_map(move |sender| {
-        told().filter(|receiver| receiver.node != sender.node).map(move |receiver| (sender, receiver))
+    let reports = || tried.iter().filter_map(|one| Some((one.node.as_str(), one.report.as_ref().ok()?)));
+    let pairs = reports().flat_map(move |sender| {
+        reports().filter(move |receiver| receiver.0 != sender.0).map(move |receiver| (sender, receiver))
     });
-    pairs.flat_map(|(sender, receiver)| {
-        FAMILIES.into_iter().filter_map(|(family, multicast, unicast)| {
-            let (from, to) = (sender.report.as_ref().ok()?, receiver.report.as_ref().ok()?);
+    pairs.flat_map(|((sender, from), (receiver, to))| {
+        FAMILIES.into_iter().filter_map(move |(family, multicast, unicast)| {
             let is_of_family = |network: &&IpNet| network.addr().is_ipv4() == (family == "IPv4");
             let have_common = have_common(from, to, is_of_family);
-            let passage = match to.heard.get(&sender.node) {
+            let passage = match to.heard.get(sender) {
                 Some(ways) if ways.contains(&multicast) => Passage::Multicast,
                 Some(ways) if ways.contains(&unicast) => Passage::UnicastAlone,
                 Some(_) | None => Passage::Nothing,
             };
-            have_common.then_some((sender.node.as_str(), receiver.node.as_str(), family, passage))
+            have_common.then_some((sender, receiver, family, passage))
         })
     })
 }

@@ -94,8 +94,8 @@ impl Session<'_> {
             )
         });
         let made: Vec<(String, Result<String, String>)> = made.buffer_unordered(PARALLEL).collect().await;
-        let names: Vec<&String> = made.iter().filter_map(|(_, name)| name.as_ref().ok()).collect();
-        let started = if names.is_empty() { BTreeMap::new() } else { self.started(names.len()).await };
+        let count = made.iter().filter(|(_, name)| name.is_ok()).count();
+        let started = if count == 0 { BTreeMap::new() } else { self.started(count).await };
         if started.values().any(|progress| *progress == Progress::Runs) {
             tokio::time::sleep(listening).await;
         }
