@@ -39,7 +39,7 @@ impl ControllerOptions {
 impl Lab {
     /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`.
     pub fn start_controller(&self, options: ControllerOptions) -> anyhow::Result<()> {
-        let mut command = self.windlass("controller", &self.kubeconfig("controller"))?;
+        let mut command = self.daemon("controller", &self.kubeconfig("controller"))?;
         // Loopback of `cp` is shared by all controllers of a lab.
         command.extend(["--bind-address=127.0.0.1".into(), format!("--secure-port={}", options.http_port)]);
         command.extend(options.flags);
@@ -94,7 +94,7 @@ impl Lab {
         // Before the manifests are installed there is no account that a token could be of.
         let bound = self.kubeconfig(&agent_tokens::account(node));
         let kubeconfig = if bound.exists() { bound } else { self.kubeconfig("agent") };
-        let mut command = self.windlass("agent", &kubeconfig)?;
+        let mut command = self.daemon("agent", &kubeconfig)?;
         let socket = format!("--socket={}", agent_socket(node));
         command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state, socket]);
         command.extend(flags.iter().map(ToString::to_string));
@@ -112,13 +112,23 @@ impl Lab {
         self.daemons.end(&self.sandbox, node, "agent", signal).await
     }
 
-    fn windlass(&self, role: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
-        ensure!(self.options.light, "with kubelets, windlass runs as pods: apply its manifests");
-        let binary = tools::windlass_binary()?.display().to_string();
-        let kubeconfig = kubeconfig.display().to_string();
-        let words = [&*binary, role, "--kubeconfig", &*kubeconfig];
-        Ok(words.map(str::to_owned).to_vec())
+    /// Runs a command of the command line on host `cp`, as an admin. Its standard output, unless it fails.
+    pub async fn windlass(&self, words: &[&str]) -> anyhow::Result<String> {
+        let command = command_line(&self.kubeconfig("admin"), words)?;
+        self.exec("cp", &command.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
+
+    fn daemon(&self, role: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
+        ensure!(self.options.light, "with kubelets, windlass runs as pods: apply its manifests");
+        command_line(kubeconfig, &[role])
+    }
+}
+
+fn command_line(kubeconfig: &Path, words: &[&str]) -> anyhow::Result<Vec<String>> {
+    let mut command = vec![tools::windlass_binary()?.display().to_string()];
+    command.extend(words.iter().map(ToString::to_string));
+    command.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
+    Ok(command)
 }
 
 /// Where the agent of a node keeps its state, as the lab's processes see it.

@@ -1,7 +1,7 @@
 //! What `windlass status`, the lists and `windlass explain` answer in a real cluster, also while it is broken: the commands of
 //! `docs/answers.md`.
 
-use std::{fs, net::IpAddr};
+use std::net::IpAddr;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Event, Service};
@@ -10,9 +10,9 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::Value;
-use windlass_e2e::{Lab, Signal, await_that, scenario, windlass_binary, workspace};
+use windlass_e2e::{Lab, Signal, await_that, scenario, windlass_binary};
 
-use crate::setup::LIMIT;
+use crate::setup::{LIMIT, code_lines};
 
 /// What a command printed, and its exit code.
 pub(crate) struct Answer {
@@ -58,9 +58,8 @@ spec:
 
 /// The commands of the page that ask, without the program's name.
 fn commands() -> anyhow::Result<Vec<String>> {
-    let page = fs::read_to_string(workspace().join("docs/answers.md"))?;
-    let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
-    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("windlass "));
+    let lines = code_lines("docs/answers.md")?;
+    let lines = lines.iter().filter_map(|line| line.strip_prefix("windlass "));
     let lines = lines.map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned());
     // Those that do not end, or need a file of the shell or kubelets, or write, are run below or elsewhere.
     let asks = ["status", "check", "services", "pools", "nodes", "routers", "vips", "explain"];

@@ -150,11 +150,17 @@ pub(crate) fn other(node: &str) -> &'static str {
     if node == "n1" { "n2" } else { "n1" }
 }
 
+/// The blocks of a language within a page of the repository.
+pub(crate) fn code_blocks(page: &str, language: &str) -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(workspace().join(page)).with_context(|| format!("reading {page}"))?;
+    let begin = format!("```{language}\n");
+    let blocks = text.split(&*begin).skip(1).filter_map(|rest| rest.split_once("```"));
+    Ok(blocks.map(|(block, _)| block.to_owned()).collect())
+}
+
 /// Lines within the `sh` blocks of a page of the repository.
 pub(crate) fn code_lines(page: &str) -> anyhow::Result<Vec<String>> {
-    let text = fs::read_to_string(workspace().join(page)).with_context(|| format!("reading {page}"))?;
-    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
+    Ok(code_blocks(page, "sh")?.iter().flat_map(|block| block.lines()).map(str::to_owned).collect())
 }
 
 /// Installs Windlass as `docs/deploy.md` says where kube-proxy waits for it, by its kustomization and its commands, with the API server at this
@@ -163,12 +169,11 @@ pub(crate) async fn install_by_page(lab: &Lab, api_server: &str) -> anyhow::Resu
     let commands = code_lines("docs/deploy.md")?;
     let commands: Vec<_> = commands.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
     ensure!(commands.len() == 2, "docs/deploy.md has other commands: {commands:?}");
-    let page = fs::read_to_string(workspace().join("docs/deploy.md"))?;
-    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut kustomizations = code_blocks("docs/deploy.md", "yaml")?;
+    kustomizations
+        .retain(|block| block.contains("components/api-server") && block.contains("[host=192.0.2.10,"));
     let kustomization =
-        blocks.find(|block| block.contains("components/api-server") && block.contains("[host=192.0.2.10,"));
-    let kustomization =
-        kustomization.context("docs/deploy.md has no kustomization that names the API server")?;
+        kustomizations.first().context("docs/deploy.md has no kustomization that names the API server")?;
     let folder = target().join(format!("lab-deploy-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     symlink(workspace().join("manifests"), folder.join("manifests"))?;

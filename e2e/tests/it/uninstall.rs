@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
-use windlass_e2e::{Lab, Signal, await_that, scenario, windlass_binary, workspace};
+use windlass_e2e::{Lab, Signal, await_that, scenario, workspace};
 
 use crate::setup::{LIMIT, ingresses, services};
 
@@ -88,8 +88,5 @@ fn what_windlass_leaves_is_kept_until_it_is_uninstalled_and_then_holds_up_no_del
 
 /// Runs the command as an admin.
 async fn uninstall(lab: &Lab, flags: &[&str]) -> anyhow::Result<String> {
-    let (binary, kubeconfig) =
-        (windlass_binary()?.display().to_string(), lab.kubeconfig("admin").display().to_string());
-    let command = [&[&*binary, "uninstall", "--kubeconfig", &kubeconfig], flags].concat();
-    lab.exec("cp", &command).await
+    lab.windlass(&[&["uninstall"], flags].concat()).await
 }

@@ -3,10 +3,11 @@
 use std::fs;
 
 use anyhow::{Context as _, ensure};
-use windlass_e2e::{Lab, scenario, windlass_binary, workspace};
+use windlass_e2e::{Lab, scenario, windlass_binary};
 
 use super::METALLB;
 use super::others::{CILIUM, KEEPALIVED, KUBE_VIP, PURELB};
+use crate::setup::code_blocks;
 
 const PAGE: &str = "docs/migration.md";
 /// Where the page has keepalived's configuration.
@@ -85,9 +86,8 @@ fn the_pages_commands_convert_what_others_have_in_the_cluster() -> anyhow::Resul
         for objects in [METALLB, PURELB, CILIUM, KUBE_VIP, OPERATOR] {
             lab.apply(objects).await?;
         }
-        let page = fs::read_to_string(workspace().join(PAGE))?;
-        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let converting: Vec<&str> = blocks.filter(|block| block.contains("windlass convert")).collect();
+        let mut converting = code_blocks(PAGE, "sh")?;
+        converting.retain(|block| block.contains("windlass convert"));
         ensure!(converting.len() == EXPECTED.len(), "{PAGE} has other commands: {converting:?}");
         for (command, expected) in EXPECTED {
             let block = converting.iter().find(|block| block.contains(command));
