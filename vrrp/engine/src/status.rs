@@ -48,7 +48,7 @@ pub struct RouterCounters {
     pub adverts_received: u64,
     /// Resignations (priority 0) received from peers.
     pub resignations_received: u64,
-    /// Adverts from a peer of lower claim, received while Active.
+    /// Adverts from a peer of lower claim, received while Active, but for the last one of a peer that was preempted.
     pub contentions: u64,
     /// Adverts from others than the peers.
     pub foreign_adverts: u64,

@@ -464,6 +464,9 @@ impl Instance {
                         State::Active => {
                             self.counters.became_active += 1;
                             let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
+                            let preempted =
+                                self.heard.from().filter(|_| reason == TransitionReason::Preempted);
+                            self.predecessor.took_over(preempted, self.config.interval, out.now);
                             let handed_over_by = self.handed_over_by(reason);
                             let prepares_until = match handed_over_by {
                                 HandedOverBy::Peer(_) => Some(out.now + PREPARATION),

@@ -45,6 +45,8 @@ pub(crate) enum HandedOverBy {
 pub(crate) struct PredecessorTracker {
     started: Time,
     peer_active: PeerActive,
+    /// The peer that was preempted, and until when it yields.
+    preempted: Option<(IpAddr, Time)>,
 }
 
 /// Since when a peer has been Active.
@@ -62,12 +64,12 @@ enum PeerActive {
 impl PredecessorTracker {
     /// Of a router that is started now.
     pub(crate) fn started(now: Time) -> Self {
-        Self { started: now, peer_active: PeerActive::Never }
+        Self { started: now, ..Self::default() }
     }
 
     /// Of a router whose addresses this node served in another until now: they are no strangers'.
     pub(crate) fn in_service(now: Time) -> Self {
-        Self { started: now, peer_active: PeerActive::BeforeStart }
+        Self { started: now, peer_active: PeerActive::BeforeStart, preempted: None }
     }
 
     /// A peer's advert has come, with this interval in it.
@@ -79,6 +81,18 @@ impl PredecessorTracker {
             PeerActive::Never => PeerActive::Since(now),
             PeerActive::Since(_) | PeerActive::BeforeStart => return,
         };
+    }
+
+    /// A router has become Active, by preempting this peer if any, which yields when it hears the first advert: sooner than after
+    /// `interval`.
+    pub(crate) fn took_over(&mut self, preempted: Option<IpAddr>, interval: Interval, now: Time) {
+        self.preempted = preempted.map(|peer| (peer, now + interval.duration()));
+    }
+
+    /// Whether an advert of a lesser Active is the last one of the peer that was preempted (T12): part of each ordinary move, and no
+    /// sign that two were Active.
+    pub(crate) fn yields(&self, source: IpAddr, now: Time) -> bool {
+        self.preempted.is_some_and(|(peer, until)| peer == source && now <= until)
     }
 
     /// Who was Active until now, where all ask for `probe`.

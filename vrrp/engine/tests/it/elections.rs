@@ -1,6 +1,6 @@
 //! Who becomes Active, and how fast it is replaced.
 
-use windlass_engine::{Interval, State, TransitionReason};
+use windlass_engine::{Interval, RouterConfig, State, TransitionReason};
 
 use crate::lab::{Capture, Host, Lan, Node, require_root, router};
 
@@ -46,6 +46,30 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
     assert_eq!(nodes[0].status().error, None);
 }
 
+/// The one that is preempted says once more that it is Active, as it yields. That is no second Active, of which admins are told.
+#[test]
+fn a_router_that_preempts_counts_no_contention_for_the_last_advert_of_the_one_before() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let slow = |host| RouterConfig { interval: Interval::from_millis(1000).unwrap(), ..router(host, 2) };
+    let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
+    second.engine.apply(vec![slow(1)]);
+    second.await_status("Active", |status| status.state == State::Active);
+    first.engine.apply(vec![slow(0)]);
+    assert_eq!(first.await_state(State::Active), TransitionReason::Preempted);
+    let before = first.status().counters;
+    second.await_status("Backup that hears the other", |status| {
+        status.state == State::Backup && status.active == Some(crate::lab::source(0))
+    });
+    first.await_status("that has heard it yield, or had before", |status| {
+        status.counters.adverts_sent > before.adverts_sent + 1
+    });
+    let after = first.status().counters;
+    assert_eq!(after.contentions, 0, "of {} adverts received", after.adverts_received);
+}
+
 #[test]
 fn of_three_routers_exactly_one_is_active_before_and_after_a_failure() {
     if !require_root() {
@@ -79,10 +103,7 @@ fn a_router_that_is_taken_away_hands_over_at_once() {
     let lan = Lan::new(2);
     let (first, second) = active_and_backup(&lan);
 
-    let slower = |n| windlass_engine::RouterConfig {
-        interval: Interval::from_millis(20_000).unwrap(),
-        ..router(n, 2)
-    };
+    let slower = |n| RouterConfig { interval: Interval::from_millis(20_000).unwrap(), ..router(n, 2) };
     let heard = second.status().counters.adverts_received;
     first.engine.apply(vec![slower(0)]);
     second.await_status("advert that tells the new interval", |s| s.counters.interval_mismatches > 0);
@@ -115,7 +136,7 @@ fn an_advert_on_the_wire_is_the_golden_vector() {
     lan.hosts[0].ip("addr add 198.51.100.10/24 dev eth0");
     let node = lan.hosts[0].engine();
     let capture = Capture::on(&lan.hosts[1]);
-    node.engine.apply(vec![windlass_engine::RouterConfig {
+    node.engine.apply(vec![RouterConfig {
         vrid: windlass_engine::Vrid::new(51).unwrap(),
         priority: windlass_engine::Priority::new(200).unwrap(),
         interval: Interval::from_millis(1000).unwrap(),

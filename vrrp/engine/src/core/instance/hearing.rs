@@ -95,6 +95,7 @@ impl Instance {
 
     /// Takes note of an advert; whether it says otherwise than the last one who has which VIPs.
     fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) -> bool {
+        let yields = self.predecessor.yields(packet.source, now);
         let counters = &mut self.counters;
         match outcome {
             AdvertOutcome::Asked => return false,
@@ -106,7 +107,7 @@ impl Instance {
                 counters.own_address += 1;
                 return false;
             }
-            AdvertOutcome::Inferior if was_active => counters.contentions += 1,
+            AdvertOutcome::Inferior if was_active && !yields => counters.contentions += 1,
             AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
             AdvertOutcome::Inferior
             | AdvertOutcome::Obeyed
