@@ -85,6 +85,12 @@ impl Metrics {
             &["controller", "result"],
             registry
         )?;
+        // Prometheus sees no increase of a counter that begins at 1.
+        for controller in Controller::ALL {
+            for result in SyncResult::ALL {
+                syncs.with_label_values(&[controller.as_str(), result.as_str()]);
+            }
+        }
         Ok(Self {
             election,
             service,
@@ -151,6 +157,8 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
+    const ALL: [Self; 3] = [Self::Service, Self::Node, Self::NodeLifecycle];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Service => "service",
@@ -169,6 +177,8 @@ pub(crate) enum SyncResult {
 }
 
 impl SyncResult {
+    const ALL: [Self; 3] = [Self::Success, Self::Pending, Self::Error];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",

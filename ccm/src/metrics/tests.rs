@@ -50,6 +50,7 @@ fn every_metric_is_shown_under_its_name() {
         "workqueue_unfinished_work_seconds{name=\"service\"} 0",
         "workqueue_longest_running_processor_seconds{name=\"service\"} 0",
         "windlass_ccm_syncs_total{controller=\"service\",result=\"pending\"} 1",
+        "windlass_ccm_syncs_total{controller=\"service\",result=\"error\"} 0",
         "windlass_ccm_syncs_total{controller=\"node\",result=\"error\"} 1",
         "windlass_ccm_syncs_total{controller=\"node-lifecycle\",result=\"success\"} 1",
         "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node\"} 1",

@@ -1,6 +1,6 @@
 //! The engine's counters as metrics, read when they are asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
@@ -71,22 +71,30 @@ pub(crate) fn register(
     let (engine, engine_state) = (Arc::downgrade(engine), Arc::clone(engine_state));
     samples::register(registry, move || {
         let Some(engine) = engine.upgrade() else { return Vec::new() };
-        let conflicts = counters(
-            "windlass_address_conflicts_total",
-            "Times another host was seen to have a virtual IP of this node (at most one a minute each)",
-            ["interface"],
-            engine_state.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
-        );
+        let on_links = engine.links();
+        let conflicts = conflicts(&on_links, engine_state.conflicts());
         let checks = checks(&failed.borrow());
         let families = [
             routers(&engine.snapshot()),
-            links(&engine.links()),
+            links(&on_links),
             lateness(&engine.lateness()),
             forwarding(&engine.forwarding_status()),
             replication(&engine.replication_status()),
         ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
+}
+
+/// Of each interface, also those without one: Prometheus sees no increase of a counter that begins at 1.
+fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily {
+    let mut conflicts: BTreeMap<String, u64> = links.iter().map(|link| (link.interface.clone(), 0)).collect();
+    conflicts.extend(seen);
+    counters(
+        "windlass_address_conflicts_total",
+        "Times another host was seen to have a virtual IP of this node (at most one a minute each)",
+        ["interface"],
+        conflicts.into_iter().map(|(interface, count)| ([interface], count)),
+    )
 }
 
 fn checks(failed: &FailedChecks) -> MetricFamily {

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::TextEncoder;
@@ -30,6 +29,24 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }
     assert!(!body.contains("windlass_vrrp_state"), "{body}");
+}
+
+#[test]
+fn conflicts_of_an_interface_are_counted_from_0_so_that_prometheus_sees_the_first() {
+    let links = ["eth0", "eth1"].map(|interface| {
+        let mut link = LinkStatus::default();
+        link.interface = interface.to_owned();
+        link
+    });
+    let body = page(move || vec![conflicts(&links, BTreeMap::from([("eth1".to_owned(), 2)]))]);
+    let told: Vec<&str> = body.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        told,
+        [
+            r#"windlass_address_conflicts_total{interface="eth0"} 0"#,
+            r#"windlass_address_conflicts_total{interface="eth1"} 2"#,
+        ]
+    );
 }
 
 #[test]
