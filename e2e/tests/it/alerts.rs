@@ -27,15 +27,18 @@ pub(crate) fn promtool(name: &str, files: &[(&str, String)], runs: &[&[&str]]) -
     result
 }
 
+/// The alerts, as Prometheus itself reads them.
+pub(crate) fn rules() -> anyhow::Result<String> {
+    let source = workspace().join("manifests/components/prometheus-rules/rules.yaml");
+    let rules: Value = serde_saphyr::from_str(&fs::read_to_string(source)?)?;
+    // JSON is YAML.
+    Ok(rules["spec"].to_string())
+}
+
 #[test]
 fn prometheus_accepts_the_alerts_and_they_fire_for_what_they_name() -> anyhow::Result<()> {
-    let source = workspace().join("manifests/components/prometheus-rules");
-    let rules: Value = serde_saphyr::from_str(&fs::read_to_string(source.join("rules.yaml"))?)?;
-    // JSON is YAML.
-    let files = [
-        ("rules.yaml", rules["spec"].to_string()),
-        ("tests.yaml", fs::read_to_string(source.join("tests.yaml"))?),
-    ];
+    let tests = workspace().join("manifests/components/prometheus-rules/tests.yaml");
+    let files = [("rules.yaml", rules()?), ("tests.yaml", fs::read_to_string(tests)?)];
     promtool("alerts", &files, &[&["check", "rules", "rules.yaml"], &["test", "rules", "tests.yaml"]])
 }
 

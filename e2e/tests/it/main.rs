@@ -16,6 +16,7 @@ mod chart;
 mod clusters;
 mod commands;
 mod connections;
+mod dashboard;
 mod example_provider;
 mod examples;
 mod external_ip_rules;

@@ -13,9 +13,8 @@ use crate::alerts::{promtool, queries_of_the_dashboard};
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// Shown only once there is something to show, which there is not here.
-const RARE: [&str; 5] = [
+const RARE: [&str; 4] = [
     "rest_client_rate_limiter_duration_seconds",
-    "windlass_address_conflicts_total",
     "windlass_node_report_doubts",
     "windlass_replication_refused_total",
     "windlass_vrrp_rejected_total",
