@@ -10,6 +10,7 @@ mod api_faults;
 mod api_vip;
 mod black_box;
 mod broken_input;
+mod browser;
 mod captured_node;
 mod chaos;
 mod chart;

@@ -1,34 +1,26 @@
 //! The status page in a real browser, of a controller in a real cluster with a thousand addresses.
 
-use std::{fs, path::PathBuf};
-
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario, workspace};
 
-use crate::{inspect::ask, setup::LIMIT};
+use crate::{browser, inspect::ask, setup::LIMIT};
 
 const SERVICES: usize = 1000;
 /// Rows that the page shows before it is asked for all.
 const ROWS: usize = 200;
 const PORT: u16 = 10258;
-/// The browser's profile, and its pictures.
-const FOLDER: &str = "/run/lab/browser";
+/// Of the browser. The certificate is one of the controller's own making.
+const FLAGS: [&str; 2] = ["--ignore-certificate-errors", "--virtual-time-budget=3000"];
 
-/// What the browser does with the page, seen with this token, by these flags.
-async fn browse(lab: &Lab, token: &str, flags: &[&str]) -> anyhow::Result<String> {
-    let url = format!("https://browser:{token}@127.0.0.1:{PORT}/status");
-    let profile = format!("--user-data-dir={FOLDER}/profile");
-    // The certificate is one of the controller's own making. Virtual time: the page has had its data when the browser looks.
-    let usual =
-        ["--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", "--virtual-time-budget=3000"];
-    let program = ["chromium-headless-shell", &*profile];
-    lab.exec("cp", &[&program[..], &usual, flags, &[&*url]].concat()).await
+/// The page, seen with this token.
+fn url(token: &str) -> String {
+    format!("https://browser:{token}@127.0.0.1:{PORT}/status")
 }
 
 /// The page as the browser has made it, without the script.
 async fn document(lab: &Lab, token: &str) -> anyhow::Result<String> {
-    let page = browse(lab, token, &["--dump-dom"]).await?;
+    let page = browser::browse(lab, &url(token), &[&FLAGS[..], &["--dump-dom"]].concat()).await?;
     Ok(page.split("<script").next().unwrap_or_default().to_owned())
 }
 
@@ -43,12 +35,8 @@ fn size(png: &[u8]) -> anyhow::Result<[u32; 2]> {
 
 /// A picture of the page, `target/status-page/<name>.png`.
 async fn picture(lab: &Lab, token: &str, name: &str, flags: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let folder: PathBuf = workspace().join("target/status-page");
-    fs::create_dir_all(&folder)?;
-    let file = folder.join(format!("{name}.png"));
-    let screenshot = format!("--screenshot={}", file.display());
-    browse(lab, token, &[&[&*screenshot], flags].concat()).await?;
-    fs::read(&file).with_context(|| file.display().to_string())
+    let file = format!("status-page/{name}.png");
+    browser::picture(lab, &url(token), &file, &[&FLAGS[..], flags].concat()).await
 }
 
 #[test]
