@@ -41,16 +41,34 @@ const WAITING: usize = 1024;
 /// # Errors
 /// As [`Client::try_from`]: TLS or the credentials of `config` cannot be set up.
 pub fn client(
+    config: Config,
+    limit: Option<RateLimit>,
+    metrics: &ClientMetrics,
+) -> Result<Client, kube::Error> {
+    with_idle(config, limit, metrics, usize::MAX)
+}
+
+/// A client for [`Elector`](crate::lease::Elector), which has one connection. When that is dead, since the address of the API servers has
+/// gone to another of them, the next request makes a new one: it does not meet others that are as dead, one after the other.
+///
+/// # Errors
+/// As [`client`].
+pub fn election_client(config: Config, metrics: &ClientMetrics) -> Result<Client, kube::Error> {
+    with_idle(config, None, metrics, 1)
+}
+
+fn with_idle(
     mut config: Config,
     limit: Option<RateLimit>,
     metrics: &ClientMetrics,
+    idle: usize,
 ) -> Result<Client, kube::Error> {
     let host = host_of(&config.cluster_url);
     // kube repeats calls beneath every layer that can be added, where nobody could count them.
     let repeats = std::mem::replace(&mut config.default_retry, false);
     let retry = repeats.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let limiter = limit.map(|limit| LimiterLayer::new(limit, metrics.clone(), Arc::clone(&host)));
-    let builder = connection::builder(config)?
+    let builder = connection::builder(config, idle)?
         .with_layer(&MetricsLayer::new(metrics.clone(), host))
         .with_layer(&BufferLayer::new(WAITING))
         .with_layer(&option_layer(limiter))

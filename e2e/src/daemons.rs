@@ -18,6 +18,10 @@ use crate::{
 
 /// How long a process that was told to end may take.
 const END: Duration = Duration::from_secs(30);
+/// How often somebody looks whether a process that is kept has ended.
+const LOOK: Duration = Duration::from_millis(500);
+/// Last words of a controller that has to end, since etcd or the API server did not let it renew its lease in time.
+const LEASE_LOST: &str = "leaderelection lost";
 
 /// A process of the lab.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ struct Daemon {
     pid: i32,
     /// It was ended in an orderly way: nothing that starts a host's processes again starts it.
     ended: bool,
+    /// It is started again where it ends because its lease is lost.
+    kept: bool,
 }
 
 /// The processes that the lab started, by host and name.
@@ -45,13 +51,15 @@ impl Daemons {
     ) -> anyhow::Result<()> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (host.to_owned(), name.to_owned());
-        if let Some(before) = started.get(&key) {
+        let before = started.get(&key);
+        if let Some(before) = before {
             ensure!(sandbox.outer(before.pid).is_none(), "{name} runs on {host} already");
         }
+        let kept = before.is_some_and(|before| before.kept);
         let pid = sandbox
             .spawn(host, &log_name(host, name), &command)
             .with_context(|| format!("starting {name} on {host}"))?;
-        started.insert(key, Daemon { command, pid, ended: false });
+        started.insert(key, Daemon { command, pid, ended: false, kept });
         Ok(())
     }
 
@@ -59,6 +67,38 @@ impl Daemons {
     pub(crate) fn start_again(&self, sandbox: &Sandbox, host: &str, name: &str) -> anyhow::Result<()> {
         let command = self.get(host, name)?.command;
         self.start(sandbox, host, name, command)
+    }
+
+    /// From now on a process is started again where it ends because its lease is lost, as a kubelet would.
+    pub(crate) fn keep(&self, host: &str, name: &str) {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.kept = true);
+    }
+
+    /// Starts those that are kept again, until this is dropped.
+    pub(crate) async fn keep_running(&self, sandbox: &Sandbox) -> anyhow::Error {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Err(error) = self.start_kept_again(sandbox) {
+                return error;
+            }
+        }
+    }
+
+    fn start_kept_again(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
+        for (host, name) in self.kept() {
+            let has_ended = self.outer(sandbox, &host, &name)?.is_none();
+            if has_ended && tail(&sandbox.logs().join(log_name(&host, &name)), 1).contains(LEASE_LOST) {
+                println!("{name} on {host} has lost its lease and is started again, as by a kubelet");
+                self.start_again(sandbox, &host, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self) -> Vec<(String, String)> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.iter().filter(|(_, daemon)| daemon.kept).map(|(key, _)| key.clone()).collect()
     }
 
     /// Starts all that have ended on a host again, but for those that were ended in an orderly way.

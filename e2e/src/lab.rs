@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use anyhow::{Context as _, anyhow, ensure};
@@ -35,7 +35,7 @@ pub struct Lab {
     pub(crate) hosts: Vec<Host>,
     pub(crate) tools: Tools,
     pub(crate) pki: Pki,
-    pub(crate) daemons: Daemons,
+    pub(crate) daemons: Arc<Daemons>,
     pub(crate) client: Client,
     /// Of nodes with kubelets.
     pub(crate) logind: Mutex<BTreeMap<String, Logind>>,
@@ -43,7 +43,7 @@ pub struct Lab {
     pub(crate) servers: Mutex<BTreeMap<String, Vec<LightServer>>>,
     folder: PathBuf,
     // The order of the last two matters: cgroups can be removed only when their processes are gone.
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: Arc<Sandbox>,
     _cgroup: Cgroup,
 }
 
@@ -124,7 +124,7 @@ impl Lab {
         }
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
         let cgroup = Cgroup::make(name, options.light)?;
-        let sandbox = Sandbox::start(&logs, &cgroup)?;
+        let sandbox = Arc::new(Sandbox::start(&logs, &cgroup)?);
         sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
         let pki = Pki::make(
             folder.join("pki"),
@@ -140,7 +140,7 @@ impl Lab {
             hosts,
             tools,
             pki,
-            daemons: Daemons::default(),
+            daemons: Arc::default(),
             client,
             logind: Mutex::default(),
             servers: Mutex::default(),
@@ -183,13 +183,20 @@ impl Lab {
         }
     }
 
-    /// Runs the body; a panic (a failed assertion) and too long a time are errors.
+    /// Runs the body, and keeps running what is to be kept; a panic (a failed assertion) and too long a time are errors.
     async fn guarded<T>(
         &mut self,
         body: impl AsyncFnOnce(&mut Self) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let limit = self.options.limit;
-        let body = std::panic::AssertUnwindSafe(body(self)).catch_unwind();
+        let (daemons, sandbox) = (Arc::clone(&self.daemons), Arc::clone(&self.sandbox));
+        let body = async {
+            tokio::select! {
+                result = body(self) => result,
+                failed = daemons.keep_running(&sandbox) => Err(failed),
+            }
+        };
+        let body = std::panic::AssertUnwindSafe(body).catch_unwind();
         let outcome = match limit {
             Some(limit) => tokio::time::timeout(limit, body)
                 .await

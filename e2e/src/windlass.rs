@@ -46,6 +46,11 @@ impl Lab {
         self.daemons.start(&self.sandbox, "cp", &options.name, command)
     }
 
+    /// From now on a controller that ends because its lease is lost is started again, as by a kubelet.
+    pub fn keep_controller(&self, name: &str) {
+        self.daemons.keep("cp", name);
+    }
+
     /// Ends a controller with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.
     pub async fn stop_controller(&self, name: &str, signal: Signal) -> anyhow::Result<()> {
         self.daemons.end(&self.sandbox, "cp", name, signal).await

@@ -110,8 +110,16 @@ impl ApiServerConfig {
 
     /// A client for it, whose calls are counted in `metrics` and kept to `limit`.
     pub fn client(&self, limit: Option<RateLimit>, metrics: &ClientMetrics) -> Result<Client, ConnectError> {
-        crate::client::client(self.config.clone(), limit, metrics)
-            .map_err(|error| ConnectError::Tls { server: self.name.clone(), reason: describe(&error) })
+        self.usable(crate::client::client(self.config.clone(), limit, metrics))
+    }
+
+    /// A client for the election of a leader, whose calls are counted in `metrics`.
+    pub fn election_client(&self, metrics: &ClientMetrics) -> Result<Client, ConnectError> {
+        self.usable(crate::client::election_client(self.config.clone(), metrics))
+    }
+
+    fn usable(&self, client: Result<Client, kube::Error>) -> Result<Client, ConnectError> {
+        client.map_err(|error| ConnectError::Tls { server: self.name.clone(), reason: describe(&error) })
     }
 
     /// Asks the server for its version: `Ok` once it answers.

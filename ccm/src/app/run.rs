@@ -100,7 +100,8 @@ pub async fn run<P: CloudProvider>(
     }
     let registry = Registry::new();
     let server = ApiServerConfig::find(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
-    let client = server.client(options.rate, &ClientMetrics::register(&registry)?)?;
+    let client_metrics = ClientMetrics::register(&registry)?;
+    let client = server.client(options.rate, &client_metrics)?;
     let health = HealthChecks::new();
     let reached = Arc::new(AtomicBool::new(false));
     let is_reached = Arc::clone(&reached);
@@ -112,7 +113,8 @@ pub async fn run<P: CloudProvider>(
     });
     let endpoint =
         serving::Server::bind(options.serving.clone(), client.clone()).await?.with_pages(provider.pages());
-    let manager = Manager::new(client.clone(), options, &registry, health.clone())?;
+    let manager = Manager::new(client.clone(), options, &registry, health.clone())?
+        .with_election_client(server.election_client(&client_metrics)?);
     provider.register(&registry)?;
     let working = async {
         tokio::select! {
@@ -137,6 +139,7 @@ pub async fn run<P: CloudProvider>(
 /// test runs against an API server in memory.
 pub struct Manager {
     client: Client,
+    election_client: Client,
     options: ManagerOptions,
     metrics: Metrics,
     health: HealthChecks,
@@ -155,7 +158,14 @@ impl Manager {
     ) -> prometheus::Result<Self> {
         let name = options.election.as_ref().map_or("cloud-controller-manager", |election| &election.name);
         let metrics = Metrics::register(registry, name)?;
-        Ok(Self { client, options, metrics, health })
+        Ok(Self { election_client: client.clone(), client, options, metrics, health })
+    }
+
+    /// Runs for leader by a client of its own, as [`crate::client::election_client`] makes it.
+    #[must_use]
+    pub fn with_election_client(mut self, client: Client) -> Self {
+        self.election_client = client;
+        self
     }
 
     /// Leads when its turn has come, until `token` is cancelled.
@@ -170,7 +180,7 @@ impl Manager {
 
     fn elector(&self, election: ElectionOptions, program: &'static str) -> Elector {
         let limit = election.lease_duration + LEASE_TOLERANCE;
-        let elector = Elector::new(self.client.clone(), election).with_program(program);
+        let elector = Elector::new(self.election_client.clone(), election).with_program(program);
         let elector = elector.with_metrics(self.metrics.election.clone());
         let (lease_health, holder) = (elector.lease_health(), elector.lease_health());
         self.health.add("leaderElection", Scope::LIVE, move || lease_health.check(Instant::now(), limit));

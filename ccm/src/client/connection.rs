@@ -26,11 +26,12 @@ const UNANSWERED: Duration = Duration::from_secs(10);
 /// Requests over the wire.
 pub(super) type HttpService = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// A client builder for the server of `config`, as [`ClientBuilder::try_from`] makes it, without its repeats.
+/// A client builder for the server of `config`, as [`ClientBuilder::try_from`] makes it, without its repeats. At most `idle`
+/// connections are kept open while nothing is asked by them.
 ///
 /// # Errors
 /// As [`ClientBuilder::try_from`].
-pub(super) fn builder(config: Config) -> Result<ClientBuilder<HttpService>, kube::Error> {
+pub(super) fn builder(config: Config, idle: usize) -> Result<ClientBuilder<HttpService>, kube::Error> {
     if config.proxy_url.is_some() {
         // Through a proxy the connection is the proxy's, as kube makes it.
         return ClientBuilder::try_from(config);
@@ -46,7 +47,7 @@ pub(super) fn builder(config: Config) -> Result<ClientBuilder<HttpService>, kube
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http = Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

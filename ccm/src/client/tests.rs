@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::try_join;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -10,6 +12,7 @@ use kube::client::Body;
 use prometheus::{Registry, TextEncoder};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 use tokio::time::Instant;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
@@ -162,22 +165,24 @@ async fn a_call_that_is_given_up_while_it_waits_takes_no_token() {
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
+/// An answer with this status line and a ConfigMap.
+fn answer(status: &str) -> String {
+    let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
 /// A server on loopback that answers one request after the other with these status lines.
-async fn server(answers: &'static [&'static str]) -> String {
+async fn server(statuses: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
-        let mut answers = answers.iter();
+        let mut statuses = statuses.iter();
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut buffer = [0; 4096];
             while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
-                let Some(answer) = answers.next() else { return };
-                let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
-                let length = body.len();
-                let text = format!(
-                    "HTTP/1.1 {answer}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-                );
-                stream.write_all(text.as_bytes()).await.expect("written");
+                let Some(status) = statuses.next() else { return };
+                stream.write_all(answer(status).as_bytes()).await.expect("written");
             }
         }
     });
@@ -217,6 +222,53 @@ async fn a_server_that_is_not_there_counts_as_an_error() {
     assert!(maps.get("a").await.is_err());
     let count = format!("rest_client_requests_total{{code=\"<error>\",host=\"{address}\",method=\"GET\"}} 1");
     assert_shows(&registry, &[&count]);
+}
+
+/// An address that has gone from one server to another: connections of before `moved` is set end at the next request by them, others
+/// are answered. The first `together` requests are answered when all of them have come, each by a connection of its own.
+async fn server_that_moves(together: usize, moved: Arc<AtomicBool>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let gathered = Arc::new(Barrier::new(together));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (moved, gathered) = (Arc::clone(&moved), Arc::clone(&gathered));
+            let is_of_before = !moved.load(Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                    if is_of_before && moved.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if is_of_before {
+                        gathered.wait().await;
+                    }
+                    stream.write_all(answer("200 OK").as_bytes()).await.expect("written");
+                }
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_client_for_elections_meets_one_dead_connection_at_most_when_the_address_has_moved() {
+    let elects = |config: Config, metrics: &ClientMetrics| election_client(config, metrics);
+    let other = |config: Config, metrics: &ClientMetrics| client(config, None, metrics);
+    for (client, failures) in [(elects as fn(_, &_) -> _, 0..=1), (other, 2..=3)] {
+        let moved = Arc::new(AtomicBool::new(false));
+        let url = server_that_moves(3, Arc::clone(&moved)).await;
+        let metrics = ClientMetrics::register(&Registry::new()).expect("metrics");
+        let client = client(Config::new(url.parse().expect("a URL")), &metrics).expect("a client");
+        let maps = Api::<ConfigMap>::default_namespaced(client);
+        try_join!(maps.get("a"), maps.get("a"), maps.get("a")).expect("answers");
+        moved.store(true, Ordering::Relaxed);
+        let mut failed = 0;
+        while maps.get("a").await.is_err() {
+            failed += 1;
+        }
+        assert!(failures.contains(&failed), "{failed} requests failed, not {failures:?}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use kube::{Client, Resource as _};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use decide::{Decision, Observed, decide};
@@ -140,7 +140,8 @@ enum Attempt {
 }
 
 impl Elector {
-    /// An elector; nothing happens until [`Elector::run`].
+    /// An elector; nothing happens until [`Elector::run`]. Its attempts are repeated on another connection only where `client` keeps
+    /// no other that is idle ([`crate::client::election_client`]).
     pub fn new(client: Client, options: ElectionOptions) -> Self {
         Self { client, options, program: None, metrics: None, lease_health: LeaseHealth::default() }
     }
@@ -264,8 +265,8 @@ impl<'a> Candidate<'a> {
     async fn acquire(&mut self) {
         let mut last_seen = None;
         loop {
-            // One hanging request must not outlast the chance to try again.
-            match timeout(self.options.renew_deadline, self.attempt()).await {
+            // One hanging request must not outlast the chance to try again; client-go takes the same limit.
+            match timeout(self.options.renew_deadline / 2, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => {
                     tracing::info!(lease = %self.lease(), identity = %self.options.identity, "leading");
                     return;
@@ -297,23 +298,20 @@ impl<'a> Candidate<'a> {
     /// Renews until that fails for the renew deadline or somebody else holds the lease; returns the reason.
     async fn renew_until_lost(&mut self) -> String {
         self.publish_event("became leader").await;
-        let mut failure = None;
+        let (mut began, mut failure) = (self.held_since, None);
         loop {
             let deadline = self.held_since + self.options.renew_deadline;
-            let now = Instant::now();
-            if now >= deadline {
+            // Counted from when the last attempt began: one that was not answered has waited long enough.
+            sleep_until((began + self.options.retry_period).min(deadline)).await;
+            began = Instant::now();
+            if began >= deadline {
                 let failure = failure.unwrap_or_else(|| "this process did not get to run".to_owned());
                 return format!("was not renewed for {:?}: {failure}", self.options.renew_deadline);
             }
-            sleep(self.options.retry_period.min(deadline - now)).await;
             // One that is not answered leaves time for another, of another API server where they have one address.
-            let left =
-                deadline.saturating_duration_since(Instant::now()).min(self.options.renew_deadline / 2);
-            // Frozen meanwhile: a write that may still arrive, and whose answer nobody awaits, would bind the others to it.
-            if left.is_zero() {
-                continue;
-            }
-            let reason = match timeout(left, self.attempt()).await {
+            let left = deadline - began;
+            let limit = (left / 2).max(left.min(self.options.retry_period / 2));
+            let reason = match timeout(limit, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => {
                     failure = None;
                     continue;

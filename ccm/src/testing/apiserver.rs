@@ -64,6 +64,8 @@ struct Inner {
     access_rules: AccessRules,
     clients: u64,
     silent: bool,
+    /// How often what was asked while it was silent was answered, and it stayed silent.
+    answers: u64,
     /// How often what was asked while it was silent was lost.
     losses: u64,
     unhealthy: bool,
@@ -244,6 +246,12 @@ impl ApiServer {
         self.changed.notify_waiters();
     }
 
+    /// What was asked while it was silent is answered; what is asked from now on is not.
+    pub fn answer_unanswered(&self) {
+        self.lock().answers += 1;
+        self.changed.notify_waiters();
+    }
+
     /// What was asked while it was silent is never answered; what is asked from now on is.
     pub fn lose_unanswered(&self) {
         let mut inner = self.lock();
@@ -376,10 +384,17 @@ impl ApiServer {
     }
 
     async fn answer(&self, client: u64, request: Request<Body>) -> Response<StreamBody> {
-        let losses = self.lock().losses;
-        while self.lock().silent {
+        let (losses, answers) = {
+            let inner = self.lock();
+            (inner.losses, inner.answers)
+        };
+        let waits = || {
+            let inner = self.lock();
+            inner.silent && inner.answers == answers
+        };
+        while waits() {
             let changed = self.changed.notified();
-            if self.lock().silent {
+            if waits() {
                 changed.await;
             }
         }
