@@ -270,7 +270,9 @@ where
             WatchState::Watching { version, mut events, since, progressed } => {
                 let limit = self.limit();
                 let event = timeout(limit, events.next()).await;
-                if since.elapsed() >= SOUND && !matches!(event, Ok(Some(Err(_))) | Err(_)) {
+                // Also one that breaks: load balancers end connections by which nothing comes for a while, and an address of API
+                // servers moves. Silence up to the limit is none that was told to be there.
+                if since.elapsed() >= SOUND && event.is_ok() {
                     self.retry_backoff.recovered();
                 }
                 match event {

@@ -9,13 +9,13 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
-/// How long a connection may be silent before the other end is asked for a sign of life.
+/// How long a connection may be silent before the other end is asked for a sign of life; one of no watch is given up then.
 const IDLE: Duration = Duration::from_secs(10);
 /// Between two such questions.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -47,7 +47,12 @@ pub(super) fn builder(config: Config, idle: usize) -> Result<ClientBuilder<HttpS
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build::<_, Body>(connector);
+    let http = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        // When a watch has found out that its connection is dead, no request is made by others that are as old.
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(idle)
+        .build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

@@ -2,12 +2,10 @@
 //! the rules of the real one that they depend on. It records every write.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{self, Poll};
 use std::time::Duration;
 
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::stream::{self, StreamExt as _};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;
@@ -22,8 +20,10 @@ use super::patches;
 use super::responses::failure;
 use super::reviews::AccessRules;
 
+mod body;
 mod watching;
 
+use body::StreamBody;
 use watching::Watching;
 
 /// When the first object was made, in seconds since 1970.
@@ -64,6 +64,8 @@ struct Inner {
     access_rules: AccessRules,
     clients: u64,
     silent: bool,
+    /// Watches that have shown nothing for so long break.
+    breaks_idle_after: Option<Duration>,
     /// How often what was asked while it was silent was answered, and it stayed silent.
     answers: u64,
     /// How often what was asked while it was silent was lost.
@@ -259,6 +261,11 @@ impl ApiServer {
         self.changed.notify_waiters();
     }
 
+    /// From now on something between it and the clients breaks connections by which nothing was shown for so long, as load balancers do.
+    pub fn break_idle_watches(&self, after: Duration) {
+        self.lock().breaks_idle_after = Some(after);
+    }
+
     /// The writes so far, and forgets them.
     pub fn take_writes(&self) -> Vec<RecordedWrite> {
         std::mem::take(&mut self.lock().writes)
@@ -430,22 +437,7 @@ impl ApiServer {
         let watching = Watching::new(self, client, plural, query);
         let lines =
             stream::unfold(watching, |mut watching| async { Some((watching.lines().await?, watching)) });
-        Response::new(StreamBody(lines.boxed()))
-    }
-}
-
-/// A body that comes in pieces.
-struct StreamBody(BoxStream<'static, Vec<u8>>);
-
-impl http_body::Body for StreamBody {
-    type Data = <Body as http_body::Body>::Data;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
-        self.0.poll_next_unpin(context).map(|piece| Some(Ok(http_body::Frame::data(piece?.into()))))
+        Response::new(StreamBody::new(lines.boxed()))
     }
 }
 
@@ -598,5 +590,5 @@ fn respond(code: u16, value: &Value) -> Response<StreamBody> {
 }
 
 fn respond_with(code: u16, body: Vec<u8>) -> Response<StreamBody> {
-    Response::builder().status(code).body(StreamBody(stream::iter([body]).boxed())).expect("a response")
+    Response::builder().status(code).body(StreamBody::whole(body)).expect("a response")
 }

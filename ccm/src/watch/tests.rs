@@ -112,6 +112,20 @@ async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
     assert!(calls.len() <= 14, "{calls:?}");
 }
 
+/// As behind a load balancer that ends idle connections, or while the address of the API servers moves again and again.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_once_a_minute_is_taken_up_again_at_once_and_lists_nothing() {
+    let api = ApiServer::default();
+    api.break_idle_watches(Duration::from_mins(1));
+    let mut events = watch::<Service>(&api.client(), WatchOptions::default());
+    drop(timeout(Duration::from_hours(1), async { while events.next().await.is_some() {} }).await);
+    let calls = api.requests();
+    let watches = calls.iter().filter(|call| call.ends_with("(watch)")).count();
+    let asked_for_version = calls.iter().filter(|call| call.ends_with("(one)")).count();
+    assert!(watches >= 59, "{watches} in an hour");
+    assert_eq!(calls.len() - watches - asked_for_version, 1, "{calls:?}");
+}
+
 /// What is asked for, up to the third list: `L` a list, `W` a watch, `V` the version alone.
 async fn asked(fault: Fault, times: usize) -> String {
     let api = ApiServer::default();

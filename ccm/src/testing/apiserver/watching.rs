@@ -1,11 +1,15 @@
 //! What a watch shows, and when it ends.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::ApiServer;
 use crate::testing::responses::line;
+
+/// Longer than any watch.
+const NEVER: Duration = Duration::from_hours(24);
 
 /// A watch that a client has open.
 pub(super) struct Watching {
@@ -37,7 +41,9 @@ impl Watching {
     }
 
     /// What is new, as soon as there is something.
-    pub(super) async fn lines(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn lines(&mut self) -> Option<io::Result<Vec<u8>>> {
+        let breaks_after = self.server.lock().breaks_idle_after;
+        let breaks = Instant::now() + breaks_after.unwrap_or(NEVER);
         loop {
             let changed = self.server.changed.notified();
             tokio::pin!(changed);
@@ -55,11 +61,12 @@ impl Watching {
                 of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
             };
             if !lines.is_empty() {
-                return Some((lines.join("\n") + "\n").into_bytes());
+                return Some(Ok((lines.join("\n") + "\n").into_bytes()));
             }
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep_until(self.end) => return None,
+                () = tokio::time::sleep_until(breaks) => return Some(Err(io::ErrorKind::ConnectionReset.into())),
             }
         }
     }
