@@ -51,10 +51,7 @@ impl Lab {
     pub async fn deploy_windlass(&self, agents: &[&str]) -> anyhow::Result<()> {
         self.install_manifests().await?;
         if self.options.light {
-            let controller = ControllerOptions::default();
-            self.start_controller(controller.clone())?;
-            // As its Deployment has it.
-            self.keep_controller(&controller.name);
+            self.start_controller(ControllerOptions::default())?;
             for node in agents {
                 self.start_agent(node)?;
             }

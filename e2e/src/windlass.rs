@@ -37,18 +37,16 @@ impl ControllerOptions {
 }
 
 impl Lab {
-    /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`.
+    /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`. Where it ends because
+    /// its lease is lost it is started again, as a kubelet would.
     pub fn start_controller(&self, options: ControllerOptions) -> anyhow::Result<()> {
         let mut command = self.daemon("controller", &self.kubeconfig("controller"))?;
         // Loopback of `cp` is shared by all controllers of a lab.
         command.extend(["--bind-address=127.0.0.1".into(), format!("--secure-port={}", options.http_port)]);
         command.extend(options.flags);
-        self.daemons.start(&self.sandbox, "cp", &options.name, command)
-    }
-
-    /// From now on a controller that ends because its lease is lost is started again, as by a kubelet.
-    pub fn keep_controller(&self, name: &str) {
-        self.daemons.keep("cp", name);
+        self.daemons.start(&self.sandbox, "cp", &options.name, command)?;
+        self.daemons.keep("cp", &options.name);
+        Ok(())
     }
 
     /// Ends a controller with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.

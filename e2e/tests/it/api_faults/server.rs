@@ -1,12 +1,9 @@
 //! An API server that hangs, dies and comes back, and an etcd that hangs, while Services come and go.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use futures::{future::try_join_all, join, try_join};
+use futures::{future::try_join_all, join};
 use windlass_e2e::{ControllerOptions, Lab, Signal, scenario};
 
 use super::{CALM, ELECTION, Observer, await_served, few_events, make, names, remove};
@@ -25,14 +22,8 @@ fn api_server_and_etcd_that_hang_or_die_take_no_address_away() -> anyhow::Result
         for controller in CONTROLLERS {
             start(lab, controller)?;
         }
-        let over = AtomicBool::new(false);
         let observer = Observer::start(lab).await?;
-        let (ended, ()) = try_join!(keep_running(lab, &over), async {
-            let made = faults(lab).await;
-            over.store(true, Ordering::Relaxed);
-            made
-        })?;
-        println!("api-faults: controllers ended {ended} times");
+        faults(lab).await?;
         few_events(lab).await?;
         let count = lab.await_order(CALM).await?.services.len();
         ensure!(count > 3 * 2 * EACH, "of the Services that were made {count} are left");
@@ -82,19 +73,4 @@ async fn during(
 fn start(lab: &Lab, (name, http_port): (&str, u16)) -> anyhow::Result<()> {
     let flags = ELECTION.map(str::to_owned).into();
     lab.start_controller(ControllerOptions { name: name.into(), http_port, flags })
-}
-
-/// Starts controllers that have ended again, as a kubelet would. Returns how many had.
-async fn keep_running(lab: &Lab, over: &AtomicBool) -> anyhow::Result<u32> {
-    let mut ended = 0;
-    while !over.load(Ordering::Relaxed) {
-        for controller in CONTROLLERS {
-            if lab.process_id("cp", controller.0).is_err() {
-                start(lab, controller)?;
-                ended += 1;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    Ok(ended)
 }
