@@ -24,10 +24,12 @@ pub(super) async fn connect(args: &ClusterArgs) -> anyhow::Result<(String, Strin
     let found = match read(kubeconfig.as_deref())? {
         Some(file) => {
             let mut config = Config::from_custom_kubeconfig(file, &options).await.with_context(|| {
-                let context = context.as_deref().unwrap_or("the current one");
+                let context = context
+                    .as_ref()
+                    .map_or("the current context".to_owned(), |context| format!("context {context}"));
                 format!(
-                    "context {context} of the kubeconfig cannot be used; `kubectl config get-contexts` lists \
-                         what there is, --context takes another"
+                    "{context} of the kubeconfig cannot be used; `kubectl config get-contexts` lists what there is, \
+                     --context takes another"
                 )
             })?;
             config.connect_timeout = Some(CONNECT_LIMIT);
