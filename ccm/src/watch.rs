@@ -102,7 +102,7 @@ impl<K> Event<K> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The list was refused or lost.
-    #[error("cannot list: {}", describe(.0))]
+    #[error("cannot list: {}{}", describe(.0), remedy(.0))]
     List(#[source] kube::Error),
     /// The watch was refused or broke.
     #[error("cannot watch: {}", describe(.0))]
@@ -138,6 +138,16 @@ pub enum Error {
     /// One object; all others are shown.
     #[error("{} does not decode and is left as it was known: {}", name(&.0.metadata), .0.reason)]
     Unreadable(Box<Unreadable>),
+}
+
+/// What to do about an answer to a list that says little by itself.
+fn remedy(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            " (this API server does not have the kind: if a CustomResourceDefinition makes it, apply that)"
+        }
+        _ => "",
+    }
 }
 
 /// `namespace/name`.

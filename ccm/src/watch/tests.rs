@@ -112,6 +112,19 @@ async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
     assert!(calls.len() <= 14, "{calls:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_api_server_does_not_have_is_told_with_the_remedy() {
+    let api = ApiServer::default();
+    api.fault_at(0, Fault::Status(404), Executed::No);
+    let mut events = watch::<Service>(&api.client(), WatchOptions::default());
+    let error = loop {
+        if let Some(Err(error)) = events.next().await {
+            break error.to_string();
+        }
+    };
+    assert!(error.ends_with("if a CustomResourceDefinition makes it, apply that)"), "{error}");
+}
+
 /// As behind a load balancer that ends idle connections, or while the address of the API servers moves again and again.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_once_a_minute_is_taken_up_again_at_once_and_lists_nothing() {
