@@ -114,7 +114,8 @@ enum Fitness {
 pub(super) struct Preferences<'a> {
     /// Nodes with endpoints of the VIPs' Services; `None`: each can serve them.
     pub(super) serving: Option<&'a ServingNodes>,
-    /// With `Local`, the node that is to stay preferred as long as no other one serves better.
+    /// With `Local`, the node that is to stay preferred as long as no other one serves better: the first, or the Active one where that is
+    /// of the cluster no more.
     pub(super) incumbent: Option<&'a str>,
     /// The node that an admin wants.
     pub(super) preferred_node: Option<&'a str>,
@@ -302,7 +303,8 @@ pub(super) fn refreshed(
     let old_nodes: Vec<&RankedNode> =
         router.nodes.iter().filter(|old| !topology.lacks(&old.name, *need)).collect();
     let preferred_node = members.preferred_node;
-    let preferences = Preferences { serving, incumbent: preferred(router), preferred_node };
+    let incumbent = preferred(router).filter(|node| topology.nodes.contains(*node)).or(*active);
+    let preferences = Preferences { serving, incumbent, preferred_node };
     let mut order = Vec::new();
     for old in old_nodes.iter().copied() {
         if !topology.nodes.contains(&old.name) {
@@ -334,10 +336,14 @@ pub(super) fn refreshed(
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
     let newcomers = candidates.values().copied().filter(|one| !known.contains(one.node.as_str()));
-    let newcomers = match serving {
+    let mut newcomers = match serving {
         Some(_) => with_room(&order, newcomers, router.vrid, preferences),
         None => wanted(&order, newcomers, router.vrid, preferences, members.invited),
     };
+    // Where a hand has replaced the list, nothing else says who has the VIPs.
+    if order.is_empty() {
+        newcomers.sort_by_key(|one| *active != Some(one.node.as_str()));
+    }
     order.extend(newcomers.into_iter().map(|one| {
         let joining = members.joining(router, &one.node, None);
         (RankCandidate::of(one, joining), preferences.of(one).joining(joining))

@@ -2,6 +2,7 @@
 
 mod announcements;
 mod capabilities;
+mod edited;
 mod failing;
 mod families;
 mod histories;
@@ -228,12 +229,11 @@ impl Cluster {
 
     fn quarantine(&mut self, address: &str) {
         let until = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
-        let message = String::new();
         for vip in self.input.vips.iter_mut().filter(|vip| vip.spec.address.to_string() == address) {
             let quarantine = Quarantine {
                 reason: QuarantineReason::Released,
                 until: until.clone(),
-                message: message.clone(),
+                message: String::new(),
             };
             Arc::make_mut(vip).spec.quarantine = Some(quarantine);
         }
