@@ -280,8 +280,8 @@ where
             WatchState::Watching { version, mut events, since, progressed } => {
                 let limit = self.limit();
                 let event = timeout(limit, events.next()).await;
-                // Also one that breaks: load balancers end connections by which nothing comes for a while, and an address of API
-                // servers moves. Silence up to the limit is none that was told to be there.
+                // Also one that breaks: load balancers end connections by which nothing comes for a while, and the address of the API
+                // servers moves. One that was silent beyond its time may never have worked.
                 if since.elapsed() >= SOUND && event.is_ok() {
                     self.retry_backoff.recovered();
                 }

@@ -15,7 +15,8 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
-/// How long a connection may be silent before the other end is asked for a sign of life; one of no watch is given up then.
+/// How long a connection may be silent before the other end is asked for a sign of life. One that was idle for so long between two
+/// requests is closed.
 const IDLE: Duration = Duration::from_secs(10);
 /// Between two such questions.
 const INTERVAL: Duration = Duration::from_secs(3);

@@ -140,8 +140,8 @@ enum Attempt {
 }
 
 impl Elector {
-    /// An elector; nothing happens until [`Elector::run`]. Its attempts are repeated on another connection only where `client` keeps
-    /// no other that is idle ([`crate::client::election_client`]).
+    /// An elector; nothing happens until [`Elector::run`]. `client` is best one that keeps no dead connections beside the one in use
+    /// ([`crate::client::election_client`]).
     pub fn new(client: Client, options: ElectionOptions) -> Self {
         Self { client, options, program: None, metrics: None, lease_health: LeaseHealth::default() }
     }

@@ -15,10 +15,8 @@
 //!     type ipv6_addr
 //!     timeout 3s
 //!   }
-//!   map sole4 { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }    # ports with one backend
-//!   map sole6 { type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service; }
-//!   map shared4 { type ipv4_addr . inet_proto . inet_service . mark : ipv4_addr . inet_service; }    # ports with several: who gets
-//!   map shared6 { type ipv6_addr . inet_proto . inet_service . mark : ipv6_addr . inet_service; }    # each of sixty lots
+//!   map lots4 { type ipv4_addr . inet_proto . inet_service . mark : ipv4_addr . inet_service; }    # who gets each of the
+//!   map lots6 { type ipv6_addr . inet_proto . inet_service . mark : ipv6_addr . inet_service; }    # sixty lots of a port
 //!   set masqueraded4 { type ipv4_addr . inet_proto . inet_service; }    # ports whose remote backends answer to this node
 //!   set masqueraded6 { type ipv6_addr . inet_proto . inet_service; }
 //!   set kept4 { type ipv4_addr . inet_proto . inet_service; }    # ports whose remote backends see the client
@@ -33,10 +31,8 @@
 //!   set marks6 { type mark; }
 //!
 //!   chain backends {
-//!     dnat ip to ip daddr . meta l4proto . th dport map @sole4
-//!     dnat ip6 to ip6 daddr . meta l4proto . th dport map @sole6
-//!     dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 60 map @shared4
-//!     dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 60 map @shared6
+//!     dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 60 map @lots4
+//!     dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 60 map @lots6
 //!   }
 //!   chain prerouting {
 //!     type nat hook prerouting priority dstnat; policy accept;
@@ -75,6 +71,9 @@
 //!
 //! Kernel connection tracking translates all packets of a connection as it did the first: a change of backends is for new connections
 //! alone, and no rule says anything of others. A change exchanges elements of maps, in one transaction; the rules are always the same.
+//! The kernel sees to it that a look-up finds what is before a transaction or after it, but not that two do: so a packet finds its
+//! backend by one. With a map of ports that have one backend beside that of lots, a packet that came while a port went from the
+//! second to the first found neither, and its connection was refused.
 //!
 //! A packet to a VIP comes here by way of the engine's guard, if it has one: what is for no port of the VIP is refused before (at -115), what belongs
 //! to a connection of the node that was Active before goes to that node untranslated (at -105), and what nobody took is refused after (at -95, and

@@ -107,11 +107,12 @@ impl Set {
             Family::V6 => 10,
         };
         let chance = const { &Chance(LOTS) };
-        let lot = (self.kind == Kind::Shared).then_some(From(self.after_address() + 2, chance));
-        let mut rule = [self.has_family().as_slice(), &self.service()].concat();
-        rule.extend(lot);
-        rule.extend([Map(self.name()), TranslateToPort(number, self.after_address())]);
-        rule
+        let by_lot = [
+            From(self.after_address() + 2, chance),
+            Map(self.name()),
+            TranslateToPort(number, self.after_address()),
+        ];
+        [self.has_family().as_slice(), &self.service(), &by_lot].concat()
     }
 
     /// The rule that has the node's own packets to these VIPs go the way of others.
@@ -181,12 +182,11 @@ const fn by_peer(kind: &'static str, number: u32) -> Hook {
 /// The chains, each after those it goes to.
 fn chains() -> Vec<Chain> {
     let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
-    let backends = [both(Kind::Sole, Set::translated), both(Kind::Shared, Set::translated)].concat();
     let masqueraded =
         [both(Kind::Masqueraded, Set::masqueraded), both(Kind::Kept, Set::masqueraded_nodes)].concat();
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     vec![
-        Chain { name: BACKENDS, hook: None, rules: backends },
+        Chain { name: BACKENDS, hook: None, rules: both(Kind::Lots, Set::translated) },
         base("prerouting", nat(PREROUTING, TRANSLATING), vec![vec![Verdict(Jump(BACKENDS))]]),
         base("output", nat(OUTPUT, TRANSLATING), both(Kind::Local, Set::as_others)),
         base("postrouting", nat(POSTROUTING, MASQUERADING), masqueraded),

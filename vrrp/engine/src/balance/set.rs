@@ -34,8 +34,7 @@ pub(super) struct Contents {
 pub(super) enum Kind {
     Own,
     Local,
-    Sole,
-    Shared,
+    Lots,
     Masqueraded,
     Kept,
     Nodes,
@@ -52,11 +51,10 @@ pub(super) struct Set {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 9] = [
         Self::Own,
         Self::Local,
-        Self::Sole,
-        Self::Shared,
+        Self::Lots,
         Self::Masqueraded,
         Self::Kept,
         Self::Nodes,
@@ -80,8 +78,7 @@ impl Set {
         let [v4, v6] = match self.kind {
             Kind::Own => ["own4", "own6"],
             Kind::Local => ["local4", "local6"],
-            Kind::Sole => ["sole4", "sole6"],
-            Kind::Shared => ["shared4", "shared6"],
+            Kind::Lots => ["lots4", "lots6"],
             Kind::Masqueraded => ["masqueraded4", "masqueraded6"],
             Kind::Kept => ["kept4", "kept6"],
             Kind::Nodes => ["nodes4", "nodes6"],
@@ -114,8 +111,7 @@ impl Set {
         match self.kind {
             Kind::Own | Kind::Nodes => keyed(&[address]).number(3, 0),
             Kind::Local => keyed(&[address]).number(3, TIMEOUT).long(11, LOCAL_TIMEOUT_MS),
-            Kind::Sole => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT])),
-            Kind::Shared => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT, Part::MARK])),
+            Kind::Lots => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT, Part::MARK])),
             Kind::Masqueraded | Kind::Kept | Kind::Servers => {
                 keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0)
             }
@@ -134,8 +130,7 @@ impl Set {
         match self.kind {
             Kind::Own => self.addresses(&balancing.own),
             Kind::Local => BTreeSet::new(),
-            Kind::Sole => services.filter_map(|(service, backends)| sole(*service, backends)).collect(),
-            Kind::Shared => services.flat_map(|(service, backends)| shared(*service, backends)).collect(),
+            Kind::Lots => services.flat_map(|(service, backends)| lots(*service, backends)).collect(),
             Kind::Masqueraded | Kind::Kept => services
                 .filter(|(_, backends)| !backends.targets.is_empty() && self.is_of(backends.source))
                 .map(|((vip, port), _)| Element::of(with_port(*vip, *port)))
@@ -185,17 +180,9 @@ impl Set {
     }
 }
 
-/// To whom all goes, where there is one alone.
-fn sole((vip, port): (IpAddr, ProtocolPort), backends: &Backends) -> Option<Element> {
-    let target = backends.targets.first().filter(|_| backends.targets.len() == 1)?;
-    Some(Element { data: place(*target), ..Element::of(with_port(vip, port)) })
-}
-
-/// Who gets each lot, where there are several.
-fn shared((vip, port): (IpAddr, ProtocolPort), backends: &Backends) -> impl Iterator<Item = Element> {
-    let several = (backends.targets.len() > 1).then(|| backends.targets.iter().cycle());
-    let lots = (0..LOTS).zip(several.into_iter().flatten());
-    lots.map(move |(lot, target)| {
+/// Who gets each lot; one backend alone gets all.
+fn lots((vip, port): (IpAddr, ProtocolPort), backends: &Backends) -> impl Iterator<Item = Element> {
+    (0..LOTS).zip(backends.targets.iter().cycle()).map(move |(lot, target)| {
         let key = [with_port(vip, port).as_slice(), &lot.to_ne_bytes()].concat();
         Element { data: place(*target), ..Element::of(key) }
     })

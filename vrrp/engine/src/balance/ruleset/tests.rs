@@ -38,12 +38,12 @@ fn only_what_differs_is_told() {
     let six = contents(&[("192.0.2.5", &["192.0.2.11:6443"]), ("2001:db8::5", &["[2001:db8::11]:6443"])]);
     let table = [
         (&Contents::default(), &none, vec![step(add, "own4", 1)]),
-        (&none, &one, vec![step(add, "sole4", 1), step(add, "masqueraded4", 1)]),
+        (&none, &one, vec![step(add, "lots4", 60), step(add, "masqueraded4", 1)]),
         (&one, &one, vec![]),
-        (&one, &two, vec![step(delete, "sole4", 1), step(add, "shared4", 60)]),
-        (&two, &exchanged, vec![step(delete, "shared4", 30), step(add, "shared4", 30)]),
-        (&two, &none, vec![step(delete, "shared4", 60), step(delete, "masqueraded4", 1)]),
-        (&one, &six, vec![step(add, "sole6", 1), step(add, "masqueraded6", 1)]),
+        (&one, &two, vec![step(delete, "lots4", 30), step(add, "lots4", 30)]),
+        (&two, &exchanged, vec![step(delete, "lots4", 30), step(add, "lots4", 30)]),
+        (&two, &none, vec![step(delete, "lots4", 60), step(delete, "masqueraded4", 1)]),
+        (&one, &six, vec![step(add, "lots6", 60), step(add, "masqueraded6", 1)]),
     ];
     for (old, new, expected) in table {
         assert_eq!(changes(&update("w", old, new)), expected, "{old:?} to {new:?}");
@@ -61,11 +61,24 @@ fn many_services_are_told_in_pieces_that_an_attribute_can_hold() {
     let services: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &targets[..])).collect();
     let told = changes(&update("w", &Contents::default(), &contents(&services)));
     let pieces: Vec<usize> =
-        told.iter().filter(|(what, _)| what.contains("shared6")).map(|(_, count)| *count).collect();
+        told.iter().filter(|(what, _)| what.contains("lots6")).map(|(_, count)| *count).collect();
     assert_eq!(pieces, [500; 6]);
-    let longest = Kind::Shared.sets()[1].members(&contents(&services));
+    let longest = Kind::Lots.sets()[1].members(&contents(&services));
     let piece: Vec<&Element> = longest.iter().take(ELEMENTS_IN_A_MESSAGE).collect();
     assert!(element::encode(piece).as_bytes().len() < usize::from(u16::MAX));
+}
+
+/// The kernel promises of one look-up that it finds what is before a change or after it, not of two.
+#[test]
+fn a_packet_finds_its_backend_by_one_look_up() {
+    let chains = chains();
+    let backends = chains.iter().find(|chain| chain.name == BACKENDS).unwrap();
+    for set in Kind::Lots.sets() {
+        let of_family = backends.rules.iter().filter(|rule| rule.starts_with(&set.has_family()));
+        let maps: Vec<&Expression> = of_family.flatten().filter(|part| matches!(part, Map(_))).collect();
+        assert!(matches!(maps[..], [Map(name)] if *name == set.name()), "{maps:?}");
+    }
+    assert_eq!(backends.rules.len(), 2, "{:?}", backends.rules);
 }
 
 #[test]
@@ -81,5 +94,5 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
             _ => {}
         }
     }
-    assert_eq!(rules(), 15);
+    assert_eq!(rules(), 13);
 }

@@ -12,12 +12,10 @@ fn shares(count: usize) -> Vec<usize> {
     let balancing = Balancing { services: [(service, backends)].into(), ..Balancing::default() };
     let contents = Contents { balancing, ..Contents::default() };
     let members = |kind: Kind| kind.sets().map(|set| set.members(&contents));
-    let [shared, of_other_family] = members(Kind::Shared);
+    let [all, of_other_family] = members(Kind::Lots);
     assert_eq!(of_other_family, [].into());
-    let [sole, _] = members(Kind::Sole);
-    assert_eq!(sole.len(), usize::from(count == 1));
     let mut lots: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    for element in shared {
+    for element in all {
         *lots.entry(element.data).or_default() += 1;
     }
     lots.into_values().collect()
@@ -25,10 +23,9 @@ fn shares(count: usize) -> Vec<usize> {
 
 #[test]
 fn backends_get_the_same_share_or_one_lot_less() {
-    // Of one alone and of none there are no lots.
     for (backends, expected) in [
         (0, vec![]),
-        (1, vec![]),
+        (1, vec![60]),
         (2, vec![30; 2]),
         (3, vec![20; 3]),
         (5, vec![12; 5]),

@@ -57,7 +57,7 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
         ("flush chain inet windlass-vip-nat backends", "it was gone or being changed"),
         ("table inet windlass-vip-nat { flags dormant; }", "it was gone or being changed"),
         ("insert rule inet windlass-vip-nat prerouting accept", "it was gone or being changed"),
-        ("flush map inet windlass-vip-nat shared6", "the elements of a set were changed"),
+        ("flush map inet windlass-vip-nat lots6", "the elements of a set were changed"),
         ("add element inet windlass-vip-nat own4 { 192.0.2.51 }", "the elements of a set were changed"),
         (
             "flush chain inet windlass-vip-nat prerouting\nadd rule inet windlass-vip-nat prerouting accept",
