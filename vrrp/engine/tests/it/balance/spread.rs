@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use windlass_engine::ClientSource;
+use windlass_engine::{Balancer, ClientSource};
 
 use crate::guard::scene::{connect, pings, run};
 use crate::lab::{Host, await_some, one_at_a_time, require_root};
 
-use super::scene::{API, CLIENT, Scene, VIPS, ask_all, balancing, number_of};
+use super::scene::{API, CLIENT, Scene, TABLE, VIPS, ask_all, balancing, number_of};
 
 const CLIENT_NUMBER: u8 = 4;
 
@@ -116,6 +116,24 @@ fn a_pod_reaches_the_backends_by_its_own_node_whether_or_not_that_is_active() {
     }
 }
 
+/// Does this again and again while the client opens connections, none of which may fail.
+fn no_connection_fails_while(scene: &Scene, count: usize, mut change: impl FnMut(&[usize])) {
+    let hammer = scene.client().run(move || {
+        std::thread::spawn(move || {
+            let tries = (0..count).map(|n| TcpStream::connect((VIPS[n % 2], API.port)).err());
+            tries.flatten().map(|error| error.to_string()).collect::<Vec<_>>()
+        })
+    });
+    let mut backends = [&[1][..], &[0, 1], &[2], &[0, 1, 2], &[0]].into_iter().cycle();
+    let mut changes = 0;
+    while !hammer.is_finished() {
+        change(backends.next().unwrap());
+        changes += 1;
+    }
+    assert_eq!(hammer.join().unwrap(), Vec::<String>::new(), "in {changes} changes");
+    println!("{changes} changes");
+}
+
 /// Nobody finds a moment in which a port has no backend.
 #[test]
 fn backends_are_exchanged_in_one_step() {
@@ -126,19 +144,23 @@ fn backends_are_exchanged_in_one_step() {
     let scene = Scene::new();
     let _node = scene.active(0);
     let kept = scene.balance(0, &[0]);
-    let hammer = scene.client().run(|| {
-        std::thread::spawn(|| {
-            let tries = (0..12_000).map(|n| TcpStream::connect((VIPS[n % 2], API.port)).err());
-            tries.flatten().map(|error| error.to_string()).collect::<Vec<_>>()
-        })
-    });
-    let mut changes = [&[1][..], &[0, 1], &[2], &[0, 1, 2], &[0]].into_iter().cycle();
-    let mut count = 0;
-    while !hammer.is_finished() {
-        let to = changes.next().unwrap();
+    no_connection_fails_while(&scene, 12_000, |to| {
         kept.balancer().apply(&balancing(0, to, ClientSource::Masquerade)).unwrap();
-        count += 1;
+    });
+}
+
+/// So that an upgrade may bring a table that looks otherwise.
+#[test]
+fn a_process_that_makes_the_table_anew_does_so_in_one_step() {
+    if !require_root() {
+        return;
     }
-    assert_eq!(hammer.join().unwrap(), Vec::<String>::new(), "in {count} changes");
-    println!("{count} changes");
+    let _turn = one_at_a_time();
+    let scene = Scene::new();
+    let _node = scene.active(0);
+    drop(scene.balance(0, &[0]));
+    no_connection_fails_while(&scene, 4_000, |to| {
+        let mut next = scene.node(0).run(|| Balancer::open(TABLE)).unwrap();
+        next.apply(&balancing(0, to, ClientSource::Masquerade)).unwrap();
+    });
 }
