@@ -1,0 +1,115 @@
+//! FRR, Debian's, as another router of the LAN: a stranger beside keepalived.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::{lab::Lab, wait::await_that};
+
+/// How long zebra may take to start.
+const LIMIT: Duration = Duration::from_secs(30);
+const ZEBRA: &str = "zebra";
+const VRRPD: &str = "vrrpd";
+
+/// A virtual router of FRR's, of version 3, priority 100 and one address, that sends its adverts each second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frr {
+    /// VRID.
+    pub vrid: u8,
+    /// The address, on a device of its own with the virtual router's MAC address.
+    pub address: Ipv4Addr,
+}
+
+/// What a virtual router of FRR's says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrrStatus {
+    /// Whether it is Active.
+    pub is_active: bool,
+    /// How often it went from one state to another.
+    pub transitions: u64,
+    /// Adverts that it heard and took.
+    pub received: u64,
+    /// Those that it sent.
+    pub sent: u64,
+}
+
+impl Lab {
+    /// Starts FRR on a host that is no node, one at a time there.
+    pub async fn start_frr(&self, host: &str, router: Frr) -> anyhow::Result<()> {
+        let Frr { vrid, address } = router;
+        let folder = folder(host);
+        // Both want a user of the group `frrvty`, which root is not in.
+        self.sandbox.script(&format!(
+            "mkdir {folder} && touch {folder}/zebra.conf && cat >{folder}/vrrpd.conf <<'END'
+interface eth0
+ vrrp {vrid} version 3
+ vrrp {vrid} advertisement-interval 1000
+ vrrp {vrid} ip {address}
+END
+chown -R frr:frr {folder}"
+        ))?;
+        let device = format!(
+            "sysctl -qw net.ipv4.conf.all.arp_ignore=1
+             ip link add vrrp0 link eth0 type macvlan mode bridge
+             ip link set vrrp0 addrgenmode none address 00:00:5e:00:01:{vrid:02x}
+             ip addr add {address}/24 dev vrrp0 noprefixroute
+             ip link set vrrp0 up"
+        );
+        self.exec(host, &["sh", "-ec", &device]).await?;
+        self.start_frr_daemon(host, ZEBRA)?;
+        await_that(&format!("zebra on {host}"), LIMIT, async || {
+            self.exec(host, &["test", "-S", &format!("{folder}/zserv.api")]).await.map(Some)
+        })
+        .await?;
+        self.start_frr_daemon(host, VRRPD)
+    }
+
+    fn start_frr_daemon(&self, host: &str, name: &str) -> anyhow::Result<()> {
+        let folder = folder(host);
+        let program = format!("/usr/lib/frr/{name}");
+        let [configuration, pid] = ["conf", "pid"].map(|end| format!("{folder}/{name}.{end}"));
+        let zebra = format!("{folder}/zserv.api");
+        let command = [&*program, "-f", &configuration, "-i", &pid, "-z", &zebra, "--vty_socket", &folder];
+        self.start_process(host, name, &[&command[..], &["-u", "frr", "-g", "frr", "-P", "0"]].concat())
+    }
+
+    /// What the FRR of a host says of its virtual router; an error while it is starting.
+    pub async fn frr_status(&self, host: &str) -> anyhow::Result<FrrStatus> {
+        let folder = folder(host);
+        let command = ["vtysh", "--vty_socket", &folder, "-d", VRRPD, "-c", "show vrrp json"];
+        let told = self.exec(host, &command).await?;
+        status(&told).with_context(|| format!("FRR on {host} says {told}"))
+    }
+}
+
+/// Its files: the lab's own memory, where its user may go.
+fn folder(host: &str) -> String {
+    format!("/run/lab/frr-{host}")
+}
+
+fn status(told: &str) -> anyhow::Result<FrrStatus> {
+    #[derive(Deserialize)]
+    struct Router {
+        v4: Family,
+    }
+    #[derive(Deserialize)]
+    struct Family {
+        status: String,
+        stats: Stats,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Stats {
+        adver_tx: u64,
+        adver_rx: u64,
+        transitions: u64,
+    }
+    let [Router { v4: Family { status, stats } }] = serde_json::from_str(told)?;
+    Ok(FrrStatus {
+        is_active: status == "Master",
+        transitions: stats.transitions,
+        received: stats.adver_rx,
+        sent: stats.adver_tx,
+    })
+}
