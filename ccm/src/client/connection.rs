@@ -17,7 +17,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 /// How long a connection may be silent before the other end is asked for a sign of life. One that was idle for so long between two
 /// requests is closed.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(5);
 /// Between two such questions.
 const INTERVAL: Duration = Duration::from_secs(3);
 /// How long data, or a question, may go without an answer before the connection counts as dead. (The Go client takes 15 s
