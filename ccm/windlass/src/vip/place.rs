@@ -39,7 +39,8 @@ pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, 
     };
     let own = own_address(interface, address).ok_or_else(|| {
         format!(
-            "interface {} has no {} address at which this host's programs could be reached: give it one of the network of {address}",
+            "interface {} has no {} address beside {address} at which this host's programs could be reached: give it one of that network, \
+             or choose another virtual IP, if this one is the host's own",
             interface.name,
             family(address)
         )
