@@ -15,10 +15,10 @@ use crate::setup::LIMIT;
 
 const PAIRS: [(&str, [&str; 2]); 3] =
     [("192.0.2.201", ["n1", "n2"]), ("192.0.2.202", ["n3", "n4"]), ("192.0.2.203", ["n5", "n6"])];
-/// keepalived's host and address.
-const KEEPALIVED: (&str, Ipv4Addr) = ("c2", Ipv4Addr::new(192, 0, 2, 199));
-/// FRR's.
-const FRR: (&str, Ipv4Addr) = ("c3", Ipv4Addr::new(192, 0, 2, 198));
+/// The hosts of keepalived and FRR.
+const STRANGERS: [&str; 2] = ["c2", "c3"];
+/// The addresses that they hold.
+const HELD: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 199), Ipv4Addr::new(192, 0, 2, 198)];
 /// FRR counts Initialize to Backup, and Backup to Master.
 const FROM_START_TO_ACTIVE: u64 = 2;
 /// So many questions each VIP's node has to answer, alone: five seconds.
@@ -45,7 +45,7 @@ fn three_vips_that_start_at_once_on_one_lan_take_no_vrid_of_each_other_and_none_
         }
         let adverts = lab.adverts("c1")?;
         let vrids = await_that("no two routers have one VRID", LIMIT, async || {
-            let mut vrids = strangers.clone();
+            let mut vrids: BTreeMap<u8, IpAddr> = strangers.into_iter().zip(HELD.map(IpAddr::V4)).collect();
             for vip in &vips {
                 let advert = adverts.next_with(*vip, LIMIT)?;
                 let other = vrids.insert(advert.vrid, *vip);
@@ -71,7 +71,7 @@ fn three_vips_that_start_at_once_on_one_lan_take_no_vrid_of_each_other_and_none_
         let seen = answering.stop()?;
         let wrong: Vec<_> = seen.doubled.iter().filter(|one| one.begin > settled).collect();
         ensure!(wrong.is_empty(), "several answered: {wrong:?}");
-        ensure_strangers_are_undisturbed(lab, &strangers).await
+        ensure_undisturbed(lab, strangers).await
     })
 }
 
@@ -87,34 +87,33 @@ async fn vrid_alone(lab: &Lab, (vip, [node, _]): (&str, [&str; 2])) -> anyhow::R
     Ok(vrid)
 }
 
-/// keepalived has the VRID that the first VIP would have, if it were alone, FRR that of the second. Returns whose is which.
-async fn start_strangers(lab: &Lab) -> anyhow::Result<BTreeMap<u8, IpAddr>> {
-    let (first, second) = (vrid_alone(lab, PAIRS[0]).await?, vrid_alone(lab, PAIRS[1]).await?);
-    let (host, address) = KEEPALIVED;
-    let router = Keepalived { vrid: first, priority: 100, interval_ms: 1000, address: address.into() };
-    lab.start_keepalived(host, router)?;
-    let (host, address) = FRR;
-    lab.start_frr(host, Frr { vrid: second, address }).await?;
+/// keepalived has the VRID that the first VIP would have, if it were alone, FRR that of the second. Returns these.
+async fn start_strangers(lab: &Lab) -> anyhow::Result<[u8; 2]> {
+    let vrids = [vrid_alone(lab, PAIRS[0]).await?, vrid_alone(lab, PAIRS[1]).await?];
+    let ([keepalived, frr], [first, second]) = (STRANGERS, HELD);
+    let router = Keepalived { vrid: vrids[0], priority: 100, interval_ms: 1000, address: first.into() };
+    lab.start_keepalived(keepalived, router)?;
+    lab.start_frr(frr, Frr { vrid: vrids[1], address: second }).await?;
     await_that("keepalived and FRR have their addresses", LIMIT, async || {
-        let (keepalived, frr) = (lab.keepalived_counts(KEEPALIVED.0).await?, lab.frr_status(FRR.0).await?);
-        ensure!(keepalived.became_master == 1 && frr.is_active, "{keepalived:?}, {frr:?}");
+        let (counts, status) = (lab.keepalived_counts(keepalived).await?, lab.frr_status(frr).await?);
+        ensure!(counts.became_master == 1 && status.is_active, "{counts:?}, {status:?}");
         Ok(Some(()))
     })
     .await?;
-    Ok([(first, KEEPALIVED.1.into()), (second, FRR.1.into())].into())
+    Ok(vrids)
 }
 
 /// Each has become Active once, has found no fault with an advert, and is the only one that sends adverts of its VRID.
-async fn ensure_strangers_are_undisturbed(lab: &Lab, strangers: &BTreeMap<u8, IpAddr>) -> anyhow::Result<()> {
-    let counts = lab.keepalived_counts(KEEPALIVED.0).await?;
+async fn ensure_undisturbed(lab: &Lab, vrids: [u8; 2]) -> anyhow::Result<()> {
+    let [keepalived, frr] = STRANGERS;
+    let counts = lab.keepalived_counts(keepalived).await?;
     ensure!(counts.became_master == 1 && counts.errors == 0, "keepalived was disturbed: {counts:?}");
-    let status = lab.frr_status(FRR.0).await?;
+    let status = lab.frr_status(frr).await?;
     let undisturbed = status.is_active && status.transitions == FROM_START_TO_ACTIVE && status.received == 0;
     ensure!(undisturbed, "FRR was disturbed: {status:?}");
     let adverts = lab.adverts("c1")?;
-    for (vrid, vip) in strangers {
-        let stranger = [KEEPALIVED, FRR].iter().find(|(_, address)| address == vip).context("whose")?.0;
-        let sender = adverts.next_of(*vrid, Duration::from_secs(10))?;
+    for (stranger, vrid) in STRANGERS.into_iter().zip(vrids) {
+        let sender = adverts.next_of(vrid, Duration::from_secs(10))?;
         let host: IpAddr = lab.host(stranger).context("the stranger")?.address.into();
         ensure!(sender == host, "{sender} sends adverts of VRID {vrid}, which is {stranger}'s");
     }

@@ -104,21 +104,18 @@ impl Set {
             let (kind, length) = element::kind_and_length(parts);
             attributes.clone().number(4, kind).number(5, length)
         };
-        let to_backend = |attributes: Attributes| {
-            let (kind, length) = element::kind_and_length(&[address, Part::PORT]);
-            attributes.number(3, MAP).number(6, kind).number(7, length)
+        let mapped = |parts: &[Part], data: &[Part]| {
+            let (kind, length) = element::kind_and_length(data);
+            keyed(parts).number(3, MAP).number(6, kind).number(7, length)
         };
         match self.kind {
             Kind::Own | Kind::Nodes => keyed(&[address]).number(3, 0),
             Kind::Local => keyed(&[address]).number(3, TIMEOUT).long(11, LOCAL_TIMEOUT_MS),
-            Kind::Lots => to_backend(keyed(&[address, Part::PROTOCOL, Part::PORT, Part::MARK])),
+            Kind::Lots => mapped(&[address, Part::PROTOCOL, Part::PORT, Part::MARK], &[address, Part::PORT]),
             Kind::Masqueraded | Kind::Kept | Kind::Servers => {
                 keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0)
             }
-            Kind::Senders => {
-                let (kind, length) = element::kind_and_length(&[Part::MARK]);
-                keyed(&[Part::ETHERNET]).number(3, MAP).number(6, kind).number(7, length)
-            }
+            Kind::Senders => mapped(&[Part::ETHERNET], &[Part::MARK]),
             Kind::Marks => keyed(&[Part::MARK]).number(3, 0),
         }
     }

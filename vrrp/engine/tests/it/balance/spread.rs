@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::net::TcpStream;
+use std::net::SocketAddr;
 
 use windlass_engine::{Balancer, ClientSource};
 
-use crate::guard::scene::{connect, pings, run};
+use crate::guard::scene::{connect, connect_while, pings, run};
 use crate::lab::{Host, await_some, one_at_a_time, require_root};
 
 use super::scene::{API, CLIENT, Scene, TABLE, VIPS, ask_all, balancing, number_of};
@@ -118,19 +118,16 @@ fn a_pod_reaches_the_backends_by_its_own_node_whether_or_not_that_is_active() {
 
 /// Does this again and again while the client opens connections, none of which may fail.
 fn no_connection_fails_while(scene: &Scene, count: usize, mut change: impl FnMut(&[usize])) {
-    let hammer = scene.client().run(move || {
-        std::thread::spawn(move || {
-            let tries = (0..count).map(|n| TcpStream::connect((VIPS[n % 2], API.port)).err());
-            tries.flatten().map(|error| error.to_string()).collect::<Vec<_>>()
-        })
-    });
     let mut backends = [&[1][..], &[0, 1], &[2], &[0, 1, 2], &[0]].into_iter().cycle();
     let mut changes = 0;
-    while !hammer.is_finished() {
+    let places = VIPS.map(|vip| SocketAddr::new(vip, API.port)).to_vec();
+    let results = connect_while(scene.client(), count, places, || {
         change(backends.next().unwrap());
         changes += 1;
-    }
-    assert_eq!(hammer.join().unwrap(), Vec::<String>::new(), "in {changes} changes");
+    });
+    let errors: Vec<String> =
+        results.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new(), "in {changes} changes");
     println!("{changes} changes");
 }
 

@@ -1,8 +1,8 @@
 //! That the table is there, is right, and goes.
 
 use std::collections::BTreeSet;
-use std::io::{Error, ErrorKind};
-use std::net::{IpAddr, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::process::Command;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use windlass_engine::guard::{Checked, Guard, GuardError, Guarded};
 
 use crate::lab::{Host, VIP, await_some, one_at_a_time, require_root};
 
-use super::scene::{Scene, TABLE, VIP6, both_held, connect, listen, pings, run, try_run};
+use super::scene::{Scene, TABLE, VIP6, both_held, connect, connect_while, listen, pings, run, try_run};
 
 /// Without how long what is in it counts.
 fn table(host: &Host) -> Option<String> {
@@ -89,18 +89,13 @@ fn a_table_is_replaced_in_one_step() {
     scene.node().ip("addr add 192.0.2.50/32 dev eth0");
     let _server = listen(scene.node(), 22);
     drop(scene.guard());
-    let hammer = scene.client().run(|| {
-        std::thread::spawn(|| {
-            let results = (0..500).map(|_| TcpStream::connect((VIP, 22)).map(drop));
-            results
-                .filter(|result| result.as_ref().err().map(Error::kind) != Some(ErrorKind::ConnectionRefused))
-                .count()
-        })
-    });
-    while !hammer.is_finished() {
+    let results = connect_while(scene.client(), 500, vec![(VIP, 22).into()], || {
         drop(scene.node().run(|| Guard::install(TABLE, &both_held())).unwrap());
-    }
-    assert_eq!(hammer.join().unwrap(), 0, "connections that were not refused");
+    });
+    let refused = |result: &io::Result<()>| {
+        result.as_ref().err().map(io::Error::kind) == Some(ErrorKind::ConnectionRefused)
+    };
+    assert_eq!(results.iter().filter(|one| !refused(one)).count(), 0, "connections that were not refused");
 }
 
 /// The node's own packets for a VIP that it holds are not sent; those of a node whose engine was killed must be, since the VIP

@@ -100,6 +100,24 @@ pub(crate) fn connect(host: &Host, to: impl Into<IpAddr>, port: u16) -> io::Resu
     connect_within(host, to, port, LIMIT)
 }
 
+/// Opens so many connections of the host, to one place after the other, while this is done again and again. What became of each.
+pub(crate) fn connect_while(
+    host: &Host,
+    count: usize,
+    places: Vec<SocketAddr>,
+    mut step: impl FnMut(),
+) -> Vec<io::Result<()>> {
+    let hammer = host.run(move || {
+        std::thread::spawn(move || {
+            places.iter().cycle().take(count).map(|place| TcpStream::connect(place).map(drop)).collect()
+        })
+    });
+    while !hammer.is_finished() {
+        step();
+    }
+    hammer.join().unwrap()
+}
+
 pub(super) fn connect_within(
     host: &Host,
     to: impl Into<IpAddr>,
