@@ -1,5 +1,5 @@
 //! Tells the program for which target and by which compiler it is built, which `windlass version` prints. Nothing of this changes from
-//! commit to commit: what does (`WINDLASS_COMMIT`, `SOURCE_DATE_EPOCH`), only `manifests/release/build` sets.
+//! commit to commit: what does (`WINDLASS_COMMIT`, `SOURCE_DATE_EPOCH`), only `manifests/image/binary` sets.
 
 use std::{env, process::Command};
 
