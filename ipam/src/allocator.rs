@@ -254,6 +254,18 @@ impl<O: Owner> Allocator<O> {
         planner::exceeds_limits(self, owner, request, address)
     }
 
+    /// The limit of `pool` that keeps `owner`, who makes `request`, from the addresses of `family` that it asks for beyond those
+    /// that it keeps.
+    pub fn reached_limit(
+        &self,
+        owner: &O,
+        request: &Request,
+        pool: &str,
+        family: Family,
+    ) -> Option<RefusalReason> {
+        planner::reached_limit(self, owner, request, pool, family)
+    }
+
     /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::end_quarantine`].
     pub fn ended_quarantines(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
         self.quarantine.due(now)

@@ -1,5 +1,6 @@
 //! The command line, and how the process begins and ends.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -281,6 +282,30 @@ fn named(program: &str) -> Command {
     }
 }
 
+/// Flags that kubectl takes before its command as well: each has a value.
+const KUBECTL_GLOBAL: [&str; 4] = ["--kubeconfig", "--context", "--namespace", "-n"];
+
+/// Moves flags of kubectl that precede the command behind it, where each command defines those it has: `windlass --kubeconfig F status`
+/// is `windlass status --kubeconfig F`.
+fn subcommand_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut end = 1;
+    while let Some(flag) = args.get(end).and_then(|flag| flag.to_str()) {
+        end += match flag.split_once('=') {
+            Some((name, _)) if KUBECTL_GLOBAL.contains(&name) => 1,
+            None if KUBECTL_GLOBAL.contains(&flag) => 2,
+            Some(_) | None => break,
+        };
+    }
+    // A command follows, and no other flag.
+    let is_command = |arg: &OsString| !arg.to_string_lossy().starts_with('-');
+    if args.get(end).is_some_and(is_command)
+        && let Some(leading) = args.get_mut(1..=end)
+    {
+        leading.rotate_right(1);
+    }
+    args
+}
+
 /// What completes the command line in a shell.
 fn completion(shell: Shell) -> String {
     let shell = match shell {
@@ -296,8 +321,9 @@ fn completion(shell: Shell) -> String {
 /// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage; more: see
 /// [`inspect`].
 pub(crate) fn run() -> ExitCode {
-    let program = std::env::args().next().unwrap_or_default();
-    let cli = match Cli::from_arg_matches(&named(&program).get_matches()) {
+    let args = subcommand_first(std::env::args_os().collect());
+    let program = args.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+    let cli = match Cli::from_arg_matches(&named(&program).get_matches_from(args)) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };

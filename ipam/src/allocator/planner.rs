@@ -45,9 +45,7 @@ pub(super) fn plan<O: Owner>(
         None => PoolScope::Any,
         Some(name) => allocator.usage.named(name).map_or(PoolScope::Missing, PoolScope::Pool),
     };
-    let held = allocator.assignments.held_by(owner);
-    let (picked, sharing_conflicts) = (Vec::new(), Vec::new());
-    let mut planner = Planner { allocator, owner, held, request, scope, picked, sharing_conflicts };
+    let mut planner = Planner::new(allocator, owner, request, scope);
     let missing = if request.addresses.is_empty() {
         planner.pick()?
     } else {
@@ -64,11 +62,22 @@ pub(super) fn exceeds_limits<O: Owner>(
     request: &Request,
     address: IpAddr,
 ) -> Option<RefusalReason> {
-    let held = allocator.assignments.held_by(owner);
-    let (picked, sharing_conflicts) = (Vec::new(), Vec::new());
-    let planner =
-        Planner { allocator, owner, held, request, scope: PoolScope::Any, picked, sharing_conflicts };
+    let planner = Planner::new(allocator, owner, request, PoolScope::Any);
     planner.exceeds_limits(allocator.usage.index_of(address)?, address)
+}
+
+/// The limit of `pool` that keeps `owner` from what `request` asks of `family` beyond what the owner keeps.
+pub(super) fn reached_limit<O: Owner>(
+    allocator: &Allocator<O>,
+    owner: &O,
+    request: &Request,
+    pool: &str,
+    family: Family,
+) -> Option<RefusalReason> {
+    let index = allocator.usage.named(pool)?;
+    let mut planner = Planner::new(allocator, owner, request, PoolScope::Any);
+    planner.keep(family, &mut Vec::new());
+    planner.reached_limit(index, family)
 }
 
 /// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
@@ -122,7 +131,12 @@ fn confining<'a>(usage: &'a Usage, pool: &Pool, request: &Request, family: Famil
     confining.filter(has_family).map(|one| &one.pool).next()
 }
 
-impl<O: Owner> Planner<'_, O> {
+impl<'a, O: Owner> Planner<'a, O> {
+    fn new(allocator: &'a Allocator<O>, owner: &'a O, request: &'a Request, scope: PoolScope) -> Self {
+        let held = allocator.assignments.held_by(owner);
+        Self { allocator, owner, held, request, scope, picked: Vec::new(), sharing_conflicts: Vec::new() }
+    }
+
     /// Picks `count` addresses of each family, and says of which families there are fewer.
     fn pick(&mut self) -> Result<Vec<Family>, AllocateError<O>> {
         let request = self.request;

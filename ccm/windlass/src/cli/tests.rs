@@ -304,3 +304,35 @@ fn every_flag_is_a_value_of_the_chart_or_given_by_it() {
         assert_eq!(values, Vec::<&str>::new(), "{role}");
     }
 }
+
+#[test]
+fn flags_of_kubectl_may_precede_the_command() {
+    let moved = |line: &str| {
+        let args = subcommand_first(line.split(' ').map(OsString::from).collect());
+        args.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    for (given, expected) in [
+        ("windlass --kubeconfig F status", "windlass status --kubeconfig F"),
+        ("windlass --kubeconfig=F -n shop explain web", "windlass explain --kubeconfig=F -n shop web"),
+        (
+            "windlass --context dev --kubeconfig F status -o wide",
+            "windlass status --context dev --kubeconfig F -o wide",
+        ),
+        ("windlass status --kubeconfig F", "windlass status --kubeconfig F"),
+        ("windlass --version", "windlass --version"),
+        ("windlass --kubeconfig F --help", "windlass --kubeconfig F --help"),
+        ("windlass --kubeconfig", "windlass --kubeconfig"),
+        ("windlass --kubeconfig F", "windlass --kubeconfig F"),
+        ("windlass", "windlass"),
+    ] {
+        assert_eq!(moved(given), expected, "{given}");
+        let parsed = command().try_get_matches_from(expected.split(' '));
+        let is_whole = !given.ends_with("version") && !given.ends_with("help") && !given.ends_with(" F")
+            || given.contains("status");
+        assert_eq!(
+            parsed.is_ok(),
+            is_whole && given != "windlass" && given != "windlass --kubeconfig",
+            "{expected}"
+        );
+    }
+}

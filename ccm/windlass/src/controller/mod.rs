@@ -33,9 +33,10 @@ use windlass_ccm::service::ServiceOptions;
 use windlass_ccm::serving::Pages;
 use windlass_ccm::watch::Error as WatchError;
 
+pub(crate) use self::allocation::ledger::allocator;
 use self::allocation::pool_metrics::PoolMetrics;
 pub(crate) use self::allocation::pools::policy as pool_policy;
-pub(crate) use self::allocation::request::request;
+pub(crate) use self::allocation::request::{owner, request};
 pub(crate) use self::allocation::settings::Settings;
 pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;

@@ -6,16 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP, announced};
+use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP, VirtualIPPool, announced};
 use windlass_ipam::{
     Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, QuarantineCause, Quarantined, Request,
     Terms,
 };
 
+use super::pools::{self, UnusableAddresses};
 use crate::controller::stores::clock::moment;
 use windlass_ccm::store::version;
 
@@ -177,6 +179,22 @@ pub(crate) struct Ledger {
     entries: BTreeMap<IpAddr, AddressEntry>,
     /// Services that hold an address.
     holders: BTreeSet<ServiceRef>,
+}
+
+/// The allocator as these objects alone make it: pools with their limits, and the holders and quarantines of each address.
+pub(crate) fn allocator(
+    pools: &[VirtualIPPool],
+    vips: &[VirtualIP],
+    now: Timestamp,
+) -> Allocator<ServiceRef> {
+    let pools: Vec<_> = pools.iter().cloned().map(Arc::new).collect();
+    let mut ledger = Ledger::default();
+    let reviewed = pools::review(&pools, &UnusableAddresses::default(), |_| false);
+    ledger.set_pools(reviewed.into_iter().map(|one| one.pool));
+    for vip in vips {
+        ledger.observe_object(vip, None, now, |owner| Terms::alone(&owner.namespace), |_, _| false);
+    }
+    ledger.allocator
 }
 
 impl Ledger {

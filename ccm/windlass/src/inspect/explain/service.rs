@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use serde::Serialize;
-use windlass_api::{VirtualIP, VirtualIPPool};
-use windlass_ipam::{Families, Labels, Pool, PoolRefusal, Request};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
+use windlass_ipam::{Allocator, Families, Labels, Pool, PoolRefusal, Request};
 
 use super::Details;
-use crate::controller::{pool_policy, request};
+use crate::controller::{allocator, owner, pool_policy, request};
 use crate::inspect::snapshot::{Snapshot, allocated, full_name, shown};
 
 /// A Service.
@@ -51,6 +51,7 @@ impl ServiceStory {
             }
             Err(error) => (None, vec![format!("what cannot be read: {error}")]),
         };
+        let verdicts = request.as_ref().map_or_else(Vec::new, |request| verdicts(service, request, snapshot));
         Self {
             service: full_name(service),
             class: service.spec.as_ref().and_then(|spec| spec.load_balancer_class.clone()),
@@ -61,8 +62,8 @@ impl ServiceStory {
             rule: request
                 .as_ref()
                 .zip(vip(service, snapshot))
-                .map(|(request, vip)| rule(request, vip, snapshot)),
-            pools: request.map_or_else(Vec::new, |request| verdicts(&request, snapshot)),
+                .map(|(request, vip)| rule(request, vip, &verdicts)),
+            pools: verdicts,
         }
     }
 }
@@ -77,7 +78,7 @@ fn vip<'a>(service: &Service, snapshot: &'a Snapshot) -> Option<&'a VirtualIP> {
 }
 
 /// Why its address is of the pool it is of. Pools may have changed since.
-fn rule(request: &Request, vip: &VirtualIP, snapshot: &Snapshot) -> String {
+fn rule(request: &Request, vip: &VirtualIP, verdicts: &[PoolVerdict]) -> String {
     let pool = &vip.spec.pool;
     if !request.addresses.is_empty() {
         return "the Service names its addresses".to_owned();
@@ -88,7 +89,7 @@ fn rule(request: &Request, vip: &VirtualIP, snapshot: &Snapshot) -> String {
     if request.terms.sharing.is_some() && vip.spec.owners.len() > 1 {
         return format!("it shares {}, which comes before what is free", vip.spec.address);
     }
-    match verdicts(request, snapshot).iter().find(|one| one.usable) {
+    match verdicts.iter().find(|one| one.usable) {
         Some(first) if first.pool == *pool => format!("of the pools that it may use, {pool} is the first"),
         Some(first) => {
             format!(
@@ -135,8 +136,8 @@ fn in_words(request: &Request) -> Vec<String> {
     words
 }
 
-/// What each pool is to the request, in the order in which they are searched.
-fn verdicts(request: &Request, snapshot: &Snapshot) -> Vec<PoolVerdict> {
+/// The verdict on each pool, in the order in which they are searched.
+fn verdicts(service: &Service, request: &Request, snapshot: &Snapshot) -> Vec<PoolVerdict> {
     let mut pools: Vec<(&VirtualIPPool, Pool)> = snapshot
         .pools
         .objects
@@ -145,13 +146,32 @@ fn verdicts(request: &Request, snapshot: &Snapshot) -> Vec<PoolVerdict> {
         .collect();
     pools.sort_by_cached_key(|(_, pool)| (pool.policy.priority, !pool.policy.selects(), pool.name.clone()));
     let is_confined = pools.iter().any(|(_, pool)| pool.policy.confines(&request.requester));
+    let allocator = allocator(&snapshot.pools.objects, &snapshot.vips.objects, snapshot.now);
+    let owner = owner(service);
     pools
         .iter()
         .map(|(object, pool)| {
-            let (usable, why) = verdict(request, object, pool, is_confined);
+            let reached = owner.as_ref().and_then(|owner| reached_limit(&allocator, owner, request, pool));
+            let (usable, why) = match verdict(request, object, pool, is_confined) {
+                (true, _) if reached.is_some() => (false, reached.unwrap_or_default()),
+                verdict => verdict,
+            };
             PoolVerdict { pool: pool.name.clone(), priority: pool.policy.priority, usable, why }
         })
         .collect()
+}
+
+/// The limit of the pool that keeps the Service from what it asks for, in words, by the allocator's own count.
+fn reached_limit(
+    allocator: &Allocator<ServiceRef>,
+    owner: &ServiceRef,
+    request: &Request,
+    pool: &Pool,
+) -> Option<String> {
+    let families = request.families.list().iter();
+    let why =
+        families.filter_map(|family| allocator.reached_limit(owner, request, &pool.name, *family)).next();
+    why.map(|why| PoolRefusal::new(pool, why).to_string())
 }
 
 fn verdict(request: &Request, object: &VirtualIPPool, pool: &Pool, is_confined: bool) -> (bool, String) {

@@ -85,6 +85,32 @@ fn a_service_that_waits_is_told_why_and_what_each_pool_is_to_it() {
 }
 
 #[test]
+fn a_pool_whose_limit_is_reached_is_not_used_and_the_holder_keeps_what_it_has() {
+    for (limit, words) in [
+        (
+            "maxPerNamespace",
+            "gives the Services of a namespace 1 of a family at most, and those of this one have 1",
+        ),
+        ("maxPerService", "gives a Service 1 of a family at most, and this one has 1"),
+    ] {
+        let mut snapshot = healthy();
+        snapshot.pools.objects[0] = {
+            let mut pool = pool("default", 100);
+            pool["spec"][limit] = json!(1);
+            object(pool)
+        };
+        says(&explained("web", &snapshot, &Details::default()), &["1. default (priority 100) may be used"]);
+        let (name, count) = if limit == "maxPerService" { ("web", "2") } else { ("b", "1") };
+        let mut own = service(name, "", "False", "NoFreeAddress", "");
+        own["metadata"]["annotations"] = json!({ "windlass.dev/address-count": count });
+        snapshot.services.objects.retain(|one| one.metadata.name.as_deref() != Some(name));
+        snapshot.services.objects.push(object(own));
+        let expected = format!("1. default (priority 100) not used: pool \"default\" {words}");
+        says(&explained(name, &snapshot, &Details::default()), &[&expected]);
+    }
+}
+
+#[test]
 fn the_rule_by_which_a_pool_was_chosen_is_told() {
     let annotated = |key: &str, value: &str| {
         let mut own = service("web", "192.0.2.10", "True", "Allocated", "");
