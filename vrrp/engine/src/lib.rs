@@ -55,6 +55,7 @@ mod engine;
 mod event;
 mod event_thread;
 mod faults;
+mod forward_policy;
 #[doc(hidden)] // public for the tests in network namespaces only
 pub mod guard;
 mod handle;
@@ -98,6 +99,7 @@ pub use config::{
 };
 pub use engine::Engine;
 pub use event::Event;
+pub use forward_policy::{DroppingChain, chains_that_drop_all};
 pub use host_claim::{ClaimedByAnother, HostClaim};
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
 pub use kernel::{connection_tracking, nf_tables};

@@ -41,8 +41,12 @@ pub(crate) enum Operation {
     DeleteTable,
     NewChain,
     NewRule,
+    /// Returns one chain of a table of this family, as the kernel numbers it.
+    GetChain(u8),
     /// Lists rules.
     GetRules,
+    /// Lists rules of a table of this family, as the kernel numbers it.
+    GetRulesOf(u8),
     NewSet,
     NewElements,
     /// Lists a set's elements. While the kernel makes room for more in the set, some may be missing from the list.
@@ -70,8 +74,11 @@ impl Operation {
         match self {
             Self::NewTable | Self::NewChain | Self::NewSet | Self::NewElements => FLAG_REQUEST | FLAG_CREATE,
             Self::NewRule => FLAG_REQUEST | FLAG_CREATE | FLAG_APPEND,
-            Self::GetRules | Self::GetElements | Self::GetConnections(_) => FLAG_REQUEST | FLAG_DUMP,
+            Self::GetRules | Self::GetRulesOf(_) | Self::GetElements | Self::GetConnections(_) => {
+                FLAG_REQUEST | FLAG_DUMP
+            }
             Self::GetTable
+            | Self::GetChain(_)
             | Self::FindElements
             | Self::GetGeneration
             | Self::GetConnection(_)
@@ -89,8 +96,9 @@ impl Operation {
             Self::GetTable => 1,
             Self::DeleteTable => 2,
             Self::NewChain => 3,
+            Self::GetChain(_) => 4,
             Self::NewRule => 6,
-            Self::GetRules => 7,
+            Self::GetRules | Self::GetRulesOf(_) => 7,
             Self::NewSet => 9,
             Self::NewElements => 12,
             Self::GetElements | Self::FindElements => 13,
@@ -106,7 +114,9 @@ impl Operation {
 
     fn family(self) -> u8 {
         match self {
-            Self::GetConnections(family)
+            Self::GetChain(family)
+            | Self::GetRulesOf(family)
+            | Self::GetConnections(family)
             | Self::GetConnection(family)
             | Self::DeleteConnection(family)
             | Self::InsertConnection(family)
