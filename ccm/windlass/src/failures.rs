@@ -1,7 +1,10 @@
 //! The sentences of `NodeNetwork.spec.failedChecks`. An agent writes them for people; the controller goes by what they are about, which
 //! their beginnings tell. Pure.
 
+use std::net::IpAddr;
+
 use windlass_api::NodeCheck;
+use windlass_engine::Family;
 
 /// Of a check of an Announcement; the check and the reason follow.
 const CHECK: &str = "the check ";
@@ -11,6 +14,8 @@ const NODE_PORT: &str = "the health check on node port ";
 const FURTHER_CHECKS: &str = " further checks of Announcements";
 /// The same of Services' health checks.
 const FURTHER_NODE_PORTS: &str = " further health checks";
+/// Of forwarding by the kernel; family, interface and reason follow.
+const FORWARDING: &str = "forwarding of ";
 /// Of a key that the node does not have; its number and the reason follow.
 const KEY: &str = "VRRP key ";
 
@@ -37,6 +42,26 @@ pub(crate) fn of_further_node_ports(count: usize) -> String {
 /// A key that the node does not have.
 pub(crate) fn of_key(id: u8, reason: &str) -> String {
     format!("{KEY}{id}: {reason}")
+}
+
+/// Forwarding of a family from an interface.
+pub(crate) fn of_forwarding(family: Family, interface: &str, reason: &str) -> String {
+    format!("{FORWARDING}{} from {interface}: {reason}", name(family))
+}
+
+fn name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    }
+}
+
+/// Returns false if what fails is of the other family than that of an address.
+pub(crate) fn concerns_address(subject: &str, address: IpAddr) -> bool {
+    match subject.strip_prefix(FORWARDING) {
+        Some(rest) => rest.starts_with(name(Family::of(address))),
+        None => true,
+    }
 }
 
 /// What matters of the sentences to virtual routers: what the node says of Services, their endpoints tell the controller.
@@ -73,6 +98,16 @@ mod tests {
     fn check(port: u16) -> NodeCheck {
         serde_json::from_value(json!({ "httpGet": { "host": "2001:db8::1", "port": port } }))
             .expect("a check")
+    }
+
+    #[test]
+    fn forwarding_concerns_addresses_of_its_family() {
+        let said = of_forwarding(Family::V6, "eth0", "net/ipv6/conf/all/forwarding is 0");
+        let [v4, v6] = ["192.0.2.1", "2001:db8::1"].map(|address| address.parse().expect("an address"));
+        let sentences = [said, "kube-proxy: no answer".to_owned()];
+        let told: Vec<[bool; 2]> =
+            that_matter(&sentences).map(|it| [v4, v6].map(|address| concerns_address(it, address))).collect();
+        assert_eq!(told, [[false, true], [true, true]]);
     }
 
     #[test]

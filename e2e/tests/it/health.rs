@@ -90,7 +90,12 @@ fn a_node_on_which_a_check_of_an_announcement_fails_gives_its_addresses_up_until
         start_checked(lab, &owner)?;
         await_told(lab, &owner, None).await?;
         ensure!(lab.await_owner_other_than("c1", vip, &heir).await? == owner, "{owner} has not got {vip}");
-        await_answer(lab, vip).await
+        await_answer(lab, vip).await?;
+        // Nobody has to have it checked that the kernel forwards.
+        lab.exec(&owner, &["sysctl", "-qw", "net.ipv4.ip_forward=0"]).await?;
+        lab.await_owner_other_than("c1", vip, &owner).await?;
+        await_answer(lab, vip).await?;
+        await_told(lab, &owner, Some("forwarding of IPv4 from eth0: net/ipv4/ip_forward is 0")).await
     })
 }
 

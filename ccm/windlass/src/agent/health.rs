@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`check`] | judges one check over time (pure) |
 //! | [`request`] | asks |
+//! | [`forwarding_monitor`], [`forwarding`] | whether the kernel forwards packets to pods, once a second (pure: [`forwarding`]) |
+//! | [`node_condition`] | whether the CNI plugin is there after a boot, by the Node's condition |
 //! | [`links`] | judges the node's links (pure), and looks at them |
 //! | [`kube_proxy_monitor`], [`kube_proxy`] | kube-proxy, once a second: whether it keeps its rules up to date, and whether the Services with `externalTrafficPolicy: Local` have a pod here; remembers whether there is a kube-proxy |
 //! | [`node_check_monitor`], [`node_checks`], [`failed_memory`] | what Announcements have checked; when each is due and what became of it (pure); remembers what failed |
@@ -15,12 +17,15 @@
 mod check;
 mod failed;
 mod failed_memory;
+mod forwarding;
+mod forwarding_monitor;
 mod kube_proxy;
 mod kube_proxy_monitor;
 mod lateness;
 mod links;
 mod node_check_monitor;
 mod node_checks;
+mod node_condition;
 mod request;
 
 use std::collections::BTreeSet;
@@ -35,11 +40,15 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::failed::FailedChecks;
 #[cfg(test)]
 pub(crate) use self::failed::FailedNodeCheck;
+use self::forwarding_monitor::ForwardingMonitor;
 use self::kube_proxy_monitor::KubeProxyMonitor;
 use self::lateness::LatenessMonitor;
 use self::node_check_monitor::NodeCheckMonitor;
-pub(super) use self::request::proxy_mode;
+use self::node_condition::NodeConditionMonitor;
+pub(crate) use self::node_condition::{ReadNode, reader as node_reader};
+pub(crate) use self::request::proxy_mode;
 use super::desired::Desired;
+use super::service_proxy::ServiceProxy;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +60,8 @@ const PARALLEL: usize = 16;
 pub(crate) struct HealthMonitor {
     kube_proxy: KubeProxyMonitor,
     lateness: LatenessMonitor,
+    forwarding: ForwardingMonitor,
+    node_condition: NodeConditionMonitor,
     node_checks: NodeCheckMonitor,
 }
 
@@ -66,21 +77,28 @@ impl HealthMonitor {
         let sender = Arc::new(sender);
         let kube_proxy = KubeProxyMonitor::new(kube_proxy, folder, Arc::clone(&sender), now);
         let lateness = LatenessMonitor::new(Arc::clone(&sender));
+        let forwarding = ForwardingMonitor::new(Arc::clone(&sender));
+        let node_condition = NodeConditionMonitor::new(Arc::clone(&sender));
         let node_checks = NodeCheckMonitor::new(folder, sender, now);
-        (Self { kube_proxy, lateness, node_checks }, receiver)
+        (Self { kube_proxy, lateness, forwarding, node_condition, node_checks }, receiver)
     }
 
-    /// Asks until `token` is cancelled. `take_lateness` tells how late the engine was since it was last asked.
+    /// Asks until `token` is cancelled. `take_lateness` tells how late the engine was since it was last asked, `proxy` which program
+    /// takes the packets of Services. `read_node` reads this node's Node.
     pub(crate) async fn run(
         self,
         desired: watch::Receiver<Option<Arc<Desired>>>,
         take_lateness: impl FnMut() -> Duration,
+        proxy: watch::Receiver<ServiceProxy>,
+        read_node: ReadNode,
         token: CancellationToken,
     ) {
-        let Self { kube_proxy, lateness, node_checks } = self;
+        let Self { kube_proxy, lateness, forwarding, node_condition, node_checks } = self;
         tokio::join!(
             kube_proxy.run(desired.clone(), token.clone()),
             lateness.run(desired.clone(), take_lateness, token.clone()),
+            forwarding.run(desired.clone(), proxy, token.clone()),
+            node_condition.run(read_node, token.clone()),
             node_checks.run(desired, token),
         );
     }

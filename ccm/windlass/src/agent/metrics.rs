@@ -99,6 +99,8 @@ fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily 
 
 fn checks(failed: &FailedChecks) -> MetricFamily {
     let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
+    let forwarding = (["forwarding".to_owned(), String::new()], i64::from(!failed.forwarding.is_empty()));
+    let network = (["pod-network".to_owned(), String::new()], i64::from(failed.network.is_some()));
     let lateness = (["lateness".to_owned(), String::new()], i64::from(!failed.late.is_empty()));
     // Several may ask the same, each with its own patience.
     let actions: BTreeSet<&CheckAction> = failed.of_announcements.keys().map(|check| &check.action).collect();
@@ -108,10 +110,10 @@ fn checks(failed: &FailedChecks) -> MetricFamily {
     let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
     gauges(
         "windlass_agent_check_failed",
-        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, the engine's lateness, of an \
-         Announcement, or of a health check's node port",
+        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, forwarding by the kernel, the \
+         pod network after a boot, the engine's lateness, of an Announcement, or of a health check's node port",
         ["check", "port"],
-        [kube_proxy, lateness].into_iter().chain(actions).chain(endpoints),
+        [kube_proxy, forwarding, network, lateness].into_iter().chain(actions).chain(endpoints),
     )
 }
 

@@ -77,9 +77,11 @@ use self::engine_events::Fault;
 use self::engine_state::EngineState;
 use self::engine_updates::EngineUpdates;
 use self::health::HealthMonitor;
+pub(crate) use self::health::proxy_mode;
 use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
+pub(crate) use self::network::is_containers;
 use self::node_events::NodeEvents;
 use self::replication::way_back::WaysBack;
 pub(crate) use self::service_proxy::GuardMode;
@@ -262,7 +264,14 @@ pub(crate) async fn run(
     let (found_ways, ways_back) = tokio::sync::watch::channel(WaysBack::default());
     tasks.spawn(replication::way_back::ask::follow(reporter.desired.clone(), found_ways, token.clone()));
     tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
-    tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
+    let read_node = health::node_reader(client.clone(), node.clone());
+    tasks.spawn(monitor.run(
+        reporter.desired.clone(),
+        take_lateness,
+        proxy.clone(),
+        read_node,
+        token.clone(),
+    ));
     tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
 
     let mut decider = Decider {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use windlass_api::NodeCheck;
+use windlass_engine::Family;
 
+use super::forwarding::Segment;
 use crate::agent::desired::Assignment;
 use crate::{failures, priorities};
 
@@ -16,6 +18,10 @@ pub(super) const MOST_TOLD: usize = 32;
 pub(crate) struct FailedChecks {
     /// Of the node: it concerns every virtual router.
     pub(crate) kube_proxy: Option<String>,
+    /// Of the node's pod network: it concerns every virtual router for which the node is not Active.
+    pub(crate) network: Option<String>,
+    /// Of forwarding by the kernel: it concerns the virtual routers of the family on the interface.
+    pub(crate) forwarding: BTreeMap<Segment, String>,
     /// Of a Service, by its health check's node port.
     pub(crate) endpoints: BTreeMap<u16, String>,
     /// The engine's lateness, by the interval of adverts in milliseconds: it concerns the virtual routers that have it.
@@ -36,7 +42,10 @@ impl FailedChecks {
     /// This node's priority for a virtual router, as things are.
     pub(crate) fn priority(&self, assignment: &Assignment, is_active: bool) -> u8 {
         let counts = |failed: &FailedNodeCheck| !(is_active && failed.spares_active);
+        let segment = (Family::of(assignment.source), assignment.interface.clone());
         let is_unfit = self.kube_proxy.is_some()
+            || (self.network.is_some() && !is_active)
+            || self.forwarding.contains_key(&segment)
             || assignment.health_check_node_ports.iter().any(|port| self.endpoints.contains_key(port))
             || assignment.checks.iter().any(|check| self.of_announcements.get(check).is_some_and(counts));
         let is_late = self.late.get(&assignment.interval_milliseconds).is_some_and(counts);
@@ -51,12 +60,17 @@ impl FailedChecks {
 
     /// Whether a priority depends on whether this node is Active.
     pub(crate) fn spares_active(&self) -> bool {
-        self.late.values().chain(self.of_announcements.values()).any(|failed| failed.spares_active)
+        let mut counted = self.late.values().chain(self.of_announcements.values());
+        self.network.is_some() || counted.any(|failed| failed.spares_active)
     }
 
     /// One sentence for each, for people: of many the first are told, and how many more there are.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
+        let network = self.network.iter().map(|why| format!("the pod network: {why}"));
+        let forwarding = self.forwarding.iter();
+        let forwarding =
+            forwarding.map(|((family, interface), why)| failures::of_forwarding(*family, interface, why));
         let late = self.late.iter().map(|(interval, failed)| {
             format!("the engine, for adverts each {interval} ms: {}", failed.reason)
         });
@@ -64,6 +78,8 @@ impl FailedChecks {
             self.of_announcements.iter().map(|(check, failed)| failures::of_check(check, &failed.reason));
         let endpoints = self.endpoints.iter().map(|(port, why)| failures::of_node_port(*port, why));
         kube_proxy
+            .chain(forwarding.take(MOST_TOLD))
+            .chain(network)
             .chain(late.take(MOST_TOLD))
             .chain(of_announcements.take(MOST_TOLD))
             .chain(further(self.of_announcements.len(), failures::of_further_checks))

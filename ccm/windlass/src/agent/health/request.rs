@@ -48,7 +48,7 @@ pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, O
 }
 
 /// In which mode kube-proxy says that it is, if it answers.
-pub(in crate::agent) async fn proxy_mode(address: SocketAddr) -> Option<String> {
+pub(crate) async fn proxy_mode(address: SocketAddr) -> Option<String> {
     let mode = async |answer: Response<Incoming>| {
         ensure!(answer.status().is_success(), "it answers {}", answer.status());
         let body = Limited::new(answer.into_body(), LONGEST_MODE).collect().await;

@@ -268,6 +268,48 @@ fn a_late_node_ranks_below_good_ones_and_above_those_that_are_about_to_serve_no_
 }
 
 #[test]
+fn a_node_that_does_not_forward_is_unfit_where_that_matters_and_one_without_a_pod_network_keeps_what_it_has()
+{
+    let of = |source: &str| Assignment { source: source.parse().unwrap(), ..assignment(254, 0, &[]) };
+    let [v4, v6] = ["198.51.100.1", "fe80::1"].map(of);
+    let segment = (windlass_engine::Family::V6, v6.interface.clone());
+    let forwarding =
+        FailedChecks { forwarding: [(segment, "it is 0".into())].into(), ..FailedChecks::default() };
+    for is_active in [false, true] {
+        let priorities = [&v4, &v6].map(|one| forwarding.priority(one, is_active));
+        assert_eq!(priorities, [254, 30], "Active: {is_active}");
+    }
+    let elsewhere = Assignment { interface: "eth9".to_owned(), ..v6.clone() };
+    assert_eq!(forwarding.priority(&elsewhere, false), 254, "another interface");
+    let said: Vec<String> = forwarding.sentences().collect();
+    assert_eq!(said, [format!("forwarding of IPv6 from {}: it is 0", v6.interface)]);
+    let network = FailedChecks { network: Some("no CNI".into()), ..FailedChecks::default() };
+    assert_eq!([false, true].map(|is_active| network.priority(&v4, is_active)), [30, 254]);
+    assert!(network.spares_active(), "so that the priority follows who is Active");
+}
+
+#[test]
+fn forwarding_counts_by_the_second_reading_and_is_forgotten_with_the_virtual_router() {
+    let now = Instant::now();
+    let (monitor, failed) = HealthMonitor::new(None, Path::new("/nonexistent"), now);
+    let mut monitor = monitor.forwarding;
+    let segment = (windlass_engine::Family::V4, "eth0".to_owned());
+    let mut judge = |finding: Option<Finding>, second: u64| {
+        let findings = finding.map(|finding| (segment.clone(), finding)).into_iter().collect();
+        monitor.judge(findings, now + Duration::from_secs(second));
+        !failed.borrow().forwarding.is_empty()
+    };
+    let seen = [
+        judge(Some(passed()), 0),
+        judge(Some(self::failed()), 1),
+        judge(Some(self::failed()), 2),
+        judge(Some(passed()), 3),
+        judge(None, 4),
+    ];
+    assert_eq!(seen, [false, false, true, true, false]);
+}
+
+#[test]
 fn checks_are_made_where_the_node_is_believed_to_serve_and_forgotten_with_their_service() {
     let now = Instant::now();
     let (monitor, failed) = HealthMonitor::new(None, Path::new("/nonexistent"), now);

@@ -57,6 +57,7 @@ fn a_check_that_fails_is_told_once_by_what_it_asks() {
         (serde_json::from_value(check).unwrap(), failed)
     };
     let failed = FailedChecks {
+        forwarding: [((Family::V4, "eth0".to_owned()), "0".to_owned())].into(),
         late: [(100, of(3).1)].into(),
         endpoints: [(30000, "503".to_owned())].into(),
         of_announcements: [of(1), of(2)].into(),
@@ -68,9 +69,11 @@ fn a_check_that_fails_is_told_once_by_what_it_asks() {
         told,
         [
             r#"windlass_agent_check_failed{check="endpoints",port="30000"} 1"#,
+            r#"windlass_agent_check_failed{check="forwarding",port=""} 1"#,
             r#"windlass_agent_check_failed{check="httpGet http://localhost:8080/healthz",port="8080"} 1"#,
             r#"windlass_agent_check_failed{check="kube-proxy",port=""} 0"#,
             r#"windlass_agent_check_failed{check="lateness",port=""} 1"#,
+            r#"windlass_agent_check_failed{check="pod-network",port=""} 0"#,
         ]
     );
 }

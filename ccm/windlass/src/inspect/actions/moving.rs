@@ -116,7 +116,10 @@ pub(super) fn hindrance(
     let key = router.spec.authentication.map(|one| one.key_id);
     let fails = network.failed_checks.iter().find(|said| {
         let matters = &mut failures::that_matter(std::slice::from_ref(*said));
-        matters.any(|subject| failures::concerns(subject, &router.spec.checks, key))
+        matters.any(|subject| {
+            failures::concerns(subject, &router.spec.checks, key)
+                && failures::concerns_address(subject, vip.spec.address)
+        })
     });
     fails.map(|said| format!("something fails there: {said}; put it right first"))
 }

@@ -114,8 +114,10 @@ fn why(
             let spec = &network.spec;
             for said in &spec.failed_checks {
                 let said_alone = std::slice::from_ref(said);
-                let matters = failures::that_matter(said_alone)
-                    .any(|subject| failures::concerns(subject, &router.spec.checks, key));
+                let matters = failures::that_matter(said_alone).any(|subject| {
+                    failures::concerns(subject, &router.spec.checks, key)
+                        && failures::concerns_address(subject, vip.spec.address)
+                });
                 if matters {
                     fails = true;
                     why.push(format!("its agent ranks it below all on which nothing fails: {said}"));

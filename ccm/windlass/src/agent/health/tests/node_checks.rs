@@ -229,7 +229,9 @@ async fn checks_are_made_as_long_as_a_router_has_them() {
     let (monitor, mut failed) = HealthMonitor::new(None, &folder.0, Instant::now());
     let (sender, desired) = watch::channel(None);
     let token = CancellationToken::new();
-    let running = tokio::spawn(monitor.run(desired, || Duration::ZERO, token.clone()));
+    let (_found, proxy) = watch::channel(ServiceProxy::Unknown);
+    let no_node: ReadNode = Box::new(|| Box::pin(async { None }));
+    let running = tokio::spawn(monitor.run(desired, || Duration::ZERO, proxy, no_node, token.clone()));
     let checks = [check.clone()].into();
     let assignments = vec![Assignment { checks, ..assignment(254, 0, &[]) }];
     sender.send_replace(Some(Arc::new(Desired { assignments, ..Desired::default() })));

@@ -1,0 +1,81 @@
+//! Forwarding by the kernel: without it a packet to a virtual IP reaches no pod, although kube-proxy reports that all is well. Pure.
+//!
+//! | family | decided by | why |
+//! |---|---|---|
+//! | IPv4 | `net.ipv4.conf.<interface>.forwarding` of the interface on which packets arrive | `net.ipv4.ip_forward` only sets it on all interfaces when it is written |
+//! | IPv6 | `net.ipv6.conf.all.forwarding`, or since Linux 6.17 the interface's `force_forwarding` | the interface's own `forwarding` decides about router advertisements alone |
+//!
+//! A value that cannot be read counts as forwarding.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use windlass_engine::{DroppingChain, Family};
+
+use super::check::Finding;
+use crate::agent::desired::Desired;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the kernel shows the settings of this network namespace.
+pub(super) const SETTINGS: &str = "/proc/sys/net";
+
+/// A family on an interface.
+pub(crate) type Segment = (Family, String);
+
+/// The segments of this node's virtual routers.
+pub(super) fn segments(desired: &Desired) -> BTreeSet<Segment> {
+    let of = |one: &crate::agent::desired::Assignment| (Family::of(one.source), one.interface.clone());
+    desired.assignments.iter().map(of).collect()
+}
+
+/// Judges each segment by the settings below `root` and by the chains that drop everything.
+pub(super) fn findings(
+    root: &Path,
+    segments: BTreeSet<Segment>,
+    dropping: &[DroppingChain],
+) -> BTreeMap<Segment, Finding> {
+    let judge = |segment: Segment| {
+        let (family, interface) = &segment;
+        let chain = dropping.iter().find(|chain| chain.sees(*family));
+        let reason = disabled(root, *family, interface).or_else(|| chain.map(|chain| dropped(*chain)));
+        (segment, reason.map_or(Finding::Passed, Finding::Failed))
+    };
+    segments.into_iter().map(judge).collect()
+}
+
+/// The sentence about a setting that disables forwarding, if one does.
+fn disabled(root: &Path, family: Family, interface: &str) -> Option<String> {
+    let is = |setting: &str, value: &str| {
+        fs::read_to_string(root.join(setting)).is_ok_and(|text| text.trim() == value)
+    };
+    let setting = match family {
+        Family::V4 => {
+            let own = format!("ipv4/conf/{interface}/forwarding");
+            if !is(&own, "0") {
+                return None;
+            }
+            if is("ipv4/ip_forward", "0") { "ipv4/ip_forward".to_owned() } else { own }
+        }
+        Family::V6 => {
+            let all = "ipv6/conf/all/forwarding";
+            if !is(all, "0") || is(&format!("ipv6/conf/{interface}/force_forwarding"), "1") {
+                return None;
+            }
+            all.to_owned()
+        }
+    };
+    Some(format!(
+        "net/{setting} is 0, so the kernel drops packets to pods. Run `sysctl -w net/{setting}=1` and set it in /etc/sysctl.d"
+    ))
+}
+
+fn dropped(chain: DroppingChain) -> String {
+    let name = chain.name();
+    format!(
+        "the nftables chain {name} has policy drop and no rule that accepts, so it drops packets to pods. Set its policy to accept \
+         (`nft chain {name} '{{ policy accept; }}'`), or restart kube-proxy if its rules were flushed"
+    )
+}

@@ -1,0 +1,83 @@
+//! Looks once a second whether the kernel forwards what arrives for the virtual IPs of this node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::change;
+use super::check::{Check, Finding, Patience};
+use super::failed::FailedChecks;
+use super::forwarding::{self, SETTINGS, Segment};
+use crate::agent::desired::Desired;
+use crate::agent::service_proxy::ServiceProxy;
+
+/// Period of the check.
+const EVERY: Duration = Duration::from_secs(1);
+/// A program that loads settings writes some of them twice: the second reading in a row counts.
+pub(super) const FORWARDING: Patience = Patience::times(2, Duration::ZERO);
+
+/// Checks the forwarding of each segment and publishes those that fail.
+pub(super) struct ForwardingMonitor {
+    checks: BTreeMap<Segment, Check>,
+    sender: Arc<watch::Sender<FailedChecks>>,
+}
+
+impl ForwardingMonitor {
+    pub(super) fn new(sender: Arc<watch::Sender<FailedChecks>>) -> Self {
+        Self { checks: BTreeMap::new(), sender }
+    }
+
+    /// Checks until `token` is cancelled. Programs at the interfaces (eBPF) forward by themselves, whatever the kernel's settings are.
+    pub(super) async fn run(
+        mut self,
+        desired: watch::Receiver<Option<Arc<Desired>>>,
+        proxy: watch::Receiver<ServiceProxy>,
+        token: CancellationToken,
+    ) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = token.cancelled() => return,
+            }
+            let segments = match *proxy.borrow() {
+                ServiceProxy::Programs { .. } => BTreeSet::new(),
+                ServiceProxy::Unknown
+                | ServiceProxy::Nftables
+                | ServiceProxy::Iptables
+                | ServiceProxy::Ipvs => {
+                    desired.borrow().as_deref().map(forwarding::segments).unwrap_or_default()
+                }
+            };
+            if segments.is_empty() && self.checks.is_empty() {
+                continue;
+            }
+            let looked = tokio::task::spawn_blocking(move || {
+                // Without nf_tables there is no such chain.
+                let dropping = windlass_engine::chains_that_drop_all().unwrap_or_default();
+                forwarding::findings(Path::new(SETTINGS), segments, &dropping)
+            });
+            if let Ok(findings) = looked.await {
+                self.judge(findings, Instant::now());
+            }
+        }
+    }
+
+    pub(super) fn judge(&mut self, findings: BTreeMap<Segment, Finding>, now: Instant) {
+        self.checks.retain(|segment, _| findings.contains_key(segment));
+        for (segment, finding) in findings {
+            self.checks.entry(segment).or_insert_with(|| Check::new(FORWARDING)).note(finding, now);
+        }
+        let failing = self
+            .checks
+            .iter()
+            .filter_map(|(segment, check)| Some((segment.clone(), check.failure()?.to_owned())));
+        let failing = failing.collect();
+        change(&self.sender, |failed| failed.forwarding = failing);
+    }
+}

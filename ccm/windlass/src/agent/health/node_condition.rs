@@ -1,0 +1,136 @@
+//! The Node's condition `NetworkUnavailable`: after a boot the CNI plugin may be later than kube-proxy, and a node that takes its
+//! addresses back before has no way to pods.
+//!
+//! The condition is read when the agent starts and every few seconds until it is not `True` for the first time. It is not read again:
+//! some plugins set it while they are updated, although the node's pod network keeps working (Calico: `CalicoIsDown`).
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::apiserver::call_within;
+use windlass_ccm::lenient::{self, Lenient};
+
+use super::change;
+use super::check::{Check, Finding, Patience};
+use super::failed::FailedChecks;
+
+#[cfg(test)]
+mod tests;
+
+const CONDITION: &str = "NetworkUnavailable";
+/// Reasons of the plugins that write the condition each time they start, so that an older one is from before the boot.
+const WRITTEN_AT_EACH_START: [&str; 2] = ["CalicoIsUp", "FlannelIsUp"];
+/// A plugin that has not started for so long after the boot is waited for no longer.
+const LONGEST_BOOT: Duration = Duration::from_mins(5);
+/// Period while the network is not available, or the API server does not answer.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// A boot of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Boot {
+    at: Timestamp,
+    ago: Duration,
+}
+
+impl Boot {
+    /// Reads the boot's time by today's clock from `/proc/stat`.
+    fn read(now: Timestamp) -> Option<Self> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+        let at = Timestamp::from_second(seconds).ok()?;
+        let ago = Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        Some(Self { at, ago })
+    }
+}
+
+/// Function that reads this node's Node.
+pub(crate) type ReadNode = Box<dyn Fn() -> BoxFuture<'static, Option<Node>> + Send + Sync>;
+
+/// Judges the node by its condition. Pure.
+fn finding(node: &Node, boot: Option<Boot>) -> Finding {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let Some(condition) = conditions.into_iter().find(|one| one.type_ == CONDITION) else {
+        return Finding::Passed;
+    };
+    let reason = condition.reason.as_deref().unwrap_or_default();
+    if condition.status == "True" {
+        return Finding::Failed(format!(
+            "the Node's condition {CONDITION} is True ({reason}). Wait for the CNI plugin, or see why its pod on this node does not start"
+        ));
+    }
+    let is_fresh_boot = boot.filter(|boot| boot.ago < LONGEST_BOOT);
+    match is_fresh_boot {
+        Some(boot) if WRITTEN_AT_EACH_START.contains(&reason) && written(condition) < Some(boot.at) => {
+            Finding::Failed(format!(
+                "the CNI plugin ({reason}) has not reported since this machine was started. Wait for it, or see why its pod on this \
+                 node does not start"
+            ))
+        }
+        Some(_) | None => Finding::Passed,
+    }
+}
+
+fn written(condition: &NodeCondition) -> Option<Timestamp> {
+    condition.last_heartbeat_time.iter().chain(&condition.last_transition_time).map(|time| time.0).max()
+}
+
+/// Reads the condition and publishes that it fails.
+pub(super) struct NodeConditionMonitor {
+    check: Check,
+    sender: Arc<watch::Sender<FailedChecks>>,
+}
+
+impl NodeConditionMonitor {
+    pub(super) fn new(sender: Arc<watch::Sender<FailedChecks>>) -> Self {
+        Self { check: Check::new(Patience::times(1, Duration::ZERO)), sender }
+    }
+
+    /// Reads this Node until its network is available, or `token` is cancelled.
+    pub(super) async fn run(mut self, read: ReadNode, token: CancellationToken) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut is_available = false;
+        while !is_available || self.check.failure().is_some() {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = token.cancelled() => return,
+            }
+            let finding = if is_available {
+                Finding::Passed
+            } else {
+                let Some(node) = read().await else { continue };
+                finding(&node, Boot::read(Timestamp::now()))
+            };
+            is_available = finding == Finding::Passed;
+            self.check.note(finding, Instant::now());
+            let why = self.check.failure().map(str::to_owned);
+            change(&self.sender, |failed| failed.network = why);
+        }
+    }
+}
+
+/// Reads the Node of this name; `None`: the API server does not answer.
+pub(crate) fn reader(client: Client, name: String) -> ReadNode {
+    let nodes: Api<Lenient<Node>> = Api::all(client);
+    Box::new(move || {
+        let (nodes, name) = (nodes.clone(), name.clone());
+        async move {
+            match call_within(EVERY, lenient::read(nodes.get(&name))).await {
+                Ok(node) => Some(node),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read this node's conditions");
+                    None
+                }
+            }
+        }
+        .boxed()
+    })
+}
