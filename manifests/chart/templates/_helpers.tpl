@@ -45,7 +45,7 @@
 {{- end }}
 {{- $_ := set $pod "priorityClassName" .values.priorityClassName }}
 {{- with .root.Values.image.pullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
-{{- with .values.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end }}
+{{- $_ := set $pod "nodeSelector" (merge $pod.nodeSelector .values.nodeSelector) }}
 {{- with .values.affinity }}{{ $_ := set $pod "affinity" . }}{{ end }}
 {{- with .values.podAnnotations }}{{ $_ := set $.workload.spec.template.metadata "annotations" . }}{{ end }}
 {{- $_ := set .workload.spec.template.metadata "labels" (merge .workload.spec.template.metadata.labels .values.podLabels) }}

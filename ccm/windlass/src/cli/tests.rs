@@ -206,6 +206,18 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
 }
 
 #[test]
+fn no_pod_of_the_manifests_comes_to_a_node_without_linux() {
+    for yaml in [
+        include_str!("../../../../manifests/base/controller.yaml"),
+        include_str!("../../../../manifests/base/agent.yaml"),
+    ] {
+        let object: serde_json::Value = serde_saphyr::from_str(yaml).unwrap();
+        let selector = &object["spec"]["template"]["spec"]["nodeSelector"];
+        assert_eq!(*selector, serde_json::json!({ "kubernetes.io/os": "linux" }), "{yaml}");
+    }
+}
+
+#[test]
 fn the_manifest_mounts_the_keys_where_the_agent_looks_and_needs_no_secret() {
     let manifest = include_str!("../../../../manifests/base/agent.yaml");
     let object: serde_json::Value = serde_saphyr::from_str(manifest).unwrap();

@@ -20,6 +20,9 @@ use crate::controller::Settings;
 pub(super) const LEASE: &str = "cloud-controller-manager";
 /// Label and value by which Windlass' own pods tell what they are.
 const COMPONENT: &str = "app.kubernetes.io/component";
+/// Label by which a kubelet tells its operating system, and the one on which Windlass runs.
+pub(super) const OS_LABEL: &str = "kubernetes.io/os";
+pub(super) const LINUX: &str = "linux";
 
 /// All objects of a kind that could be read.
 #[derive(Debug, Clone)]
@@ -231,6 +234,11 @@ pub(super) fn created(object: &impl Resource) -> Option<Timestamp> {
 pub(super) fn is_ready(node: &Node) -> bool {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// Returns false for a node that is labelled with another operating system than Linux: it has no agent and no pod of Windlass.
+pub(super) fn is_linux(node: &Node) -> bool {
+    node.metadata.labels.iter().flatten().all(|(key, os)| key != OS_LABEL || os == LINUX)
 }
 
 /// Whether a pod says that it is ready.

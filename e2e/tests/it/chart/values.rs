@@ -121,7 +121,12 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
         ),
         (&["controller.resources.limits.memory=1Gi"], CONTROLLER, ".resources/limits/memory", json!("1Gi")),
         (&["controller.resources.limits.memory=1Gi"], CONTROLLER, ".resources/requests/cpu", json!("50m")),
-        (&["controller.nodeSelector.a=b"], CONTROLLER, "/spec/template/spec/nodeSelector", json!({"a": "b"})),
+        (
+            &["controller.nodeSelector.a=b", "controller.nodeSelector.kubernetes\\.io/os=windows"],
+            CONTROLLER,
+            "/spec/template/spec/nodeSelector",
+            json!({"a": "b", "kubernetes.io/os": "linux"}),
+        ),
         (
             &[r#"controller.affinity={"podAffinity": {}}"#],
             CONTROLLER,
@@ -152,7 +157,12 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
             json!(["--bind-address=0.0.0.0", "--guard=false", "--socket=/run/windlass/agent.sock"]),
         ),
         (&["agent.resources.requests.cpu=1"], AGENT, ".resources/requests/cpu", json!(1)),
-        (&["agent.nodeSelector.a=b"], AGENT, "/spec/template/spec/nodeSelector", json!({"a": "b"})),
+        (
+            &["agent.nodeSelector.a=b", "agent.nodeSelector.kubernetes\\.io/os=windows"],
+            AGENT,
+            "/spec/template/spec/nodeSelector",
+            json!({"a": "b", "kubernetes.io/os": "linux"}),
+        ),
         (
             &[r#"agent.affinity={"nodeAffinity": {}}"#],
             AGENT,
@@ -164,6 +174,12 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
             AGENT,
             "/spec/template/spec/tolerations",
             json!([{"key": "a", "operator": "Exists"}]),
+        ),
+        (
+            &["agent.seLinuxOptions.type=spc_t"],
+            AGENT,
+            ".securityContext/seLinuxOptions",
+            json!({"type": "spc_t"}),
         ),
         (&["agent.priorityClassName=p"], AGENT, "/spec/template/spec/priorityClassName", json!("p")),
         (

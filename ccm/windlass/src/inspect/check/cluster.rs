@@ -10,7 +10,7 @@ use windlass_api::LOAD_BALANCER_CLASS;
 use windlass_ccm::node::TAINT_UNINITIALIZED;
 
 use super::super::problems::{Problem, leader};
-use super::super::snapshot::{Cause, LEASE, Snapshot, allocated, created, full_name, shown};
+use super::super::snapshot::{Cause, LEASE, Snapshot, allocated, created, full_name, is_linux, shown};
 use super::survey::Survey;
 use super::{Fact, rivals};
 use crate::listing::first_of;
@@ -268,7 +268,7 @@ pub(super) fn facts(snapshot: &Snapshot, survey: &Survey, is_installed: bool) ->
             .to_owned(),
         (_, some) => format!("does not pass between {}", first_of(some.iter(), 3)),
     };
-    let nodes = snapshot.nodes.objects.len();
+    let nodes = snapshot.nodes.objects.iter().filter(|node| is_linux(node)).count();
     let mut lines = vec![
         line(
             "Definitions",

@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use windlass_api::{NODE_CONDITION_REPORT_BELIEVED, NodeNetwork};
 
 use super::Problem;
-use crate::inspect::snapshot::{Snapshot, is_ready};
+use crate::inspect::snapshot::{Snapshot, is_linux, is_ready};
 use crate::listing::first_of;
 
 pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
@@ -22,7 +22,7 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
         let name = node.name_any();
         match networks.get(name.as_str()) {
             Some(network) => problems.extend(agent_problems(&name, network)),
-            None if snapshot.networks.missing.is_some() => {}
+            None if snapshot.networks.missing.is_some() || !is_linux(node) => {}
             None => problems.push(Problem::warning("Node", &name, "NoAgent").says(
                 "no agent has reported its network: it announces nothing, and its own pods and programs are not kept from \
                  addresses whose clients are restricted",

@@ -305,6 +305,19 @@ fn what_is_new_is_given_time_and_what_is_no_windlass_service_is_not_looked_at() 
     assert_eq!(told(&snapshot), []);
 }
 
+#[test]
+fn a_node_with_windows_is_none_without_an_agent() {
+    let mut snapshot = healthy();
+    let with_system = |name: &str, system: &str| {
+        object(with(node(name), "/metadata/labels", json!({ "kubernetes.io/os": system })))
+    };
+    snapshot.nodes.objects.push(with_system("w1", "windows"));
+    assert_eq!(told(&snapshot), []);
+    snapshot.nodes.objects.push(with_system("n4", "linux"));
+    let told_of: Vec<String> = told(&snapshot).into_iter().map(|it| it.3).collect();
+    assert_eq!(told_of, ["NoAgent"]);
+}
+
 fn controller_pod(name: &str, node: &str, ready: &str) -> Value {
     json!({
         "metadata": {

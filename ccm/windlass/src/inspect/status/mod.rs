@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::problems::{self, Problem, Severity};
-use super::snapshot::{Snapshot, allocated, is_pod_ready};
+use super::snapshot::{Snapshot, allocated, is_linux, is_pod_ready};
 use super::views::{PoolRow, Selection, nodes, pools};
 use super::{PROBLEMS, exit_code};
 
@@ -173,7 +173,7 @@ fn agents(snapshot: &Snapshot) -> Agents {
         addresses: row.addresses,
     });
     Agents {
-        nodes: snapshot.nodes.objects.len(),
+        nodes: snapshot.nodes.objects.iter().filter(|node| is_linux(node)).count(),
         reported: snapshot.networks.objects.len(),
         versions,
         pods: snapshot.agents().count(),

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 use super::Tried;
 use crate::host_pod::{container_security, pod_security, quantities};
-use crate::inspect::snapshot::{Snapshot, is_ready};
+use crate::inspect::snapshot::{LINUX, OS_LABEL, Snapshot, is_linux, is_ready};
 
 /// Label that all these pods have.
 pub(super) const NAME: (&str, &str) = ("app.kubernetes.io/name", "windlass-check");
@@ -32,17 +32,11 @@ pub(super) struct Target {
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// The nodes on which a pod can run, and those on which none can, and why.
+/// The nodes on which a pod can run, and those on which none can, and why. Only nodes with Linux count.
 pub(super) fn targets(snapshot: &Snapshot) -> (Vec<Target>, Vec<Tried>) {
     let (mut targets, mut untried) = (Vec::new(), Vec::new());
-    for node in &snapshot.nodes.objects {
-        let obstacle = if !is_ready(node) {
-            Some("its kubelet is not ready")
-        } else if node.labels().get("kubernetes.io/os").is_some_and(|os| os != "linux") {
-            Some("it does not run Linux")
-        } else {
-            None
-        };
+    for node in snapshot.nodes.objects.iter().filter(|node| is_linux(node)) {
+        let obstacle = (!is_ready(node)).then_some("its kubelet is not ready");
         match obstacle {
             Some(why) => untried.push(Tried { node: node.name_any(), report: Err(why.to_owned()) }),
             None => targets.push(Target { node: node.name_any(), addresses: addresses(node) }),
@@ -82,6 +76,7 @@ pub(super) fn pod(trial: &Trial<'_>, target: &Target, all: &[Target]) -> Pod {
         },
         spec: Some(PodSpec {
             node_name: Some(target.node.clone()),
+            node_selector: Some([(OS_LABEL.to_owned(), LINUX.to_owned())].into()),
             host_network: Some(true),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
