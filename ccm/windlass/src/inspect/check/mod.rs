@@ -5,7 +5,7 @@
 //! | `survey` | what is asked of the API server besides what `status` asks |
 //! | `cluster` | definitions, kube-proxy, nodes, Services, versions, foreign routers (pure) |
 //! | `rivals` | other programs that serve Services of type LoadBalancer (pure) |
-//! | `host` | what is asked of this host, and what that means |
+//! | `host` | what is asked of this host, and what that means: a file for each concept |
 //! | `adverts` | adverts of VRRP that arrive here |
 //! | `pairs` | whether VRRP passes between every two nodes, tried by pods |
 //!
@@ -21,6 +21,7 @@ mod pairs;
 mod rivals;
 mod survey;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,9 +41,13 @@ use super::read::{Kind, Reader};
 use super::snapshot::{Cause, Missing, Snapshot};
 use super::status::text::problems_text;
 use super::table::aligned;
+use crate::agent::proxy_mode;
 
 #[cfg(test)]
 mod tests;
+
+/// Where kube-proxy says in which mode it is, unless its settings say otherwise.
+const PROXY_METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -143,7 +148,13 @@ pub(super) async fn check(args: CheckArgs, now: Timestamp) -> anyhow::Result<Exi
     let CheckArgs { cluster, host, pairs, image, listen_seconds, output } = args;
     let listening = Duration::from_secs(listen_seconds.into());
     // Adverts are listened for meanwhile.
-    let host = host.then(|| tokio::task::spawn_blocking(move || Host::read(listening)));
+    let host = match host {
+        true => {
+            let mode = proxy_mode(PROXY_METRICS).await;
+            Some(tokio::task::spawn_blocking(move || Host::read(listening, mode)))
+        }
+        false => None,
+    };
     let (snapshot, survey, tried) = match connect::connect(&cluster).await {
         Ok((server, namespace, client)) => {
             let reader = Reader::new(client, server, namespace, cluster.timeout());

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::adverts::Advert;
-use super::host::Settings;
+use super::host::{MarkUser, Ruleset, Settings};
 use super::survey::Workload;
 use super::*;
 use crate::inspect::scene::{healthy, lease, network, node, now, object, service};
@@ -264,7 +264,7 @@ fn before_it_is_installed_only_what_matters_then_is_found() {
 
 /// A host on which nothing is wrong: node n2, which hears n1.
 fn host() -> Host {
-    let loose = Settings { rp_filter: 2, arp_ignore: 0 };
+    let loose = Settings { rp_filter: 2, ..Settings::default() };
     let heard = Advert { source: "198.51.100.1".parse().unwrap(), version: 3, vrid: 1 };
     Host {
         capabilities: u64::MAX,
@@ -272,10 +272,54 @@ fn host() -> Host {
         tracking: Ok((10, 1000)),
         has_ipv6: true,
         settings: [("all".to_owned(), Settings::default()), ("eth0".to_owned(), loose)].into(),
-        addresses: BTreeSet::from(["198.51.100.2".parse().unwrap()]),
+        ipv6_forwarding: Some(1),
+        realtime: Some(950_000),
+        cgroup_realtime: Vec::new(),
+        is_selinux_enforcing: false,
+        bridges: vec!["br0".to_owned()],
+        filters_bridged: false,
+        rules: Ok(BTreeSet::new()),
+        ruleset: Ok(Ruleset { masquerade: Some(0x4000), ..Ruleset::default() }),
+        dropping_all: Vec::new(),
+        proxy_mode: Some("nftables".to_owned()),
+        addresses: ["198.51.100.2", "2001:db8::2"].map(|it| it.parse().unwrap()).into(),
         ports: vec![(10258, "windlass".to_owned())],
         adverts: Ok(BTreeSet::from([heard])),
         listened: Duration::from_secs(4),
+    }
+}
+
+/// A program that uses these bits of packet marks.
+fn user(bits: u32) -> MarkUser {
+    MarkUser {
+        name: "ip rule 100".to_owned(),
+        bits,
+        statement: "from all fwmark 0x10/0xff lookup 100".to_owned(),
+    }
+}
+
+#[test]
+fn what_is_usual_on_a_host_is_no_finding() {
+    let rows: &[(&str, Fault)] = &[
+        ("kube-proxy's bits", |it| it.rules = Ok([user(0xc000)].into())),
+        ("real-time scheduling without a limit", |it| it.realtime = Some(-1)),
+        ("filtered bridges of containers alone", |it| (it.filters_bridged, it.bridges) = (true, Vec::new())),
+        ("Calico's proxy ARP", |it| {
+            it.settings.insert("cali1234".to_owned(), Settings { proxy_arp: 1, ..Settings::default() });
+        }),
+        ("no IPv6 but link-local", |it| {
+            (it.ipv6_forwarding, it.addresses) = (Some(0), ["fe80::2".parse().unwrap()].into());
+        }),
+        ("nothing can be read", |it| {
+            (it.rules, it.ruleset) = (Err("no ip".to_owned()), Err("no nft".to_owned()));
+            (it.ipv6_forwarding, it.realtime, it.proxy_mode) = (None, None, None);
+        }),
+    ];
+    for (what, change) in rows {
+        let mut host = host();
+        change(&mut host);
+        assert_eq!(host::findings(&host, None), [], "{what}");
+        assert!(!host::facts(&host).is_empty());
     }
 }
 
@@ -303,6 +347,56 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
             },
             Error,
             "StrictARP",
+        ),
+        (
+            "ip_forward is 0",
+            |it| {
+                for settings in it.settings.values_mut() {
+                    settings.forwarding = 0;
+                }
+            },
+            Error,
+            "NotForwarding",
+        ),
+        (
+            "an interface does not forward",
+            |it| it.settings.get_mut("eth0").unwrap().forwarding = 0,
+            Error,
+            "NotForwarding",
+        ),
+        ("IPv6 is not forwarded", |it| it.ipv6_forwarding = Some(0), Warning, "NotForwarding"),
+        ("proxy ARP", |it| it.settings.get_mut("eth0").unwrap().proxy_arp = 1, Warning, "ProxyARP"),
+        ("proxy ARP of all", |it| it.settings.get_mut("all").unwrap().proxy_arp = 1, Warning, "ProxyARP"),
+        (
+            "FORWARD drops",
+            |it| it.dropping_all = vec!["ip filter FORWARD".to_owned()],
+            Error,
+            "ForwardDropped",
+        ),
+        (
+            "FORWARD drops what no rule accepts",
+            |it| {
+                it.ruleset =
+                    Ok(Ruleset { dropping: ["ip filter FORWARD".to_owned()].into(), ..Ruleset::default() })
+            },
+            Warning,
+            "ForwardPolicy",
+        ),
+        ("a rule tests our bits", |it| it.rules = Ok([user(0xff)].into()), Warning, "MarkTaken"),
+        (
+            "a chain writes our bits",
+            |it| it.ruleset = Ok(Ruleset { users: [user(0x10)].into(), ..Ruleset::default() }),
+            Warning,
+            "MarkTaken",
+        ),
+        ("bridged packets are filtered", |it| it.filters_bridged = true, Warning, "BridgedPackets"),
+        ("SELinux", |it| it.is_selinux_enforcing = true, Warning, "SELinux"),
+        ("no real-time scheduling", |it| it.realtime = Some(0), Warning, "RealtimeThrottled"),
+        (
+            "none for the pods' cgroup",
+            |it| it.cgroup_realtime = vec![("/sys/fs/cgroup/cpu/kubepods/cpu.rt_runtime_us".to_owned(), 0)],
+            Warning,
+            "RealtimeThrottled",
         ),
         ("a port is taken", |it| it.ports[0].1 = "k3s".to_owned(), Error, "PortTaken"),
         ("n1 is not heard", |it| it.adverts = Ok(BTreeSet::new()), Error, "NotHeard"),
@@ -332,7 +426,18 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
 #[test]
 fn the_page_has_each_reason_that_is_found_here() {
     let page = include_str!("../../../../../docs/answers.md");
-    let found = [include_str!("cluster.rs"), include_str!("host.rs"), include_str!("rivals.rs")].concat();
+    let found = [
+        include_str!("cluster.rs"),
+        include_str!("rivals.rs"),
+        include_str!("host/mod.rs"),
+        include_str!("host/kernel.rs"),
+        include_str!("host/settings.rs"),
+        include_str!("host/bridges.rs"),
+        include_str!("host/marks.rs"),
+        include_str!("host/ports.rs"),
+        include_str!("host/heard.rs"),
+    ]
+    .concat();
     let quoted = found.split('"').skip(1).step_by(2);
     let is_reason = |word: &&str| {
         word.len() > 3 && word.chars().all(char::is_alphabetic) && word.starts_with(char::is_uppercase)
@@ -360,6 +465,8 @@ fn the_page_has_each_reason_that_is_found_here() {
         "MetalLB",
         "PureLB",
         "OpenELB",
+        "Marks",
+        "FORWARD",
     ];
     let reasons: BTreeSet<&str> = quoted.filter(is_reason).filter(|word| !kinds.contains(word)).collect();
     assert!(reasons.len() > 15, "{reasons:?}");
