@@ -37,7 +37,7 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 63)))]
     pub capabilities: Vec<Capability>,
-    /// Ethernet interfaces that are up and have an address, by name.
+    /// Ethernet interfaces that are up and have an address, by name; of several in one subnet those that have carrier first.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub interfaces: Vec<InterfaceInfo>,

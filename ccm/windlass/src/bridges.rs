@@ -11,6 +11,15 @@ pub(crate) fn is_container_bridge(name: &str) -> bool {
     })
 }
 
+/// Interfaces of Kubernetes' own pod networking, by the beginning of their names: they carry pods' addresses, and nobody is to
+/// announce there.
+const OF_PODS: &[&str] = &["cni", "veth", "kube-", "cali", "flannel", "cilium", "lxc", "nodelocaldns"];
+
+/// Returns true for the name of an interface of Kubernetes' pod network, which agents do not report.
+pub(crate) fn is_of_pods(name: &str) -> bool {
+    OF_PODS.iter().any(|prefix| name.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

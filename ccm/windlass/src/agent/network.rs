@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use windlass_api::{ForeignRouter, InterfaceInfo, RankedNode, UnicastPeer};
 
-use crate::bridges::is_container_bridge;
+use crate::bridges::{is_container_bridge, is_of_pods};
 
 #[cfg(test)]
 mod tests;
-
-/// Interfaces of Kubernetes' own pod networking, by the beginning of their names: they carry pods' addresses, and nobody is to
-/// announce there.
-const OF_PODS: &[&str] = &["cni", "veth", "kube-", "cali", "flannel", "cilium", "lxc", "nodelocaldns"];
 
 /// A stranger that is not heard any more is forgotten after this time.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
@@ -24,6 +21,56 @@ const GRACE: Duration = Duration::from_secs(3);
 const LAST_ADVERTS: Duration = Duration::from_secs(30);
 /// More strangers than this are not kept: an attacker must not fill the memory or the API server.
 const MAX_STRANGERS: usize = 256;
+
+/// An interface that lost its carrier comes before others of its subnet again once it has had carrier for so long.
+const STEADY: Duration = Duration::from_mins(1);
+
+/// Interfaces that lost their carrier, each with the time since which it is back. Of two interfaces in one subnet, those that have
+/// carrier come first in a report, and the first is the one that announces.
+#[derive(Debug, Default)]
+pub(crate) struct Carriers {
+    lost: BTreeMap<String, Option<Instant>>,
+}
+
+impl Carriers {
+    /// Takes in the interfaces as they are now.
+    pub(crate) fn note(&mut self, found: &[windlass_engine::InterfaceInfo], now: Instant) {
+        self.lost.retain(|name, _| found.iter().any(|one| one.name == *name));
+        for interface in found {
+            if !interface.carrier {
+                self.lost.insert(interface.name.clone(), None);
+            } else if let Some(back) = self.lost.get_mut(&interface.name) {
+                let since = *back.get_or_insert(now);
+                if now.duration_since(since) >= STEADY {
+                    self.lost.remove(&interface.name);
+                }
+            }
+        }
+    }
+
+    /// Returns true if the interface lost its carrier and another one of its subnets has not.
+    fn has_better(
+        &self,
+        interface: &windlass_engine::InterfaceInfo,
+        found: &[windlass_engine::InterfaceInfo],
+    ) -> bool {
+        self.lost.contains_key(&interface.name)
+            && found.iter().filter(|other| !self.lost.contains_key(&other.name)).any(|other| {
+                other.ipv4.iter().any(|net| interface.ipv4.iter().any(|own| is_same_subnet(net, own)))
+                    || other.ipv6.iter().any(|net| interface.ipv6.iter().any(|own| is_same_subnet(net, own)))
+            })
+    }
+}
+
+/// Returns true for two addresses of one subnet. Link-local ones are of one on each link.
+fn is_same_subnet<A: Copy + Into<IpAddr>>(
+    &(one, length): &(A, u8),
+    &(other, other_length): &(A, u8),
+) -> bool {
+    let net = |address: A, length| IpNet::new(address.into(), length).ok().map(|net| net.trunc());
+    let is_link_local = matches!(one.into(), IpAddr::V6(address) if address.is_unicast_link_local());
+    !is_link_local && net(one, length).is_some() && net(one, length) == net(other, other_length)
+}
 
 /// Whether the interface can be one that carries the node's own addresses, judged by its name: everything but loopback, the
 /// interfaces of pod networks (those named `cni…`, `veth…`, `kube-…`, `cali…`, `flannel…`, `cilium…`, `lxc…`, `nodelocaldns…`)
@@ -38,16 +85,18 @@ pub(crate) fn is_containers(name: &str) -> bool {
     is_of_pods(name) || is_container_bridge(name)
 }
 
-fn is_of_pods(name: &str) -> bool {
-    OF_PODS.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// The interfaces to report, by name, those that can carry the node's own addresses first. The bridges of containers and virtual
+/// The interfaces to report, by name: those first that can carry the node's own addresses, and of several in one subnet those that have
+/// carrier. The bridges of containers and virtual
 /// machines are among them: whether one announces, an Announcement says. Link-local IPv6 addresses are not among their addresses:
 /// every link has those, they tell no segment. The lowest of them is the source of adverts.
-pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<InterfaceInfo> {
-    let mut interfaces: Vec<InterfaceInfo> = found
-        .iter()
+pub(crate) fn interfaces(
+    found: &[windlass_engine::InterfaceInfo],
+    carriers: &Carriers,
+) -> Vec<InterfaceInfo> {
+    let mut sorted: Vec<&windlass_engine::InterfaceInfo> = found.iter().collect();
+    sorted.sort_by_key(|one| (is_container_bridge(&one.name), carriers.has_better(one, found), &one.name));
+    sorted
+        .into_iter()
         .filter(|interface| interface.name != "lo" && !is_of_pods(&interface.name))
         .map(|interface| {
             let v4 = interface.ipv4.iter().map(|(address, length)| format!("{address}/{length}"));
@@ -62,11 +111,7 @@ pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<Interf
             }
         })
         .filter(|interface| !interface.addresses.is_empty())
-        .collect();
-    interfaces.sort_by(|a, b| {
-        (is_container_bridge(&a.name), &a.name).cmp(&(is_container_bridge(&b.name), &b.name))
-    });
-    interfaces
+        .collect()
 }
 
 /// The nodes between which and this one multicast does not pass, by what the candidates of the virtual routers are called.

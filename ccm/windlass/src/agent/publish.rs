@@ -26,6 +26,7 @@ use super::desired::Desired;
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::keys::{Keys, SECRET};
+use super::network::Carriers;
 use super::{FIELD_MANAGER, addresses, network};
 use crate::{failures, strict};
 
@@ -61,6 +62,7 @@ impl Publisher {
         let backoff = backoff(&self.node);
         let (mut failures, mut not_before) = (0, Instant::now());
         let mut left_out = BTreeSet::new();
+        let mut carriers = Carriers::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -68,7 +70,7 @@ impl Publisher {
                 _ = look.tick() => {}
                 () = token.cancelled() => return,
             }
-            let Some(spec) = self.observe(Instant::now()) else { continue };
+            let Some(spec) = self.observe(&mut carriers, Instant::now()) else { continue };
             let names: Vec<String> = spec.interfaces.iter().map(|interface| interface.name.clone()).collect();
             if names != listening {
                 tracing::info!(interfaces = ?names, "listening for VRRP routers");
@@ -112,7 +114,7 @@ impl Publisher {
         }
     }
 
-    fn observe(&self, now: Instant) -> Option<NodeNetworkSpec> {
+    fn observe(&self, carriers: &mut Carriers, now: Instant) -> Option<NodeNetworkSpec> {
         let machine = match Engine::host_addresses() {
             Ok(machine) => machine,
             Err(error) => {
@@ -123,6 +125,7 @@ impl Publisher {
         if self.engine_state.set_answered(addresses::answered(&machine)) {
             self.changes.add(Changed::all());
         }
+        carriers.note(&machine.interfaces, now);
         let routers = self.routers.state();
         let candidates = routers.iter().flat_map(|router| {
             let addresses = router.spec.nodes.iter().flat_map(RankedNode::addresses);
@@ -136,7 +139,7 @@ impl Publisher {
         Some(NodeNetworkSpec {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: Capability::ALL.to_vec(),
-            interfaces: network::interfaces(&machine.interfaces),
+            interfaces: network::interfaces(&machine.interfaces, carriers),
             primary_addresses: addresses::primary(&machine),
             further_addresses: addresses::further(&machine),
             foreign_routers,

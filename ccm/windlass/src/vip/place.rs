@@ -80,14 +80,15 @@ fn networks_of(interface: &InterfaceInfo, address: IpAddr) -> impl Iterator<Item
     nets.filter(move |net| net.addr().is_ipv4() == address.is_ipv4())
 }
 
-/// The interface with the smallest network that has the address, as the kernel's routes choose; of several alike the first.
+/// The interface with the smallest network that has the address, as the kernel's routes choose; of several alike the first that has
+/// carrier.
 fn nearest(machine: &HostAddresses, address: IpAddr) -> Option<&InterfaceInfo> {
     let length = |interface| {
         let nets = networks_of(interface, address).filter(|net| is_within(net, address));
         nets.map(|net| net.prefix_len()).max()
     };
     let having = machine.interfaces.iter().rev().filter(|interface| length(interface).is_some());
-    having.max_by_key(|interface| length(interface))
+    having.max_by_key(|interface| (length(interface), interface.carrier))
 }
 
 /// An address that others bind to be reached by is of no network (/32, /128).

@@ -34,7 +34,7 @@ fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_li
         info.ipv6 = v6.iter().map(|(address, length)| (address.parse().unwrap(), *length)).collect();
         info
     };
-    let got = interfaces(&[
+    let found_all = [
         found("eth1", &[("198.51.100.1", 25)], &[]),
         found("cni0", &[("203.0.113.1", 27)], &[]),
         found("docker0", &[("172.17.0.1", 16)], &[]),
@@ -46,7 +46,8 @@ fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_li
             &[("192.0.2.12", 24), ("192.0.2.5", 24)],
             &[("fe80::2", 64), ("fe80::1", 64), ("2001:db8::1", 64)],
         ),
-    ]);
+    ];
+    let got = interfaces(&found_all, &Carriers::default());
     let expected = |name: &str, addresses: &[&str], link_local: Option<&str>| InterfaceInfo {
         name: name.to_owned(),
         mac: "02:00:00:00:ab:01".to_owned(),
@@ -129,4 +130,43 @@ fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_the
     let got = without_multicast(peers, [candidate].iter());
     let told: Vec<_> = got.iter().map(|one| (one.interface.as_str(), one.node.as_str())).collect();
     assert_eq!(told, [("eth0", "n2"), ("eth0", "")]);
+}
+
+#[test]
+fn of_two_interfaces_in_one_subnet_the_one_with_carrier_comes_first_until_the_other_has_had_it_for_a_minute()
+{
+    let start = Instant::now();
+    let found = |name: &str, address: &str, carrier: bool| {
+        let mut info = windlass_engine::InterfaceInfo::default();
+        info.name = name.to_owned();
+        match address.parse().unwrap() {
+            IpAddr::V4(address) => info.ipv4 = vec![(address, 24)],
+            IpAddr::V6(address) => info.ipv6 = vec![("fe80::1".parse().unwrap(), 64), (address, 64)],
+        }
+        (info.carrier, info.up) = (carrier, true);
+        info
+    };
+    let mut carriers = Carriers::default();
+    let mut order = |second: u64, [first, other]: [bool; 2], [own, next]: [&str; 2]| -> Vec<String> {
+        let all = [found("eth0", own, first), found("eth1", next, other)];
+        carriers.note(&all, start + Duration::from_secs(second));
+        interfaces(&all, &carriers).into_iter().map(|one| one.name).collect()
+    };
+    const SAME: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+    let (by_name, turned) = (["eth0", "eth1"], ["eth1", "eth0"]);
+    assert_eq!(order(0, [true, true], SAME), by_name);
+    assert_eq!(order(1, [false, true], SAME), turned);
+    assert_eq!(order(2, [false, false], SAME), by_name, "neither has carrier");
+    assert_eq!(order(3, [true, false], SAME), by_name);
+    assert_eq!(order(62, [false, true], SAME), by_name, "the other one is not back for long enough");
+    assert_eq!(order(121, [false, true], SAME), by_name);
+    assert_eq!(order(122, [false, true], SAME), turned);
+    assert_eq!(order(123, [true, true], SAME), turned);
+    assert_eq!(order(182, [true, true], SAME), turned, "it may be lost again");
+    assert_eq!(order(183, [true, true], SAME), by_name);
+    let apart = ["192.0.2.1", "198.51.100.2"];
+    assert_eq!(order(184, [false, true], apart), by_name, "each is the only one of its subnet");
+    let net = |address: &str, length: u8| (address.parse::<std::net::Ipv6Addr>().unwrap(), length);
+    assert!(is_same_subnet(&net("2001:db8::1", 64), &net("2001:db8::2", 64)));
+    assert!(!is_same_subnet(&net("fe80::1", 64), &net("fe80::2", 64)), "each link has that one");
 }

@@ -8,6 +8,7 @@ use windlass_api::{AnnouncementStatus, CONDITION_APPLIED, applied};
 use windlass_ccm::conditions::DesiredCondition;
 
 use super::ParsedAnnouncement;
+use crate::bridges::is_of_pods;
 
 /// Virtual IPs that are named. How many more there are is not told: each that comes would change the condition.
 const NAMED: usize = 3;
@@ -56,10 +57,7 @@ fn condition(
         );
         (false, applied::INVALID_SELECTOR, message)
     } else if *is_without_node {
-        let message = "no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that \
-                       spec.interfaces and spec.excludeInterfaces leave: correct these"
-            .to_owned();
-        (false, applied::NO_NODE, message)
+        (false, applied::NO_NODE, without_node(announcement))
     } else if let Some(authentication) = announcement.vrrp.authentication
         && !without_key.is_empty()
     {
@@ -89,6 +87,27 @@ fn condition(
     } else {
         (true, applied::ALL, "each virtual IP that it selects is announced as it says".to_owned())
     }
+}
+
+/// The reason why no node is left, as far as the names of interfaces tell it.
+fn without_node(announcement: &ParsedAnnouncement) -> String {
+    let mut message = "no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that spec.interfaces \
+                       and spec.excludeInterfaces leave: correct these"
+        .to_owned();
+    let of_pods: Vec<&String> = announcement.interfaces.iter().filter(|name| is_of_pods(name)).collect();
+    if !of_pods.is_empty() {
+        let names = named(of_pods.into_iter().cloned());
+        message += &format!(
+            ". Agents do not report {names}: names that begin so are of pod networks. Rename the interface (a .link file of systemd-udev), or \
+             name that of the LAN"
+        );
+    } else if announcement.names_interfaces() {
+        message += &format!(
+            ". An interface without an address of its own is not used: give {} an address of the subnet on the nodes",
+            announcement.interfaces()
+        );
+    }
+    message
 }
 
 /// The first of them, and whether there are more.

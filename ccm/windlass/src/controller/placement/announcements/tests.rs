@@ -200,6 +200,20 @@ fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do()
              spec.interfaces and spec.excludeInterfaces leave: correct these",
         ),
         (
+            json!({ "interfaces": ["eth9"] }),
+            AnnouncementFindings { is_without_node: true, ..findings() },
+            "False NoNode: no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that \
+             spec.interfaces and spec.excludeInterfaces leave: correct these. An interface without an address of its own is not used: \
+             give eth9 an address of the subnet on the nodes",
+        ),
+        (
+            json!({ "interfaces": ["eth9", "lxcbr1", "veth*"] }),
+            AnnouncementFindings { is_without_node: true, ..findings() },
+            "False NoNode: no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that \
+             spec.interfaces and spec.excludeInterfaces leave: correct these. Agents do not report lxcbr1, veth*: names that begin so are \
+             of pod networks. Rename the interface (a .link file of systemd-udev), or name that of the LAN",
+        ),
+        (
             unreadable,
             findings(),
             "False InvalidSelector: spec.nodeSelectors[0]: label \"a\" has the operator \"Near\": write In, NotIn, Exists or \
