@@ -270,7 +270,10 @@ fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) 
         return Err(Refusal { reason, alike: true });
     }
     if candidates.contains(&address) {
-        let reason = format!("{address} is a node's own address: take it out of the pool");
+        let reason = format!(
+            "{address} is a node's own address: take it out of the pool. If that node has no other, serve its pods by hostPort or \
+             NodePort"
+        );
         return Err(Refusal { reason, alike: true });
     }
     Ok(())
@@ -288,7 +291,7 @@ fn not_answered(node: &str, address: IpAddr, answered: &Answered) -> Result<(), 
     if let Some(interface) = answered.own.get(&address) {
         let reason = format!(
             "{address} is an address of node {node} itself, on {interface}, whose kernel answers for it: take it off there, \
-             or take it out of the pool"
+             or take it out of the pool. If node {node} has no other, serve its pods by hostPort or NodePort"
         );
         return Err(Refusal { reason, alike: false });
     }

@@ -319,7 +319,7 @@ fn what_the_kernel_of_this_node_answers_for_is_refused_with_the_reason_and_the_r
                    every node answers for: exclude it from the pool, and let its Services move with the annotation \
                    windlass.dev/allow-move";
     let own = "2001:db8::11 is an address of node n1 itself, on eth0, whose kernel answers for it: take it off there, or take \
-               it out of the pool";
+               it out of the pool. If node n1 has no other, serve its pods by hostPort or NodePort";
     let refused = |address: &str, reason: &str, alone| Refused {
         address: address.parse().unwrap(),
         reason: reason.to_owned(),

@@ -43,7 +43,8 @@ pub(crate) fn allocation_rejected<'a>(
         AllocateError::InNoPool { address, .. }
         | AllocateError::NotInPool { address, belongs_to: None, .. } => node_with(*address).map(|node| {
             let message = format!(
-                "address {address} is an address of node {node} and is never given: ask for another address"
+                "address {address} is an address of node {node} and is never given: ask for another address of the subnet. If the machine has \
+                 no other, serve its pods by hostPort or NodePort, which need no virtual IP"
             );
             because(reason(error), message)
         }),

@@ -54,7 +54,8 @@ fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_
         assert_eq!(reason, "InvalidRequest");
         message
     };
-    let of_node = "address 192.0.2.12 is an address of node n2 and is never given: ask for another address";
+    let of_node = "address 192.0.2.12 is an address of node n2 and is never given: ask for another address of the subnet. If the machine \
+                   has no other, serve its pods by hostPort or NodePort, which need no virtual IP";
     for error in [in_no_pool(), not_in(None)] {
         assert_eq!(said(&error, Some("n2")), of_node);
         assert_eq!(said(&error, None), error.to_string());
