@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::inspect::problems::Problem;
 
-/// Of the controller and of the agent.
-const PORTS: [u16; 2] = [10258, 9859];
+/// Ports of the controller, as cloud-controller-manager and as load balancer only, and of the agent.
+const PORTS: [u16; 3] = [10258, 9860, 9859];
 
 /// Those of [`PORTS`] on which something listens, with the program, by the kernel's tables of TCP.
 pub(super) fn listeners(tables: &str) -> Vec<(u16, String)> {
@@ -68,7 +68,8 @@ mod tests {
             \x20  0: 0100007F:2812 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n\
             \x20  1: 0100007F:2812 0100007F:1234 01 00000000:00000000 00:00000000 00000000     0        0 4712 1\n\
             \x20  2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1\n\
-            \x20  3: 00000000000000000000000000000000:2683 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 4714 1\nx\n";
-        assert_eq!(sockets(table), [(10258, 4711), (9859, 4714)]);
+            \x20  3: 00000000000000000000000000000000:2683 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 4714 1\n\
+            \x20  4: 0100007F:2684 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4715 1\nx\n";
+        assert_eq!(sockets(table), [(10258, 4711), (9859, 4714), (9860, 4715)]);
     }
 }
