@@ -27,8 +27,8 @@ pub(crate) struct NeighbourSocket {
 impl NeighbourSocket {
     pub(super) fn open(index: u32) -> io::Result<Self> {
         Ok(Self {
-            arp: packet(index, libc::ETH_P_ARP, &arp_filter(PACKET_MULTICAST))?,
-            ndp: packet(index, libc::ETH_P_IPV6, &ndp_filter(PACKET_MULTICAST))?,
+            arp: packet(index, libc::ETH_P_ARP, arp_filter(PACKET_MULTICAST))?,
+            ndp: packet(index, libc::ETH_P_IPV6, ndp_filter(PACKET_MULTICAST))?,
         })
     }
 
@@ -64,8 +64,8 @@ impl UnicastSocket {
     /// On the interface of this index.
     pub(crate) fn open(index: u32, family: Family) -> io::Result<Self> {
         Ok(Self(match family {
-            Family::V4 => packet(index, libc::ETH_P_ARP, &arp_filter(PACKET_HOST))?,
-            Family::V6 => packet(index, libc::ETH_P_IPV6, &ndp_filter(PACKET_HOST))?,
+            Family::V4 => packet(index, libc::ETH_P_ARP, arp_filter(PACKET_HOST))?,
+            Family::V6 => packet(index, libc::ETH_P_IPV6, ndp_filter(PACKET_HOST))?,
         }))
     }
 
@@ -81,26 +81,38 @@ impl AsFd for UnicastSocket {
     }
 }
 
-fn packet(index: u32, protocol: i32, filter: &[SockFilter]) -> io::Result<Socket> {
+fn packet<const N: usize>(index: u32, protocol: i32, filter: [SockFilter; N]) -> io::Result<Socket> {
     // Protocol 0 until it is bound: nothing is received before the filter is in place.
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
     receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
-    socket.attach_filter(filter)?;
+    socket.attach_filter(&on_own_lan(index, filter))?;
     sys::bind_packet(&socket, protocol, index)?;
     Ok(socket)
 }
 
+const LOAD_WORD: u16 = 0x20;
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_HALF: u16 = 0x28;
 const JUMP_GREATER: u16 = 0x25;
 const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
+const INTERFACE: u32 = 0xffff_f008; // SKF_AD_OFF + SKF_AD_IFINDEX
 // Host 0, broadcast 1, multicast 2; above: others', outgoing.
 const PACKET_HOST: u32 = 0;
 const PACKET_MULTICAST: u32 = 2;
 const WHOLE: u32 = 0xffff;
+
+/// This filter, for frames of the interface's own LAN alone. A socket on the parent of VLANs also receives their frames, as those of the VLAN's
+/// device, without the tag. (Where the host has no device for a tag, the kernel takes the frame for another host's.) The last instruction of
+/// the filter refuses.
+fn on_own_lan<const N: usize>(index: u32, filter: [SockFilter; N]) -> Vec<SockFilter> {
+    let to_refusal = u8::try_from(N - 1).unwrap_or(u8::MAX);
+    let own =
+        [SockFilter::new(LOAD_WORD, 0, 0, INTERFACE), SockFilter::new(JUMP_EQUAL, 0, to_refusal, index)];
+    own.into_iter().chain(filter).collect()
+}
 
 /// Classic BPF: ARP requests and replies, sent to this host or, up to `widest`, to all; not what others sent each other
 /// (seen in promiscuous mode), not what we sent.

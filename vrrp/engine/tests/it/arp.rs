@@ -100,6 +100,31 @@ fn another_host_that_claims_a_vip_is_reported() {
     assert_eq!((address, claimant), (VIP.into(), mac(&lan.hosts[1])));
 }
 
+/// As with the parent of a VLAN: its socket is given what the device on it receives, and what has a tag.
+#[test]
+fn what_a_device_on_the_interface_hears_or_has_a_tag_is_no_conflict_on_the_interface() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    lan.hosts[0].ip("link add link eth0 name on0 address 02:00:00:00:00:09 type macvlan mode bridge");
+    lan.hosts[0].ip("link set on0 up");
+    let node = lan.hosts[0].active(router(0, 1));
+    let send = sender(&lan.hosts[1]);
+    let claim = |to: &[u8], tag: &[u8], from: &[u8]| {
+        let header = [to, from, tag, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]].concat();
+        [&header[..], from, &VIP.octets(), to, &[192, 0, 2, 1]].concat()
+    };
+    send(&claim(&[2, 0, 0, 0, 0, 9], &[], &[2, 0, 0, 0, 0, 1]));
+    send(&claim(&[0xff; 6], &[0x81, 0, 0, 7], &[2, 0, 0, 0, 0, 2]));
+    send(&claim(&[0xff; 6], &[], &[2, 0, 0, 0, 0, 3]));
+    let claimant = node.await_event("conflict", |event| match event {
+        Event::AddressConflict { mac, .. } => Some(*mac),
+        _ => None,
+    });
+    assert_eq!(claimant, [2, 0, 0, 0, 0, 3]);
+}
+
 /// An ARP request from the host's `eth0`: sender and target.
 fn request(from: &[u8], sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let header = [&[0xff; 6], from, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
