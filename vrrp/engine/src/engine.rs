@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,10 +11,10 @@ use std::time::Duration;
 use windlass_vrrp::{Family, Vrid, wire};
 
 use crate::clock;
-use crate::config::RouterConfig;
+use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
 use crate::event::Event;
-use crate::event_thread::{self, EventSender, EventThread};
+use crate::event_thread::{self, EventSender, WaitingEvents};
 use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
 use crate::inbox::Inbox;
@@ -21,12 +22,13 @@ use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, Inte
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
-use crate::options::{Options, StartError};
+use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
-use crate::status::{ForwardingStatus, LinkStatus, ReplicationStatus, RouterStatus};
+use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus};
+use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
 use crate::way_back::{self, Heard};
 
@@ -41,11 +43,15 @@ pub struct Engine {
     orders: Mutex<()>,
     shared: Arc<SharedState>,
     lateness: Arc<LatenessMeter>,
-    /// The thread that panicked.
+    /// The thread whose panic ended the engine.
     stopped_by: Arc<OnceLock<&'static str>>,
     timer_thread: Option<JoinHandle<()>>,
-    helpers: Vec<JoinHandle<()>>,
-    event_thread: Option<EventThread>,
+    neighbour_thread: Option<JoinHandle<()>>,
+    supervisor: Supervisor,
+    hold_thread: Option<HelperThread>,
+    /// Threads that hold nothing, whose end may be late.
+    helpers: Vec<HelperThread>,
+    event_thread: Option<HelperThread>,
 }
 
 impl Engine {
@@ -56,17 +62,6 @@ impl Engine {
         let os = |source| StartError::Os { what: "create an eventfd", source };
         let follower = Follower::open(clock::now())
             .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;
-        let mut engine = Self {
-            inbox: Arc::new(Inbox::new().map_err(os)?),
-            links: Arc::new(Links::new().map_err(os)?),
-            orders: Mutex::default(),
-            shared: Arc::new(SharedState::new().map_err(os)?),
-            lateness: Arc::default(),
-            stopped_by: Arc::default(),
-            timer_thread: None,
-            helpers: Vec::new(),
-            event_thread: None,
-        };
         let Options {
             on_event,
             realtime,
@@ -79,49 +74,117 @@ impl Engine {
             announcements,
             foreign_router_period,
         } = options;
-        let (event_sender, event_thread) = event_thread::start(on_event)
-            .map_err(|source| StartError::Os { what: "start a thread", source })?;
-        engine.event_thread = Some(event_thread);
+        let (events, waiting_events) = event_thread::channel();
+        let mut engine = Self {
+            inbox: Arc::new(Inbox::new().map_err(os)?),
+            links: Arc::new(Links::new().map_err(os)?),
+            orders: Mutex::default(),
+            shared: Arc::new(SharedState::new().map_err(os)?),
+            lateness: Arc::default(),
+            stopped_by: Arc::default(),
+            timer_thread: None,
+            neighbour_thread: None,
+            supervisor: Supervisor::new(events.clone()),
+            hold_thread: None,
+            helpers: Vec::new(),
+            event_thread: None,
+        };
         let net_admin = realtime::may_administer_network();
-        let (inbox, events) = (Arc::clone(&engine.inbox), event_sender.clone());
-        let stop_on_panic = StopOnPanic { inbox, events, stopped_by: Arc::clone(&engine.stopped_by) };
-        let (shared, events) = (Arc::clone(&engine.shared), event_sender.clone());
-        engine.helpers.push(spawn("windlass-neighbour", &stop_on_panic, move || {
+        let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
+        engine
+            .start_helpers(on_event, waiting_events, connection_replication, follower)
+            .map_err(no_thread)?;
+        let (inbox, stopped_by) = (Arc::clone(&engine.inbox), Arc::clone(&engine.stopped_by));
+        let stop_on_panic = StopOnPanic { inbox, events: events.clone(), stopped_by };
+        engine.start_hold_thread(settings, realtime, &stop_on_panic, &events).map_err(no_thread)?;
+        engine.supervisor.watch().map_err(no_thread)?;
+        let (shared, to_user) = (Arc::clone(&engine.shared), events.clone());
+        let answer = move || {
             if realtime {
                 realtime::neighbour_thread();
             }
-            neighbour::run(&shared, &events, announcements, foreign_router_period);
-        })?);
-        let (shared, inbox, events) =
-            (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
-        let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
-        engine.helpers.push(spawn("windlass-hold", &stop_on_panic, move || {
-            if realtime {
-                realtime::hold_thread();
-            }
-            hold::run(&shared, &inbox, &events, &settings);
-        })?);
-        if let Some(settings) = connection_replication {
-            let shared = Arc::clone(&engine.shared);
-            engine.helpers.push(spawn("windlass-connections", &stop_on_panic, move || {
-                replication::run(&shared, settings);
-            })?);
-        }
-        let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
-        engine.helpers.push(spawn("windlass-links", &stop_on_panic, move || links.run(follower, &inbox))?);
+            neighbour::run(&shared, &to_user, announcements, foreign_router_period);
+        };
+        engine.neighbour_thread =
+            Some(spawn("windlass-neighbour", &stop_on_panic, answer).map_err(no_thread)?);
         let (shared, inbox) = (Arc::clone(&engine.shared), Arc::clone(&engine.inbox));
         let lateness = Arc::clone(&engine.lateness);
-        let core = Core::new(shared, inbox, event_sender, lateness, net_admin, foreign_router_period)
+        let core = Core::new(shared, inbox, events, lateness, net_admin, foreign_router_period)
             .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
         let close_on_exit = CloseOnExit(Arc::clone(&engine.inbox));
-        engine.timer_thread = Some(spawn("windlass-vrrp", &stop_on_panic, move || {
+        let elect = move || {
             let _close_on_exit = close_on_exit;
             if realtime {
                 realtime::timer_thread();
             }
             core.run();
-        })?);
+        };
+        engine.timer_thread = Some(spawn("windlass-vrrp", &stop_on_panic, elect).map_err(no_thread)?);
         Ok(engine)
+    }
+
+    /// Starts the threads that the election does not need.
+    fn start_helpers(
+        &mut self,
+        on_event: Box<dyn Fn(Event) + Send + Sync>,
+        waiting_events: WaitingEvents,
+        connection_replication: Option<ConnectionReplication>,
+        follower: Follower,
+    ) -> io::Result<()> {
+        let never = |_: &str| false;
+        let nothing = |_: &str| ();
+        let deliver = move |helper: &Helper| {
+            waiting_events.deliver(&*on_event, helper);
+            Ok(())
+        };
+        self.event_thread = Some(self.supervisor.spawn("windlass-events", nothing, never, deliver)?);
+        if let Some(settings) = connection_replication {
+            let (shared, withdrawn) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+            let withdraw = move |error: &str| withdrawn.withdraw_replication(error);
+            let replicate = move |helper: &Helper| {
+                replication::run(&shared, settings, helper);
+                Ok(())
+            };
+            self.helpers.push(self.supervisor.spawn("windlass-connections", withdraw, never, replicate)?);
+        }
+        let (links, inbox, mut follower) = (Arc::clone(&self.links), Arc::clone(&self.inbox), Some(follower));
+        let follow = move |helper: &Helper| links.run(follower.take(), &inbox, helper);
+        self.helpers.push(self.supervisor.spawn("windlass-links", nothing, never, follow)?);
+        Ok(())
+    }
+
+    /// Starts the thread that holds VIPs. The election needs it only while VIPs are put on interfaces: without it such an Active is a black
+    /// hole.
+    fn start_hold_thread(
+        &mut self,
+        settings: hold::Settings,
+        realtime: bool,
+        stop_on_panic: &StopOnPanic,
+        events: &EventSender,
+    ) -> io::Result<()> {
+        let (shared, stop_on_panic) = (Arc::clone(&self.shared), stop_on_panic.clone());
+        let is_fatal = move |panic: &str| {
+            let binds = shared.handles().iter().any(|handle| match handle.plan().hold {
+                Hold::Respond => false,
+                Hold::Address | Hold::Vmac => true,
+            });
+            if binds {
+                stop_on_panic.stop("windlass-hold", panic);
+            }
+            binds
+        };
+        let withdrawn = Arc::clone(&self.shared);
+        let withdraw = move |error: &str| withdrawn.withdraw_forwarding(error);
+        let (shared, inbox, events) = (Arc::clone(&self.shared), Arc::clone(&self.inbox), events.clone());
+        let hold = move |helper: &Helper| {
+            if realtime {
+                realtime::hold_thread();
+            }
+            hold::run(&shared, &inbox, &events, &settings, helper);
+            Ok(())
+        };
+        self.hold_thread = Some(self.supervisor.spawn("windlass-hold", withdraw, is_fatal, hold)?);
+        Ok(())
     }
 
     /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones
@@ -236,6 +299,12 @@ impl Engine {
         self.stopped_by.get().copied()
     }
 
+    /// The threads that the election does not need, and what keeps them from their work. [`Event::HelperAway`] and [`Event::HelperBack`]
+    /// report changes.
+    pub fn helpers(&self) -> Vec<HelperStatus> {
+        self.supervisor.status()
+    }
+
     /// How late the latest timer was acted on since this was last asked: for one user, who asks again and again. A Backup has such
     /// timers, too.
     pub fn take_recent_lateness(&self) -> Duration {
@@ -274,8 +343,16 @@ impl Drop for Engine {
         }
         self.shared.stop();
         self.links.stop();
-        for thread in self.helpers.drain(..) {
+        self.supervisor.stop();
+        if let Some(thread) = self.neighbour_thread.take() {
             let _ = thread.join();
+        }
+        // What it put on interfaces is removed before the end.
+        if let Some(thread) = self.hold_thread.take() {
+            thread.join();
+        }
+        for thread in self.helpers.drain(..) {
+            thread.finish();
         }
         // Last: with the threads the senders of events are gone.
         if let Some(event_thread) = self.event_thread.take() {
@@ -293,8 +370,8 @@ impl Drop for CloseOnExit {
     }
 }
 
-/// Held by each thread: without one of them an Active would be a black hole, so all routers resign if one panics. If it is the timer
-/// thread itself, this node falls silent with the next advert that is due, and the peers take over as from a dead one.
+/// Ends the engine after a panic of a thread that the election needs: an Active would else be a black hole, so all routers resign. After a panic of
+/// the timer thread itself this node falls silent with the next advert that is due, and the peers take over as from a dead one.
 #[derive(Clone)]
 struct StopOnPanic {
     inbox: Arc<Inbox>,
@@ -303,32 +380,29 @@ struct StopOnPanic {
 }
 
 impl StopOnPanic {
-    fn guard(&self, thread: &'static str) -> impl Drop + use<> {
-        struct Guard(StopOnPanic, &'static str);
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                let Self(of, thread) = self;
-                if thread::panicking() {
-                    tracing::error!(thread, "a thread of the engine panicked: all virtual routers resign");
-                    let _ = of.stopped_by.set(thread);
-                    of.inbox.stop();
-                    of.events.send(Event::Stopped { thread });
-                }
-            }
-        }
-        Guard(self.clone(), thread)
+    fn stop(&self, thread: &'static str, panic: &str) {
+        tracing::error!(thread, panic, "a thread of the engine panicked: all virtual routers resign");
+        let _ = self.stopped_by.set(thread);
+        self.inbox.stop();
+        self.events.send(Event::Stopped { thread });
     }
 }
 
+/// Starts a thread that the election needs.
 fn spawn(
     name: &'static str,
     stop_on_panic: &StopOnPanic,
     body: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
-    let guard = stop_on_panic.guard(name);
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _guard = guard;
-        body();
-    });
-    thread.map_err(|source| StartError::Os { what: "start a thread", source })
+) -> io::Result<JoinHandle<()>> {
+    let stop_on_panic = stop_on_panic.clone();
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // Its state goes with the panic.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+            stop_on_panic.stop(name, panic_text(&*panic));
+        }
+    })
+}
+
+fn no_thread(source: io::Error) -> StartError {
+    StartError::Os { what: "start a thread", source }
 }

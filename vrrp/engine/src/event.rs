@@ -8,6 +8,7 @@ use windlass_vrrp::wire::{self, Datagram, ForeignRouter};
 use windlass_vrrp::{State, TransitionReason};
 
 use crate::config::RouterKey;
+use crate::host_claim::Intruder;
 
 /// Something that happened. Events of one router come in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,7 +188,27 @@ pub enum Event {
         /// What is wrong and what helps.
         error: String,
     },
-    /// A thread of the engine panicked: a bug. All virtual routers have resigned, and nothing runs any more: start another
+    /// A process of another user holds the claim to this router's VRID on this host. It is ignored: the router runs.
+    ClaimIgnored {
+        /// The router.
+        key: RouterKey,
+        /// The process.
+        intruder: Intruder,
+    },
+    /// A thread that the election does not need panicked, failed or stalls: its function is missing until [`Event::HelperBack`]. It is started
+    /// again by itself; the virtual routers stay as they are. [`Engine::helpers`](crate::Engine::helpers) returns the present state.
+    HelperAway {
+        /// Its name.
+        thread: &'static str,
+        /// The fault, the consequence and what helps.
+        error: String,
+    },
+    /// That thread does its work again.
+    HelperBack {
+        /// Its name.
+        thread: &'static str,
+    },
+    /// A thread that the election needs panicked: a bug. All virtual routers have resigned, and nothing runs any more: start another
     /// engine.
     Stopped {
         /// Its name.

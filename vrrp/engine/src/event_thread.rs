@@ -2,23 +2,19 @@
 //! no advert and no answer waiting.
 
 use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::event::Event;
+use crate::supervisor::Helper;
 
 #[cfg(test)]
 mod tests;
 
 /// Most events that wait: every state change of some thousand routers. Room for them is made at the start.
 const MAX_WAITING_EVENTS: usize = 8192;
-/// How long the end of the engine waits for a user who is still busy with events.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Where events go, from whichever thread. Never waits.
 #[derive(Clone)]
@@ -27,25 +23,17 @@ pub(crate) struct EventSender {
     lost: Arc<AtomicU64>,
 }
 
-/// The thread.
-pub(crate) struct EventThread {
-    thread: JoinHandle<()>,
-    /// Says, by being closed, that everything was delivered. In a mutex for the sake of `Sync` alone.
-    delivered: Mutex<Receiver<()>>,
+/// The events that wait for the thread.
+pub(crate) struct WaitingEvents {
+    waiting: Receiver<Event>,
+    lost: Arc<AtomicU64>,
 }
 
-/// Starts the thread. It ends when every [`EventSender`] is gone.
-pub(crate) fn start(on_event: Box<dyn Fn(Event) + Send + Sync>) -> io::Result<(EventSender, EventThread)> {
+/// Makes both ends of the way of events.
+pub(crate) fn channel() -> (EventSender, WaitingEvents) {
     let (events, waiting) = sync_channel(MAX_WAITING_EVENTS);
     let lost = Arc::new(AtomicU64::new(0));
-    let event_sender = EventSender { events, lost: Arc::clone(&lost) };
-    let (closed_at_the_end, delivered) = sync_channel::<()>(0);
-    let body = move || {
-        deliver(&waiting, &lost, &*on_event);
-        drop(closed_at_the_end);
-    };
-    let thread = thread::Builder::new().name("windlass-events".to_owned()).spawn(body)?;
-    Ok((event_sender, EventThread { thread, delivered: Mutex::new(delivered) }))
+    (EventSender { events, lost: Arc::clone(&lost) }, WaitingEvents { waiting, lost })
 }
 
 impl EventSender {
@@ -64,36 +52,29 @@ impl fmt::Debug for EventSender {
     }
 }
 
-impl EventThread {
-    /// Waits until everything was delivered, but not for long, and not from within the delivery of an event.
-    pub(crate) fn finish(self) {
-        if self.thread.thread().id() == thread::current().id() {
-            return;
-        }
-        let delivered = self.delivered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match delivered.recv_timeout(GRACE) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => drop(self.thread.join()),
-            Err(RecvTimeoutError::Timeout) => {
-                tracing::warn!(
-                    "on_event did not return within {GRACE:?} of the engine's end; not waiting for it"
+impl WaitingEvents {
+    /// The thread's body; returns when every [`EventSender`] is gone and all events are delivered.
+    pub(crate) fn deliver(&self, on_event: &dyn Fn(Event), helper: &Helper) {
+        loop {
+            helper.end_round();
+            let Ok(event) = self.waiting.recv() else { return };
+            helper.begin_round();
+            // The user's state is the user's to mend: the closure is called again whatever it left behind.
+            if catch_unwind(AssertUnwindSafe(|| on_event(event))).is_err() {
+                tracing::error!("on_event panicked at an event; the engine goes on");
+            }
+            let lost = self.lost.swap(0, Ordering::Relaxed);
+            if lost > 0 {
+                tracing::error!(
+                    lost,
+                    "events were lost: on_event fell behind by more than {MAX_WAITING_EVENTS}; Engine::snapshot tells the present state"
                 );
             }
         }
     }
-}
 
-fn deliver(waiting: &Receiver<Event>, lost: &AtomicU64, on_event: &dyn Fn(Event)) {
-    for event in waiting {
-        // The user's state is the user's to mend: the closure is called again whatever it left behind.
-        if catch_unwind(AssertUnwindSafe(|| on_event(event))).is_err() {
-            tracing::error!("on_event panicked at an event; the engine goes on");
-        }
-        let lost = lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            tracing::error!(
-                lost,
-                "events were lost: on_event fell behind by more than {MAX_WAITING_EVENTS}; Engine::snapshot tells the present state"
-            );
-        }
+    #[cfg(test)]
+    pub(crate) fn into_receiver(self) -> Receiver<Event> {
+        self.waiting
     }
 }

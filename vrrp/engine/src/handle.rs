@@ -494,6 +494,27 @@ impl SharedState {
         self.replication_status.store(Arc::new(status));
     }
 
+    /// Nothing is replicated, for this reason: no peer knows or is known, and no takeover waits for replicas. Until the thread of connections
+    /// sets it anew.
+    pub(crate) fn withdraw_replication(&self, error: &str) {
+        let ReplicationStatus { table_full, refused, .. } = *self.replication_status();
+        let error = Some(error.to_owned());
+        self.set_replication_status(ReplicationStatus {
+            table_full,
+            refused,
+            error,
+            ..ReplicationStatus::default()
+        });
+        self.handles().iter().for_each(|handle| handle.set_blocked(false));
+        self.neighbour.wake();
+    }
+
+    /// Nothing is forwarded, for this reason, until the hold thread sets it anew.
+    pub(crate) fn withdraw_forwarding(&self, error: &str) {
+        let ForwardingStatus { addresses, packets, .. } = *self.forwarding_status();
+        self.set_forwarding_status(ForwardingStatus { addresses, packets, error: Some(error.to_owned()) });
+    }
+
     /// Ends the threads that follow it, after the last router has stopped.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);

@@ -13,11 +13,11 @@ use nix::poll::{PollFd, PollFlags};
 use crate::clock;
 use crate::event::Event;
 use crate::event_thread::EventSender;
-use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;
 use crate::poll::poll;
+use crate::supervisor::Helper;
 use crate::tag::AddressTag;
 
 mod address;
@@ -62,11 +62,17 @@ pub(crate) struct Settings {
 }
 
 /// The thread's body; returns when the engine stops.
-pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, settings: &Settings) {
+pub(crate) fn run(
+    shared: &SharedState,
+    inbox: &Inbox,
+    events: &EventSender,
+    settings: &Settings,
+    helper: &Helper,
+) {
     let mut holder = Holder::new(settings, inbox, events);
     holder.sweep();
     loop {
-        faults::round();
+        helper.begin_round();
         let begun = clock::now();
         shared.hold_waker().drain();
         let stopping = shared.is_stopping();
@@ -92,6 +98,7 @@ pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, set
         publish_guard_status(&holder, shared, events);
         let rest =
             if round.more { Duration::ZERO } else { (clock::now().since(begun) * REST).min(LONGEST_REST) };
+        helper.end_round();
         wait(shared, &holder, holder.wait_time(&round), rest);
     }
 }

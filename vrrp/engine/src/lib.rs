@@ -41,7 +41,11 @@
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //!
-//! If one of the first four panics all virtual routers resign, the engine stops and [`Event::Stopped`] says so.
+//! | `windlass-connections` | replicates connections where so configured | keep another waiting |
+//! | `windlass-watchdog` | reports helpers that stall | keep another waiting |
+//!
+//! If one of the first two panics all virtual routers resign, the engine stops and [`Event::Stopped`] reports it; likewise `windlass-hold` while
+//! VIPs are put on interfaces. The others are started again ([`Event::HelperAway`]): no virtual router resigns for them.
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
@@ -79,6 +83,7 @@ mod replication;
 mod restriction;
 mod sockets;
 mod status;
+mod supervisor;
 mod sys;
 mod tag;
 mod vrid_claim;
@@ -100,7 +105,7 @@ pub use config::{
 pub use engine::Engine;
 pub use event::Event;
 pub use forward_policy::{DroppingChain, chains_that_drop_all};
-pub use host_claim::{ClaimedByAnother, HostClaim};
+pub use host_claim::{ClaimedByAnother, HostClaim, Intruder};
 pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
 pub use kernel::{connection_tracking, nf_tables};
 pub use lateness::Lateness;
@@ -110,7 +115,8 @@ pub use options::{
 };
 pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};
 pub use status::{
-    ForwardingStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters, RouterStatus,
+    ForwardingStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters,
+    RouterStatus,
 };
 pub use tag::AddressTag;
 pub use way_back::Heard;

@@ -11,11 +11,11 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 
 use crate::clock;
-use crate::faults;
 use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::interfaces::Follower;
 use crate::poll::poll;
+use crate::supervisor::Helper;
 
 mod state;
 mod watcher;
@@ -41,11 +41,13 @@ struct WantedLinks {
 pub(crate) struct Links {
     wanted: Mutex<WantedLinks>,
     waker: Waker,
+    /// Locked by the thread alone. Here, so that sockets outlive a fault of the thread.
+    watcher: Mutex<LinkWatcher>,
 }
 
 impl Links {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { wanted: Mutex::default(), waker: Waker::new()? })
+        Ok(Self { wanted: Mutex::default(), waker: Waker::new()?, watcher: Mutex::default() })
     }
 
     /// Interfaces that routers need, and the groups they listen to there.
@@ -63,21 +65,35 @@ impl Links {
         self.change_wanted(|wanted| wanted.stop = true);
     }
 
-    /// The thread's body.
-    pub(crate) fn run(&self, mut follower: Follower, inbox: &Inbox) {
-        let mut watcher = LinkWatcher::default();
-        let mut last_wanted = Groups::new();
+    /// The thread's body; returns when it is asked to stop. Called again after a fault, it opens a follower of its own, keeps the sockets
+    /// and reports every interface anew.
+    pub(crate) fn run(
+        &self,
+        follower: Option<Follower>,
+        inbox: &Inbox,
+        helper: &Helper,
+    ) -> Result<(), String> {
+        let opened = follower.map_or_else(|| Follower::open(clock::now()), Ok);
+        let mut follower =
+            opened.map_err(|error| format!("netlink is refused: {}", io::Error::from(error)))?;
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut last_wanted, mut is_first) = (Groups::new(), true);
         while let Some(wanted) = self.wanted() {
-            faults::round();
+            helper.begin_round();
             let changed = follower.follow(clock::now());
-            if changed || watcher.needs_retry() || wanted != last_wanted {
+            if is_first || changed || watcher.needs_retry() || wanted != last_wanted {
+                if is_first {
+                    watcher.report_anew();
+                }
                 for (name, state) in watcher.update(&wanted, follower.table()) {
                     inbox.link(name, state);
                 }
-                last_wanted = wanted;
+                (last_wanted, is_first) = (wanted, false);
             }
+            helper.end_round();
             self.wait(&follower, watcher.needs_retry());
         }
+        Ok(())
     }
 
     /// The interfaces to look at and their groups, `None` to stop.

@@ -27,6 +27,7 @@ use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
 use crate::poll::poll;
 use crate::status::ReplicationStatus;
+use crate::supervisor::Helper;
 
 mod backends;
 mod kernel_replicas;
@@ -64,9 +65,10 @@ const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
 const ROOM_LOOK: Duration = Duration::from_secs(5);
 
 /// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
-pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
+pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication, helper: &Helper) {
     let mut replication = Replication::new(settings);
     loop {
+        helper.begin_round();
         shared.connections_waker().drain();
         if shared.is_stopping() {
             return;
@@ -84,6 +86,7 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication) {
         if *shared.replication_status() != status {
             shared.set_replication_status(status);
         }
+        helper.end_round();
         wait(shared, &replication.sockets, due.map(|due| due.since(clock::now())));
     }
 }

@@ -130,6 +130,18 @@ pub struct PeerReplication {
     pub refused: u64,
 }
 
+/// A thread of the engine that the election does not need.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct HelperStatus {
+    /// Its name.
+    pub thread: &'static str,
+    /// Times that it panicked, failed or stalled.
+    pub faults: u64,
+    /// The fault that keeps it from its work, the consequence and what helps; `None`: it works.
+    pub error: Option<String>,
+}
+
 /// An interface the engine listens on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

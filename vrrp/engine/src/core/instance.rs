@@ -155,10 +155,14 @@ impl Instance {
     }
 
     /// Sees to it that no other process of this host uses its VRID, unless it has done so.
-    pub(super) fn claim_vrid(&mut self) {
+    pub(super) fn claim_vrid(&mut self, events: &mut Vec<Event>) {
         if !matches!(self.claim, Some(Ok(_))) {
             let RouterKey { interface, family, vrid } = &self.key;
-            self.claim = Some(vrid_claim::claim(interface, *family, self.config.group(), *vrid));
+            let claim = vrid_claim::claim(interface, *family, self.config.group(), *vrid);
+            if let Some(intruder) = claim.as_ref().ok().and_then(HostClaim::intruder) {
+                events.push(Event::ClaimIgnored { key: self.key.clone(), intruder });
+            }
+            self.claim = Some(claim);
         }
     }
 
@@ -296,7 +300,7 @@ impl Instance {
         self.config = config;
         if self.claim.is_some() && was_group != self.config.group() {
             self.claim = None;
-            self.claim_vrid();
+            self.claim_vrid(out.events);
         }
         // What cannot run as it is now configured stops before it says anything.
         if let Some(config_error) = self.config_error(net_admin) {

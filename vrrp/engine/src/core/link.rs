@@ -350,7 +350,7 @@ impl Link {
     fn update_readiness(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
         for (id, instance) in &mut self.routers {
-            instance.claim_vrid();
+            instance.claim_vrid(context.events);
             let hearing = self.receive_filters[index(id.0)].hears(id.1, &instance.config().peers);
             let config_error =
                 instance.config_error(context.net_admin).or_else(|| self.overlaps.get(id).cloned());

@@ -69,8 +69,7 @@ fn core(interface: &str, host: u8, routers: Vec<RouterConfig>) -> (Core, Arc<Inb
     let inbox = Arc::new(Inbox::new().unwrap());
     inbox.link(interface.to_owned(), LinkState::Usable { sockets, sources });
     inbox.apply(routers);
-    let (shared, (event_sender, _)) =
-        (Arc::new(SharedState::new().unwrap()), crate::event_thread::start(Box::new(|_| {})).unwrap());
+    let (shared, (event_sender, _)) = (Arc::new(SharedState::new().unwrap()), crate::event_thread::channel());
     (
         Core::new(shared, Arc::clone(&inbox), event_sender, Arc::default(), true, Duration::from_mins(1))
             .unwrap(),

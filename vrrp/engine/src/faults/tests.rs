@@ -5,11 +5,13 @@ use std::thread;
 
 use windlass_vrrp::{State, TransitionReason};
 
-use crate::lab::{Host, Lan, await_some, require_root, router, source};
-use crate::{Event, Restrictions};
+use crate::lab::{Host, Lan, Node, await_some, require_root, router, source};
+use crate::{ConnectionForwarding, ConnectionReplication, Event, Hold, Options, Restrictions, RouterConfig};
 
 /// The thread of an engine that is to panic: its name and its network namespace.
 static DOOMED: Mutex<Option<(&'static str, PathBuf)>> = Mutex::new(None);
+/// Held by a test that has threads panic: one at a time.
+static DOOMS: Mutex<()> = Mutex::new(());
 
 fn namespace() -> PathBuf {
     fs::read_link("/proc/thread-self/ns/net").expect("the thread's namespace")
@@ -31,29 +33,55 @@ fn doom(host: &Host, thread: Option<&'static str>) {
     *DOOMED.lock().unwrap_or_else(PoisonError::into_inner) = doomed;
 }
 
+/// Has the threads of an engine go round, and report something.
+fn stir(node: &Node) {
+    let mut wider = router(0, 2);
+    wider.addresses.insert("192.0.2.51".parse().unwrap());
+    let nowhere = RouterConfig {
+        interface: "eth9".to_owned(),
+        addresses: ["192.0.2.52".parse().unwrap()].into(),
+        ..router(0, 2)
+    };
+    node.engine.listen(&["eth0".to_owned()]);
+    node.engine.restrict(Arc::new(Restrictions::default()));
+    node.engine.apply(vec![wider, nowhere]);
+    node.engine.snapshot();
+    node.engine.listen(&[]);
+    node.engine.apply(vec![router(0, 2)]);
+}
+
+/// An Active and a Backup that hears it.
+fn pair(lan: &Lan, change: impl Fn(&mut Options), hold: Hold) -> (Node, Node) {
+    let [first, second] = [0, 1].map(|host| lan.hosts[host].engine_with(&change));
+    first.engine.apply(vec![RouterConfig { hold, ..router(0, 2) }]);
+    second.engine.apply(vec![router(1, 2)]);
+    first.await_status("Active", |status| status.state == State::Active);
+    second.await_status("Backup that hears it", |status| status.active == Some(source(0)));
+    second.forget_events();
+    (first, second)
+}
+
 #[test]
-fn if_any_thread_panics_the_engine_stops_says_so_and_a_peer_takes_over() {
+fn if_a_thread_that_the_election_needs_panics_the_engine_stops_says_so_and_a_peer_takes_over() {
     if !require_root() {
         return;
     }
-    for thread in ["windlass-neighbour", "windlass-hold", "windlass-links", "windlass-vrrp"] {
+    let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    for (thread, hold) in [
+        ("windlass-neighbour", Hold::Respond),
+        // Without it nobody would serve what is bound nowhere.
+        ("windlass-hold", Hold::Address),
+        ("windlass-vrrp", Hold::Respond),
+    ] {
         let lan = Lan::new(2);
-        let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-        first.engine.apply(vec![router(0, 2)]);
-        second.engine.apply(vec![router(1, 2)]);
-        first.await_status("Active", |status| status.state == State::Active);
-        second.await_status("Backup that hears it", |status| status.active == Some(source(0)));
-        second.forget_events();
-
+        let (first, second) = pair(&lan, |_| (), hold);
         doom(&lan.hosts[0], Some(thread));
-        let mut wider = router(0, 2);
-        wider.addresses.insert("192.0.2.51".parse().unwrap());
         await_some("panic", || {
-            first.engine.listen(&["eth0".to_owned()]);
+            let mut wider = RouterConfig { hold, ..router(0, 2) };
             first.engine.restrict(Arc::new(Restrictions::default()));
             first.engine.apply(vec![wider.clone()]);
-            first.engine.listen(&[]);
-            first.engine.apply(vec![router(0, 2)]);
+            wider.addresses.insert("192.0.2.51".parse().unwrap());
+            first.engine.apply(vec![wider]);
             first.engine.stopped_by()
         });
         doom(&lan.hosts[0], None);
@@ -70,4 +98,56 @@ fn if_any_thread_panics_the_engine_stops_says_so_and_a_peer_takes_over() {
         assert_eq!(second.await_state(State::Active), reason, "{thread}");
         assert!(first.engine.snapshot().is_empty(), "{thread}: nobody is kept waiting for an answer");
     }
+}
+
+#[test]
+fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
+    if !require_root() {
+        return;
+    }
+    let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let lan = Lan::new(2);
+    let change = |options: &mut Options| {
+        options.connection_replication = Some(ConnectionReplication::default());
+        options.guard = true;
+        options.connection_forwarding = Some(ConnectionForwarding::default());
+    };
+    let (first, second) = pair(&lan, change, Hold::Respond);
+    let error = |thread: &str| {
+        let helpers = first.engine.helpers();
+        helpers.into_iter().find(|helper| helper.thread == thread).expect("the helper").error
+    };
+    for thread in ["windlass-connections", "windlass-hold", "windlass-links", "windlass-events"] {
+        doom(&lan.hosts[0], Some(thread));
+        let why = await_some("fault", || {
+            stir(&first);
+            error(thread)
+        });
+        assert!(why.contains("panicked") && why.contains("as the test wants it"), "{why}");
+        if thread == "windlass-connections" {
+            let status = first.engine.replication_status();
+            assert!(status.peers.is_empty() && status.error.as_ref() == Some(&why), "{status:?}");
+        }
+        let heard = second.status().counters.adverts_received;
+        second.await_status("further adverts", |status| status.counters.adverts_received > heard + 5);
+        doom(&lan.hosts[0], None);
+        await_some("return", || {
+            stir(&first);
+            error(thread).is_none().then_some(())
+        });
+        first.await_event("news of the return", |event| {
+            matches!(event, Event::HelperBack { thread: back } if *back == thread).then_some(())
+        });
+    }
+    assert_eq!(first.engine.replication_status().error, None);
+    let (active, backup) = (first.status().counters, second.status().counters);
+    assert_eq!((active.became_active, active.resignations_sent), (1, 0));
+    assert_eq!((backup.became_active, backup.resignations_received), (0, 0));
+    // The interfaces are followed again, with the sockets that there were.
+    lan.hosts[0].ip("addr del 192.0.2.1/24 dev eth0");
+    first.await_event("failure", |event| match event {
+        Event::Failed { key, .. } => (key.interface == "eth0").then_some(()),
+        _ => None,
+    });
+    assert_eq!(first.engine.stopped_by(), None);
 }

@@ -14,6 +14,8 @@ pub(super) struct LinkWatcher {
     links: BTreeMap<String, WatchedLink>,
     /// Sockets that are no longer used, until the timer thread has let go of them: closing may wait, so it is done here.
     retired: Vec<Arc<LinkSockets>>,
+    /// Interfaces that reports may have named which the timer thread still goes by.
+    named: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -28,6 +30,8 @@ struct WatchedLink {
 impl LinkWatcher {
     /// Looks at the interfaces of these names; those whose state is another than before, with their state.
     pub(super) fn update(&mut self, wanted: &Groups, table: &Interfaces) -> Vec<(String, LinkState)> {
+        self.named.retain(|name| self.links.contains_key(name));
+        self.named.extend(wanted.keys().cloned());
         let mut changed = Vec::new();
         let memberships = Memberships::read();
         let unwanted: Vec<String> =
@@ -63,6 +67,14 @@ impl LinkWatcher {
         }
         self.retired.retain(|sockets| Arc::strong_count(sockets) > 1);
         changed
+    }
+
+    /// Has the next update report every interface, also those whose last report was lost with a round that was not completed.
+    pub(super) fn report_anew(&mut self) {
+        for name in &self.named {
+            self.links.entry(name.clone()).or_default();
+        }
+        self.links.values_mut().for_each(|known| known.reported = None);
     }
 
     /// Whether there is something to look at even if nothing changes.

@@ -1,9 +1,12 @@
 //! Candidates that nobody named to each other.
 
 use std::collections::BTreeSet;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use nix::unistd::{Uid, setfsuid};
 use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
-use windlass_engine::{Engine, Family, RouterConfig, State, TransitionReason, Vrid};
+use windlass_engine::{Engine, Event, Family, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Host, Lan, Node, interval, require_root, router, source};
 
@@ -108,4 +111,29 @@ fn a_vrid_that_another_process_of_the_host_uses_is_left_to_it() {
     assert!(in_use(7) && !in_use(8));
     drop(first);
     second.await_state(State::Active);
+}
+
+#[test]
+fn a_vrid_that_a_process_of_another_user_claims_is_used_all_the_same_and_that_is_told() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let as_nobody = || {
+        setfsuid(Uid::from_raw(65534));
+        UnixDatagram::bind_addr(
+            &SocketAddr::from_abstract_name("windlass-vrrp/eth0/IPv4/224.0.0.18/7").unwrap(),
+        )
+    };
+    let _intruder = lan.hosts[0].run(move || std::thread::spawn(as_nobody).join().unwrap().unwrap());
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![unnamed(0)]);
+    let uid = node.await_event("news of the claim", |event| match event {
+        Event::ClaimIgnored { intruder, .. } => Some(intruder.uid),
+        _ => None,
+    });
+    assert_eq!(uid, Some(65534));
+    node.await_state(State::Active);
+    let in_use = lan.hosts[0].run(|| Engine::is_vrid_in_use("eth0", Family::V4, Vrid::new(7).unwrap()));
+    assert!(in_use, "the router's own claim");
 }
