@@ -329,6 +329,10 @@ pub mod node_event {
         UNGUARDED = "Unguarded";
         /// A virtual IP is an address of an interface of the node.
         VIRTUAL_IP_ON_INTERFACE = "VirtualIPOnInterface";
+        /// A part of the agent that announcing does not need is missing: it panicked, failed or stalls.
+        AGENT_PART_MISSING = "AgentPartMissing";
+        /// A process of another user holds the claim of a virtual router on the node, which is ignored.
+        CLAIM_IGNORED = "ClaimIgnored";
     }
 }
 

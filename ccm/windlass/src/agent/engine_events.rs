@@ -102,6 +102,9 @@ impl Fault {
                     remedies.on_interface
                 ),
             )),
+            Event::ClaimIgnored { key, intruder } => {
+                Some(Self::new(node_event::CLAIM_IGNORED, key, None, &intruder.to_string()))
+            }
             _ => None,
         }
     }
@@ -151,7 +154,7 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
             "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", remedies.multicast
         ),
         // The engine has said why.
-        Event::GuardChanged => {}
+        Event::GuardChanged | Event::HelperAway { .. } | Event::HelperBack { .. } => {}
         Event::PeersNotRecognised { key } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface,
             "many hosts that were never heard before advertise a virtual IP of this virtual router: no more than a few a second are taken \

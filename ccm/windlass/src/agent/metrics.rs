@@ -8,7 +8,8 @@ use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
 use tokio::sync::watch;
 use windlass_api::CheckAction;
 use windlass_engine::{
-    Engine, Family, ForwardingStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus, State,
+    Engine, Family, ForwardingStatus, HelperStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus,
+    State,
 };
 
 use super::engine_state::EngineState;
@@ -80,6 +81,7 @@ pub(crate) fn register(
             lateness(&engine.lateness()),
             forwarding(&engine.forwarding_status()),
             replication(&engine.replication_status()),
+            helpers(&engine.helpers()),
         ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
@@ -269,6 +271,25 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
             "Times that the kernel refused a connection of another node for another reason",
             [],
             [([], status.refused)],
+        ),
+    ]
+}
+
+/// Of an agent's engine and of that of `windlass vip`.
+pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
+    let thread = |helper: &HelperStatus| [helper.thread.to_owned()];
+    vec![
+        gauges(
+            "windlass_engine_helper_away",
+            "1 while a thread that the election does not need is missing: it panicked, failed or stalls",
+            ["thread"],
+            helpers.iter().map(|helper| (thread(helper), i64::from(helper.error.is_some()))),
+        ),
+        counters(
+            "windlass_engine_helper_faults_total",
+            "Times that it panicked, failed or stalled",
+            ["thread"],
+            helpers.iter().map(|helper| (thread(helper), helper.faults)),
         ),
     ]
 }

@@ -36,7 +36,7 @@ mod health;
 mod hold;
 mod index;
 pub(crate) mod keys;
-mod metrics;
+pub(crate) mod metrics;
 mod network;
 mod node_events;
 mod publish;
@@ -312,6 +312,9 @@ pub(crate) async fn run(
                 if let Some(thread) = engine.stopped_by() {
                     break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
                 }
+                if matches!(event, Event::HelperAway { .. }) {
+                    node_events.parts_missing(&engine.helpers(), Instant::now());
+                }
                 if lost.swap(false, Ordering::Relaxed) {
                     tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
                     engine_state.resync(&engine.snapshot(), Timestamp::now());
@@ -352,6 +355,7 @@ pub(crate) async fn run(
                     node_events.unguarded(obstacle, Instant::now());
                 }
                 node_events.without_multicast(&engine_state.without_multicast(), Instant::now());
+                node_events.parts_missing(&engine.helpers(), Instant::now());
             }
             _ = look_at_replication.tick() => {
                 if engine_updates.replicates() {

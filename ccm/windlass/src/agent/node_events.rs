@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ObjectReference;
 use windlass_api::node_event;
 use windlass_ccm::events::{EventSink, EventType};
+use windlass_engine::HelperStatus;
 
 use super::engine_events::{Fault, MULTICAST_REMEDY};
 use super::hold::News;
@@ -55,6 +56,21 @@ impl NodeEvents {
         if self.told.is_news((node_event::UNGUARDED, obstacle.to_owned(), None), now) {
             let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
             self.warn(node_event::UNGUARDED, message);
+        }
+    }
+
+    /// Reports each part of the engine that is missing, unless it was reported a while ago. To be called for as long as it lasts.
+    pub(crate) fn parts_missing(&mut self, helpers: &[HelperStatus], now: Instant) {
+        for helper in helpers {
+            let Some(error) = &helper.error else { continue };
+            if self.told.is_news((node_event::AGENT_PART_MISSING, helper.thread.to_owned(), None), now) {
+                self.sink.send(
+                    self.node.clone(),
+                    EventType::Warning,
+                    node_event::AGENT_PART_MISSING,
+                    format!("{error}; announcing continues"),
+                );
+            }
         }
     }
 

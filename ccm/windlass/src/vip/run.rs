@@ -18,7 +18,9 @@ use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
+use crate::agent::metrics;
 use crate::http::bound;
+use crate::samples;
 
 /// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
@@ -47,6 +49,7 @@ pub(crate) async fn run(
     let settings = flags.settings()?;
     let display = Display::default();
     display.register(&registry)?;
+    let shown = registry.clone();
     serve(&socket, registry, &display, &token);
     let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
 
@@ -55,6 +58,11 @@ pub(crate) async fn run(
     let engine = Arc::new(
         Engine::start(engine_options(events, Arc::clone(&lost))).context("cannot start the VRRP engine")?,
     );
+    let watched = Arc::downgrade(&engine);
+    samples::register(&shown, move || {
+        let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
+        metrics::helpers(&helpers)
+    })?;
     let mut holder = Holder::new(Arc::clone(&engine), settings, display);
     let news = Arc::clone(holder.news());
     let mut settings = SettingsFile { flags, told: None };
@@ -107,6 +115,9 @@ async fn sole(settings: &Settings, display: &Display, token: &CancellationToken)
     let mut is_told = false;
     loop {
         if let Ok(sole) = HostClaim::make(GUARD) {
+            if let Some(intruder) = sole.intruder() {
+                tracing::warn!("{intruder}");
+            }
             return Some(sole);
         }
         if !is_told {

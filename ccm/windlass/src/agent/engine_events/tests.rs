@@ -47,6 +47,12 @@ fn faults_that_somebody_has_to_mend_say_where_and_what_helps() {
             Some(source),
             &["192.0.2.12", "remove it"],
         ),
+        (
+            Event::ClaimIgnored { key: key.clone(), intruder: windlass_engine::Intruder { uid: Some(1000) } },
+            node_event::CLAIM_IGNORED,
+            None,
+            &["user 1000", "is ignored", "hostNetwork"],
+        ),
     ] {
         let fault = Fault::of(&event, &AGENT).expect("a fault");
         assert_eq!((fault.reason, fault.about, &fault.key), (reason, about, &key));

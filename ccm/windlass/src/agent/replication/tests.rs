@@ -354,6 +354,23 @@ fn what_no_node_could_go_on_with_is_not_replicated_and_the_active_says_why() {
 }
 
 #[test]
+fn while_the_engines_replication_is_away_nobody_is_said_to_know_and_a_backup_waits_a_minute_at_most() {
+    let away = Known { error: Some("windlass-connections panicked".to_owned()), ..Known::default() };
+    let (mut active, synced) = (Rig::new(), known(&[peer(SECOND, true, true)]));
+    for millis in [0, 2_000] {
+        active.look(millis, ACTIVE, &synced);
+    }
+    assert!(active.told().is_some_and(|(holds, ..)| holds));
+    active.look(3_000, ACTIVE, &away);
+    let (holds, reason, sentence) = active.told().unwrap();
+    assert_eq!((holds, reason), (false, reasons::REPLICATION_FAILED));
+    assert!(sentence.contains("panicked"), "{sentence}");
+    let mut backup = Rig::new();
+    assert!(backup.look(0, BESIDE_SECOND, &away).succession.holds_back());
+    assert!(!backup.look(60_000, BESIDE_SECOND, &away).succession.holds_back());
+}
+
+#[test]
 fn a_router_that_replicates_no_more_is_forgotten() {
     let mut rig = Rig::new();
     rig.look(0, ACTIVE, &known(&[peer(SECOND, true, true)]));
