@@ -8,12 +8,12 @@
 //!   set own4 { type ipv4_addr; }           # addresses of this node
 //!   set own6 { type ipv6_addr; }
 //!   set local4 {                           # VIPs to which the node's own packets go the way of others: it is Active for
-//!     type ipv4_addr                       # them, and said so at most three seconds ago
-//!     timeout 3s
+//!     type ipv4_addr                       # them, and said so at most 15 s ago
+//!     timeout 15s
 //!   }
 //!   set local6 {
 //!     type ipv6_addr
-//!     timeout 3s
+//!     timeout 15s
 //!   }
 //!   map lots4 { type ipv4_addr . inet_proto . inet_service . mark : ipv4_addr . inet_service; }    # who gets each of the
 //!   map lots6 { type ipv6_addr . inet_proto . inet_service . mark : ipv6_addr . inet_service; }    # sixty lots of a port
@@ -170,7 +170,7 @@ impl Balancer {
         }
     }
 
-    /// Sends what the node itself sends to these VIPs, and to no others, to backends for the next three seconds: those that it is Active
+    /// Sends what the node itself sends to these VIPs, and to no others, to backends for the next 15 s: those that it is Active
     /// for. To be called each second: of a process that was killed or frozen nothing stays that keeps the node from the VIP, which is
     /// on another node by then.
     pub fn local(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), BalanceError> {

@@ -1,6 +1,7 @@
 //! The virtual IPs of this process, and what the engine and the kernel were told of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -55,7 +56,8 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(engine: Arc<Engine>, settings: Settings, display: Display) -> Self {
+    /// Fails if no thread can be started.
+    pub(super) fn new(engine: Arc<Engine>, settings: Settings, display: Display) -> io::Result<Self> {
         let mut holder = Self {
             engine,
             settings: Settings { keys_dir: None, vips: Vec::new() },
@@ -63,7 +65,7 @@ impl Holder {
             leaving: BTreeMap::new(),
             checks: RunningChecks::default(),
             keys: None,
-            translation: Translation::default(),
+            translation: Translation::start()?,
             own: BTreeSet::new(),
             began: Instant::now(),
             display,
@@ -73,7 +75,7 @@ impl Holder {
             obstacles: BTreeMap::new(),
         };
         holder.change(settings);
-        holder
+        Ok(holder)
     }
 
     /// Notified when a check has found something: [`Self::bring`].
@@ -129,7 +131,6 @@ impl Holder {
             self.engine.listen(&interfaces);
             self.listening = interfaces;
         }
-        self.translation.check();
         self.bring();
     }
 
@@ -207,22 +208,23 @@ impl Holder {
             vip.is_translated() && is_claimed(statuses, **address)
         };
         let local = self.vips.iter().filter(is_local).map(|(address, _)| *address).collect();
-        self.translation.bring(&balancing, &local);
+        self.translation.bring(balancing, local);
     }
 
     /// Shows metrics and readiness, and logs what has changed.
     fn show(&mut self, statuses: &[RouterStatus]) {
         let (keys, now) = (self.keys.as_ref().map(KeysFolder::keys), Instant::now());
+        let untranslated = self.translation.lasting_failure();
         let mut obstacles = BTreeMap::new();
         let mut all = Vec::new();
         for (address, (vip, checked)) in &mut self.vips {
             checked.log(*address, now);
             let status = status_of(statuses, *address);
-            let untranslated = self.translation.lasting_failure().filter(|_| vip.is_translated());
+            let untranslated = untranslated.clone().filter(|_| vip.is_translated());
             let obstacle = vip
                 .obstacle(keys)
                 .or_else(|| status.and_then(|status| status.error.clone()))
-                .or_else(|| untranslated.map(str::to_owned));
+                .or(untranslated);
             if let Some(obstacle) = &obstacle {
                 if self.obstacles.get(address) != Some(obstacle) {
                     tracing::warn!(%address, "the virtual IP cannot be announced here: {obstacle}");

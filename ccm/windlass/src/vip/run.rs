@@ -63,7 +63,7 @@ pub(crate) async fn run(
         let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
         metrics::helpers(&helpers)
     })?;
-    let mut holder = Holder::new(Arc::clone(&engine), settings, display);
+    let mut holder = Holder::new(Arc::clone(&engine), settings, display).context("cannot start a thread")?;
     let news = Arc::clone(holder.news());
     let mut settings = SettingsFile { flags, told: None };
     let mut look = tokio::time::interval(LOOK);

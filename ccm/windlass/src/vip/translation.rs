@@ -1,19 +1,136 @@
 //! The kernel's table that sends what comes for virtual IPs where it is served.
+//!
+//! A thread of its own writes it: a commit waits in the kernel while another program loads thousands of rules, and what is renewed there must
+//! not wait for the rest of the process either.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::IpAddr;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use windlass_engine::{BalanceError, Balancer, Balancing, Checked};
 
 /// Its name.
 const TABLE: &str = "windlass-vip-nat";
+/// Time between two looks for what others did to it, and between two renewals.
+const LOOK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
+/// How long the virtual IPs that were local are renewed without a word: of a process that hangs, another node has them soon.
+const STALE: Duration = Duration::from_secs(15);
 
 /// A kernel that has refused it at so many looks does not do so by a mistake of a moment.
 const LASTING: u32 = 3;
 
+/// The table, as the thread keeps it. The thread ends with this, and leaves the table.
+pub(super) struct Translation {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+    /// What keeps packets from their way, for good.
+    failure: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct Wanted {
+    balancing: Balancing,
+    local: BTreeSet<IpAddr>,
+    /// When that was last said.
+    said: Option<Instant>,
+    is_changed: bool,
+    is_over: bool,
+}
+
+impl Translation {
+    /// Starts the thread, in the network namespace of the caller.
+    pub(super) fn start() -> io::Result<Self> {
+        let mut table = Table::default();
+        Self::of(move |balancing, local, is_look| {
+            if is_look {
+                table.check();
+            }
+            table.bring(balancing, local);
+            table.lasting_failure().map(str::to_owned)
+        })
+    }
+
+    /// The same with this for a kernel: it carries out what is wanted, at each look also what nobody changed, and returns what is in the way.
+    fn of(
+        kernel: impl FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String> + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let keeper = Arc::clone(&shared);
+        let body = move || keeper.keep(kernel);
+        let thread = thread::Builder::new().name("windlass-nat".to_owned()).spawn(body)?;
+        Ok(Self { shared, thread })
+    }
+
+    /// Has the table say this, and take what the node itself sends to the `local` ones. To be called each second at least; never waits for
+    /// the kernel.
+    pub(super) fn bring(&self, balancing: Balancing, local: BTreeSet<IpAddr>) {
+        let mut wanted = self.shared.wanted();
+        wanted.is_changed |= wanted.said.is_none() || wanted.balancing != balancing || wanted.local != local;
+        (wanted.balancing, wanted.local, wanted.said) = (balancing, local, Some(Instant::now()));
+        self.shared.changed.notify_one();
+    }
+
+    /// Why what comes for virtual IPs goes nowhere, if that is so and lasts.
+    pub(super) fn lasting_failure(&self) -> Option<String> {
+        if self.thread.is_finished() {
+            return Some(format!(
+                "the thread that keeps the table {TABLE} panicked: restart the process, and report it"
+            ));
+        }
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Translation {
+    fn drop(&mut self) {
+        self.shared.wanted().is_over = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread's body.
+    fn keep(&self, mut kernel: impl FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String>) {
+        let mut look_at = Instant::now();
+        loop {
+            let limit = look_at.saturating_duration_since(Instant::now());
+            let waits = |wanted: &mut Wanted| !wanted.is_over && !wanted.is_changed;
+            let waited = self.changed.wait_timeout_while(self.wanted(), limit, waits);
+            let mut wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if wanted.is_over {
+                return;
+            }
+            wanted.is_changed = false;
+            let (balancing, local, said) = (wanted.balancing.clone(), wanted.local.clone(), wanted.said);
+            drop(wanted);
+            let is_look = look_at <= Instant::now();
+            if is_look {
+                look_at = Instant::now() + LOOK;
+            }
+            let Some(said) = said else { continue };
+            let local = if said.elapsed() < STALE { local } else { BTreeSet::new() };
+            let failure = kernel(&balancing, &local, is_look);
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        }
+    }
+}
+
 /// The table, as soon as the kernel lets it be made. What is in the way is told once, and tried again.
 #[derive(Default)]
-pub(super) struct Translation {
+struct Table {
     balancer: Option<Balancer>,
     failure: Option<String>,
     /// What the kernel was told last, unless that failed.
@@ -29,10 +146,10 @@ pub(super) struct Translation {
     told: BTreeSet<String>,
 }
 
-impl Translation {
+impl Table {
     /// Has it say this, and take what the node itself sends to the `local` ones. Tells the kernel what has changed, and after
     /// [`Self::check`] who is local, which it forgets.
-    pub(super) fn bring(&mut self, balancing: &Balancing, local: &BTreeSet<IpAddr>) {
+    fn bring(&mut self, balancing: &Balancing, local: &BTreeSet<IpAddr>) {
         let before = self.brought.take();
         let (before, local_before) = before.as_ref().map(|(balancing, local)| (balancing, local)).unzip();
         let (is_known, is_local_known) = (before == Some(balancing), local_before == Some(local));
@@ -53,12 +170,12 @@ impl Translation {
     }
 
     /// Why what comes for virtual IPs goes nowhere, if that is so and lasts.
-    pub(super) fn lasting_failure(&self) -> Option<&str> {
+    fn lasting_failure(&self) -> Option<&str> {
         self.failure.as_deref().filter(|_| !self.worked || self.failed_looks >= LASTING)
     }
 
     /// Puts back what others have changed, and tells what is in the way. To be called each second.
-    pub(super) fn check(&mut self) {
+    fn check(&mut self) {
         self.is_local_due = true;
         self.failed_looks = if self.failure.is_some() { self.failed_looks.saturating_add(1) } else { 0 };
         let Some(balancer) = &mut self.balancer else { return };
@@ -91,11 +208,13 @@ impl Translation {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
 
     #[test]
     fn a_failure_counts_from_the_first_until_it_worked_once_and_then_when_it_lasts() {
-        let mut translation = Translation { failure: Some("refused".to_owned()), ..Translation::default() };
+        let mut translation = Table { failure: Some("refused".to_owned()), ..Table::default() };
         assert_eq!(translation.lasting_failure(), Some("refused"));
         translation.worked = true;
         for _ in 0..LASTING {
@@ -107,5 +226,32 @@ mod tests {
         translation.check();
         translation.failure = Some("refused".to_owned());
         assert_eq!(translation.lasting_failure(), None);
+    }
+
+    #[test]
+    fn while_nobody_says_anything_who_is_local_is_renewed_and_while_the_kernel_is_slow_nobody_waits_for_it() {
+        let limit = Duration::from_secs(30);
+        let (tell, told) = channel();
+        let (free, freed) = channel::<()>();
+        let vip: IpAddr = "192.0.2.50".parse().unwrap();
+        let translation = Translation::of(move |_, local: &BTreeSet<IpAddr>, is_look| {
+            tell.send((local.clone(), is_look)).unwrap();
+            let _ = freed.recv();
+            Some("slow".to_owned())
+        })
+        .unwrap();
+        translation.bring(Balancing::default(), [vip].into());
+        assert_eq!(told.recv_timeout(limit).unwrap().0, [vip].into());
+        // The kernel is busy with that.
+        translation.bring(Balancing::default(), BTreeSet::new());
+        translation.bring(Balancing::default(), [vip].into());
+        assert_eq!(translation.lasting_failure(), None);
+        drop(free);
+        // From now on nobody says anything.
+        for _ in 0..2 {
+            let look = std::iter::from_fn(|| told.recv_timeout(limit).ok()).find(|(_, is_look)| *is_look);
+            assert_eq!(look.unwrap().0, [vip].into());
+        }
+        assert_eq!(translation.lasting_failure().as_deref(), Some("slow"));
     }
 }

@@ -229,7 +229,7 @@ pub(super) fn update(table: &str, installed: &Contents, wanted: &Contents) -> Ba
     batch
 }
 
-/// Says that the node's own packets to these VIPs go to backends, for the next three seconds, and to no other.
+/// Says that the node's own packets to these VIPs go to backends, for the next 15 s, and to no other.
 pub(super) fn renew_local(table: &str, vips: &BTreeSet<IpAddr>) -> Batch {
     let mut batch = Batch::default();
     // An element that is there keeps its end, so all go first.

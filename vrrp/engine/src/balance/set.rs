@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use windlass_vrrp::Family;
 
 use super::Balancing;
 use super::balancing::{Backends, ClientSource};
 use super::ways::Sender;
+use crate::guard::AWAKE;
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
 use crate::restriction::ProtocolPort;
@@ -18,8 +20,9 @@ mod tests;
 /// Of so many connections each backend gets as many, or one less: all get the same where there are two to six, and of more one gets
 /// a sixtieth more than another at most.
 pub(super) const LOTS: u32 = 60;
-/// How long the node's own packets to a VIP are sent to backends after that was last said.
-const LOCAL_TIMEOUT_MS: u64 = 3000;
+/// How long the node's own packets to a VIP are sent to backends after that was last said. A renewal may wait for some seconds in the kernel,
+/// while another program loads thousands of rules.
+const LOCAL_TIMEOUT: Duration = AWAKE;
 
 /// What the table has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -110,7 +113,10 @@ impl Set {
         };
         match self.kind {
             Kind::Own | Kind::Nodes => keyed(&[address]).number(3, 0),
-            Kind::Local => keyed(&[address]).number(3, TIMEOUT).long(11, LOCAL_TIMEOUT_MS),
+            Kind::Local => {
+                let millis = u64::try_from(LOCAL_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+                keyed(&[address]).number(3, TIMEOUT).long(11, millis)
+            }
             Kind::Lots => mapped(&[address, Part::PROTOCOL, Part::PORT, Part::MARK], &[address, Part::PORT]),
             Kind::Masqueraded | Kind::Kept | Kind::Servers => {
                 keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0)
