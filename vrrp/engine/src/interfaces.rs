@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::netlink::{EthtoolSocket, Hop, NetlinkError, Route, RouteSocket, Way};
 
 mod follower;
+mod on_link;
 mod table;
 
 pub(crate) use follower::Follower;
@@ -45,6 +46,8 @@ pub struct InterfaceInfo {
     pub carrier: bool,
     /// Whether it is administratively up.
     pub up: bool,
+    /// Whether it is a bridge all of whose ports lead to containers or virtual machines of this host, if it has any.
+    pub isolated: bool,
 }
 
 /// Why an IPv6 address of an interface cannot be used.
@@ -63,7 +66,8 @@ pub enum Unusable {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct HostAddresses {
-    /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name.
+    /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name. The length of an address is that of the
+    /// subnet on the link, also where the kernel knows that by a route alone (DHCPv6 gives addresses of /128).
     pub interfaces: Vec<InterfaceInfo>,
     /// Every address with the name of its interface, of whatever kind, up or down; but for those that another host has.
     pub addresses: Vec<(String, IpAddr)>,
@@ -142,7 +146,12 @@ pub(crate) fn scan() -> io::Result<HostAddresses> {
     let mut route = RouteSocket::open()?;
     let (table, _) = Interfaces::dump(&mut route)?;
     let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
-    let interfaces = table.all().into_iter().filter(|info| info.up && has_address(info)).collect();
+    let mut interfaces: Vec<InterfaceInfo> =
+        table.all().into_iter().filter(|info| info.up && has_address(info)).collect();
+    if interfaces.iter().any(on_link::has_host_address) {
+        let routes = route.routes()?;
+        interfaces.iter_mut().for_each(|info| on_link::give_lengths(info, &routes));
+    }
     let mut sources = Vec::new();
     for destination in ROUTE_LOOKUP_DESTINATIONS {
         sources.extend(route.source_towards(destination)?);

@@ -124,7 +124,18 @@ impl Interfaces {
                 .collect(),
             carrier: link.running,
             up: link.up,
+            isolated: self.is_isolated(link),
         })
+    }
+
+    fn is_isolated(&self, link: &Link) -> bool {
+        // One end of a pair that was renamed may be the way out of a host that is a container itself.
+        let is_inner = |port: &Link| match port.kind.as_deref() {
+            Some("veth") => port.name.starts_with("veth"),
+            kind => kind == Some("tun"),
+        };
+        let mut ports = self.links.values().filter(|port| port.master == Some(link.index));
+        link.kind.as_deref() == Some("bridge") && ports.all(is_inner)
     }
 
     fn add(&mut self, told: &Address) -> bool {

@@ -31,6 +31,8 @@ pub(crate) struct Link {
     pub(crate) kind: Option<String>,
     /// Index of the interface it sits on.
     pub(crate) parent: Option<u32>,
+    /// Index of the bridge or bond that it is a port of.
+    pub(crate) master: Option<u32>,
     /// What `ip link set … alias` says.
     pub(crate) alias: Option<String>,
 }
@@ -95,6 +97,7 @@ fn link(payload: &[u8]) -> Result<Option<Link>, DecodeError> {
         running: header.flags.contains(LinkFlags::Up | LinkFlags::Running),
         kind: None,
         parent: None,
+        master: None,
         alias: None,
     };
     for attribute in NlasIterator::new(&payload[LINK_HEADER..]) {
@@ -105,6 +108,7 @@ fn link(payload: &[u8]) -> Result<Option<Link>, DecodeError> {
             libc::IFLA_ADDRESS => link.mac = value.try_into().ok(),
             libc::IFLA_MTU => link.mtu = number(value).unwrap_or_default(),
             libc::IFLA_LINK => link.parent = number(value),
+            libc::IFLA_MASTER => link.master = number(value),
             libc::IFLA_IFALIAS => link.alias = Some(text(value)),
             libc::IFLA_LINKINFO => {
                 for part in NlasIterator::new(value) {

@@ -70,9 +70,23 @@ fn interfaces_are_listed_with_mac_and_primary_address_first() {
     lan.hosts[0].ip("addr add 192.0.2.77/24 dev eth0");
     lan.hosts[0].ip("link add noaddress type veth peer name far");
     lan.hosts[0].ip("link set noaddress up");
+    // As DHCPv6 and a router advertisement leave it.
+    lan.hosts[0].ip("addr add 2001:db8:9::5/128 dev eth0 nodad");
+    lan.hosts[0].ip("route add 2001:db8:9::/64 dev eth0 proto ra");
+    // A bridge of containers, and one with a way out.
+    for (bridge, port) in [("br-5ee", "veth5ee"), ("br-lan", "uplink")] {
+        lan.hosts[0].ip(&format!("link add {bridge} type bridge"));
+        lan.hosts[0].ip(&format!("link add {port} type veth peer name p-{port}"));
+        lan.hosts[0].ip(&format!("link set {port} master {bridge}"));
+        lan.hosts[0].ip(&format!("link set {bridge} up"));
+        lan.hosts[0].ip(&format!("addr add 203.0.113.1/24 dev {bridge}"));
+    }
     let found = lan.hosts[0].run(|| Engine::interfaces().unwrap());
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].name, "eth0");
+    let names: Vec<_> = found.iter().map(|info| (info.name.as_str(), info.isolated)).collect();
+    assert_eq!(names, [("br-5ee", true), ("br-lan", false), ("eth0", false)], "{found:?}");
+    let found = &found[2..];
+    let own = ("2001:db8:9::5".parse().unwrap(), 64);
+    assert!(found[0].ipv6.contains(&own), "{:?}", found[0].ipv6);
     assert_eq!(found[0].ipv4, [(address(0), 24), ("192.0.2.77".parse().unwrap(), 24)]);
     assert!(found[0].carrier && found[0].mac != [0; 6]);
 }

@@ -30,6 +30,7 @@ fn link(alias: Option<&str>, mac: [u8; 6]) -> Link {
         running: false,
         kind: Some("macvlan".to_owned()),
         parent: Some(2),
+        master: None,
         alias: alias.map(str::to_owned),
     }
 }

@@ -15,6 +15,7 @@ fn link(index: u32, name: &str) -> Link {
         running: true,
         kind: None,
         parent: None,
+        master: None,
         alias: None,
     }
 }

@@ -89,6 +89,7 @@ fn an_interface_is_read_whatever_else_the_kernel_tells_of_it() {
         running: true,
         kind: Some("macvlan".to_owned()),
         parent: Some(2),
+        master: None,
         alias: Some("windlass:7".to_owned()),
     };
     let payload = link(0, &attributes);
