@@ -89,7 +89,7 @@ impl KeysFolder {
         if is_new {
             let known: Vec<u8> = keys.known.keys().map(|id| id.get()).collect();
             let signs = keys.signs.map(KeyId::get);
-            tracing::info!(?known, ?signs, folder = %self.path.display(), "keys that sign adverts");
+            tracing::info!(?known, signs, folder = %self.path.display(), "keys that sign adverts");
             self.keys = keys;
         }
         is_new

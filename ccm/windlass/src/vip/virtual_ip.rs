@@ -184,7 +184,7 @@ impl VirtualIp {
         *decision = vrids.decide(role, taken, node.now);
         if before != vrids.vrid() {
             let vrid = vrids.vrid().map(Vrid::get);
-            tracing::info!(address = %self.settings.address, interface = place.interface, ?vrid, "chose a VRID");
+            tracing::info!(address = %self.settings.address, interface = place.interface, vrid, "chose a VRID");
         }
         before != vrids.vrid()
     }
