@@ -43,6 +43,9 @@ identifiers! {
     VIRTUAL_ROUTER_ANNOTATIONS:
     /// The node that an admin wants to have its addresses, before all others that can serve them as well: `windlass move` writes it.
     ANNOTATION_PREFERRED_NODE = "windlass.dev/preferred-node";
+    /// How many times in a row virtual routers of its segment left their VRIDs to foreign routers, this one's predecessor last: the
+    /// controller writes it, and waits the longer for the next time.
+    ANNOTATION_VRID_CHANGES = "windlass.dev/vrid-changes";
 }
 
 identifiers! {
@@ -110,6 +113,8 @@ pub mod address_allocated {
         NOT_ANNOUNCED = "NotAnnounced";
         /// `True`: a node announces each address that it has, and another host of the LAN uses one of them, too.
         ADDRESS_CONFLICT = "AddressConflict";
+        /// `True`: a node announces each address that it has, and no node that may do so has a pod of it (`externalTrafficPolicy: Local`).
+        NO_LOCAL_ENDPOINT = "NoLocalEndpoint";
         /// `True`: it keeps an address that no pool holds any more.
         ADDRESS_OUTSIDE_POOLS = "AddressOutsidePools";
         /// `True`: it keeps an address that the pool which it names had when it was given, and has no more.

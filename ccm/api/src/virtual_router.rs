@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::announcement::default_unicast_fallback;
 use crate::{
-    ANNOTATION_PREFERRED_NODE, AddressConflictPolicy, Authentication, ConnectionPolicy, NodeCheck, Transport,
+    ANNOTATION_PREFERRED_NODE, ANNOTATION_VRID_CHANGES, AddressConflictPolicy, Authentication,
+    ConnectionPolicy, NodeCheck, Transport,
 };
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
@@ -101,6 +102,13 @@ impl VirtualRouter {
     pub fn preferred_node(&self) -> Option<&str> {
         let annotations = self.meta().annotations.as_ref()?;
         annotations.get(ANNOTATION_PREFERRED_NODE).map(String::as_str).filter(|node| !node.is_empty())
+    }
+
+    /// Number of VRID changes in a row of which it is the last ([`ANNOTATION_VRID_CHANGES`]); 0: it was made for another reason.
+    pub fn vrid_changes(&self) -> u32 {
+        let annotations = self.meta().annotations.as_ref();
+        let written = annotations.and_then(|annotations| annotations.get(ANNOTATION_VRID_CHANGES));
+        written.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,12 @@
 //! The bridges of containers and virtual machines outside Kubernetes (Docker's, Podman's, libvirt's). Agents report them, so that an
 //! Announcement can name them; but they have the same subnets on every node, and no address there is a node's.
 
-use windlass_api::DEFAULT_EXCLUDED_INTERFACES;
+use windlass_api::{DEFAULT_EXCLUDED_INTERFACES, InterfaceInfo};
+
+/// Whether the addresses of an interface that a node reports may be the same on every node.
+pub(crate) fn is_inside_the_node(interface: &InterfaceInfo) -> bool {
+    interface.isolated || is_container_bridge(&interface.name)
+}
 
 /// Whether the interface is such a bridge, judged by its name: by what an Announcement excludes if it says nothing.
 pub(crate) fn is_container_bridge(name: &str) -> bool {

@@ -250,10 +250,11 @@ fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> any
         };
         let nodes = router_of(lab, vip).await?.spec.nodes;
 
-        // n3 has a token of its own and no agent: it says that it has the addresses of the others, and all of the pool, and hears
-        // every VRID.
+        // n3 has a token of its own and no agent: it says that it has the addresses of the others, and all of the pool, that the halves of
+        // the LAN are subnets of which it is the only node, and hears every VRID.
         let mut addresses = vec!["192.0.2.13/24".to_owned()];
         addresses.extend(["192.0.2.11/24".to_owned(), "192.0.2.12/24".to_owned()]);
+        addresses.extend(["192.0.2.113/25".to_owned(), "192.0.2.141/25".to_owned()]);
         addresses.extend((200..=250).map(|n| format!("192.0.2.{n}/32")));
         let heard: Vec<Value> = (1..=255)
             .map(|vrid| json!({"interface": "eth0", "vrid": vrid, "source": "192.0.2.99", "version": 3}))
@@ -291,6 +292,12 @@ fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> any
         lab.load_balancer("two", |_| ()).await?;
         let two = lab.ingress("two", LIMIT).await?;
         await_answer(lab, two).await?;
+        let places = router_of(lab, two).await?.spec.nodes;
+        let has_place = |name: &str| places.iter().any(|node| node.name == name);
+        ensure!(
+            has_place("n1") && has_place("n2"),
+            "the subnets of n3 alone decide who has {two}: {places:?}"
+        );
         // 51, of which two are given, 8 are what the word of one node may keep back.
         await_that("the pool has what is left of it", LIMIT, async || {
             let left = available().await?;

@@ -1,6 +1,6 @@
 //! What this node sees of its network: which interfaces count, and which VRRP routers are not ours. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,10 @@ const FORGET_AFTER: Duration = Duration::from_mins(10);
 const GRACE: Duration = Duration::from_secs(3);
 /// Adverts of a node that was ranked until so recently are the end of its work, not a stranger's.
 const LAST_ADVERTS: Duration = Duration::from_secs(30);
-/// More strangers than this are not kept: an attacker must not fill the memory or the API server.
+/// More foreign routers than this are not kept: an attacker must not fill the memory or the API server.
 const MAX_STRANGERS: usize = 256;
+/// More of them with one VRID on one interface are not kept: they say nothing more.
+const MAX_OF_A_VRID: usize = 4;
 
 /// An interface that lost its carrier comes before others of its subnet again once it has had carrier for so long.
 const STEADY: Duration = Duration::from_mins(1);
@@ -108,6 +110,7 @@ pub(crate) fn interfaces(
                 mac: mac(interface.mac),
                 addresses: v4.chain(v6).collect(),
                 link_local: link_local.into_iter().map(|(address, _)| address).min(),
+                isolated: interface.isolated,
             }
         })
         .filter(|interface| !interface.addresses.is_empty())
@@ -140,14 +143,33 @@ pub(crate) struct ForeignRouters {
 }
 
 impl ForeignRouters {
-    /// The engine heard a router that it obeys not.
+    /// Records a router that the engine does not obey. One with a VRID of the cluster takes the place of one with another VRID if there is
+    /// no room.
     pub(crate) fn hear(&mut self, router: ForeignRouter, now: Instant) {
-        let room = self.heard.len() < MAX_STRANGERS;
         if let Some((_, last)) = self.heard.get_mut(&router) {
             *last = now;
-        } else if room {
-            self.heard.insert(router, (now, now));
+            return;
         }
+        let is_alike = |one: &&ForeignRouter| {
+            (one.vrid, &one.interface, one.source.is_ipv4())
+                == (router.vrid, &router.interface, router.source.is_ipv4())
+        };
+        if self.heard.keys().filter(is_alike).count() >= MAX_OF_A_VRID {
+            return;
+        }
+        if self.heard.len() >= MAX_STRANGERS {
+            let Some(dropped) = self.least_important(router.vrid) else { return };
+            self.heard.remove(&dropped);
+        }
+        self.heard.insert(router, (now, now));
+    }
+
+    /// The router that gives way to one with this VRID: none unless the cluster uses the VRID.
+    fn least_important(&self, vrid: u8) -> Option<ForeignRouter> {
+        let ours: BTreeSet<u8> = self.ranked.keys().map(|(vrid, _)| *vrid).collect();
+        let others = self.heard.iter().filter(|(one, _)| !ours.contains(&one.vrid));
+        let oldest = || others.min_by_key(|(_, (_, last))| *last).map(|(one, _)| one.clone());
+        ours.contains(&vrid).then(oldest).flatten()
     }
 
     /// The VRID and address of every candidate of every virtual router of the cluster, as known now.

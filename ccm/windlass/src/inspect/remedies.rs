@@ -15,6 +15,9 @@ pub(super) fn of_service(reason: &str) -> &'static str {
             "`windlass explain` the Service: its VirtualIP says why no node announces the address"
         }
         address_allocated::ADDRESS_CONFLICT => "take the address off the other host",
+        address_allocated::NO_LOCAL_ENDPOINT => {
+            "let pods run on nodes that may announce the address, or let the Announcement select the pods' nodes"
+        }
         address_allocated::ADDRESS_OUTSIDE_POOLS => {
             "add the address to a pool, or let the Service move: spec.onRemoval: Move of the pool"
         }

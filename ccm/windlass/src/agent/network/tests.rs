@@ -53,6 +53,7 @@ fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_li
         mac: "02:00:00:00:ab:01".to_owned(),
         addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
         link_local: link_local.map(|address| address.parse().unwrap()),
+        isolated: false,
     };
     assert_eq!(
         got,
@@ -111,8 +112,34 @@ fn a_flood_of_strangers_is_bounded() {
     let mut foreign_routers = ForeignRouters::default();
     for n in 0..2000u32 {
         let source = std::net::Ipv4Addr::from(0xc000_0200 + n);
-        foreign_routers.hear(router(9, &source.to_string()), start);
+        foreign_routers.hear(router(u8::try_from(n % 200).unwrap(), &source.to_string()), start);
     }
+    assert_eq!(foreign_routers.foreign(start + GRACE).len(), MAX_STRANGERS);
+}
+
+#[test]
+fn a_flood_of_strangers_hides_none_that_uses_a_vrid_of_the_cluster() {
+    let start = Instant::now();
+    let mut foreign_routers = ForeignRouters::default();
+    let ours = |vrid: u8| (vrid, std::net::IpAddr::from([192, 0, 2, 12]));
+    foreign_routers.rank((64..70).map(ours), start);
+    for n in 0..2000u32 {
+        let source = std::net::Ipv4Addr::from(0xc000_0300 + n);
+        foreign_routers.hear(router(u8::try_from(n % 255 + 1).unwrap(), &source.to_string()), start);
+    }
+    for n in 0..100 {
+        foreign_routers.hear(router(65, &format!("198.51.100.{n}")), start);
+    }
+    let reported = |foreign_routers: &mut ForeignRouters, vrid: u8| {
+        foreign_routers.foreign(start + GRACE).iter().filter(|one| one.vrid == vrid).count()
+    };
+    for vrid in 64..70 {
+        assert_eq!(reported(&mut foreign_routers, vrid), MAX_OF_A_VRID, "{vrid}");
+    }
+    // One that the cluster uses from now on.
+    foreign_routers.rank([ours(200)].into_iter(), start);
+    foreign_routers.hear(router(200, "192.0.2.90"), start);
+    assert!(reported(&mut foreign_routers, 200) > 0);
     assert_eq!(foreign_routers.foreign(start + GRACE).len(), MAX_STRANGERS);
 }
 

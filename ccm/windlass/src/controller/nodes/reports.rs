@@ -4,8 +4,10 @@
 //! rest of the controller reads, and a [`Doubt`] for each thing that is left out.
 //!
 //! - An address that another Node has (`status.addresses`), and the node's own does not, is not the node's.
-//! - Of two nodes that report one address the one that has it by its Node's status is believed; else the one that was believed
+//! - A machine that joined again under another name has the addresses of its former Node, once that is not ready.
+//! - Of two nodes that report one address the one that has it by its Node's status is believed, of two such a ready one; else the one that was believed
 //!   before, that is known by it in a virtual router, that reported for the longest, in this order.
+//! - A prefix length that other nodes of the LAN do not have counts for nobody but is reported; see [`Lans`].
 //! - VRIDs of strangers that no other node hears, and hosts seen with virtual IPs, are believed up to a number.
 //! - A report of no Node is believed in nothing that concerns the pools.
 
@@ -19,11 +21,12 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{NodeNetwork, VirtualRouter};
+use windlass_api::{InterfaceInfo, NodeNetwork, VirtualRouter};
 use windlass_ccm::store::Store;
 
 use super::taken_addresses::MAX_TAKEN;
-use crate::bridges::is_container_bridge;
+use crate::bridges::is_inside_the_node;
+use crate::controller::placement::plan::{Dissent, Lans};
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +47,8 @@ pub(crate) enum Doubt {
     AnotherNodes { address: IpAddr, owner: String },
     /// Another node reports it too.
     TwoNodes { address: IpAddr, believed: String },
+    /// Other nodes of the LAN have another prefix length.
+    Dissents(Dissent),
     /// It alone hears so many.
     ForeignRouters { ignored: usize },
     /// It reports so many.
@@ -52,6 +57,10 @@ pub(crate) enum Doubt {
     Taken { ignored: usize },
     /// It has so many addresses in pools.
     Withheld { ignored: usize },
+    /// A host that it sees answers for any address.
+    AnswersForAll { mac: String, addresses: usize },
+    /// Its machine is another Node now.
+    Succeeded { by: String },
 }
 
 impl fmt::Display for Doubt {
@@ -69,6 +78,13 @@ impl fmt::Display for Doubt {
                 f,
                 "it reports {address}, and so does node {believed}, which is believed: give each machine addresses of its own"
             ),
+            Self::Dissents(Dissent { address, others }) => write!(
+                f,
+                "it reports {address}, where other nodes of its LAN have {others}, which counts: give {} the prefix length {}, or \
+                 change that of the others",
+                address.addr(),
+                others.prefix_len()
+            ),
             Self::ForeignRouters { ignored } => write!(
                 f,
                 "it alone hears more than {MAX_FOREIGN_ALONE} VRIDs of strangers, and {ignored} of them do not count: look what sends \
@@ -83,6 +99,15 @@ impl fmt::Display for Doubt {
                 f,
                 "it said of {MAX_TAKEN} addresses within ten minutes that other hosts have them, and {ignored} more are not taken from \
                  Services on its word: look at its LAN, or who reports in its name"
+            ),
+            Self::AnswersForAll { mac, addresses } => write!(
+                f,
+                "host {mac} answers for any address ({addresses} virtual IPs so far): turn proxy ARP off on it, or take the pool's range off \
+                 it; no Service is given another address for it"
+            ),
+            Self::Succeeded { by } => write!(
+                f,
+                "it is not ready, and its machine is Node {by} now, which has its addresses: delete this Node"
             ),
             Self::Withheld { ignored } => write!(
                 f,
@@ -124,6 +149,10 @@ impl ReviewedReports {
             }
         }
         let names: BTreeSet<String> = nodes.iter().map(|node| node.name_any()).collect();
+        let unready: BTreeSet<String> =
+            nodes.iter().filter(|node| is_ready(node) == Some(false)).map(|node| node.name_any()).collect();
+        let networks: Vec<_> = networks.iter().map(|one| with_way_out(one, &vouched)).collect();
+        let networks = networks.as_slice();
         let is_vouched = |claim: &Claim, node: &str| {
             claim.0.is_none() && vouched.get(&claim.1).is_some_and(|names| names.contains(node))
         };
@@ -135,12 +164,28 @@ impl ReviewedReports {
         }
         let mut review = Self::default();
         let mut lost: BTreeMap<String, BTreeSet<Claim>> = BTreeMap::new();
+        let successors = successors(nodes);
         for (claim, mut claimants) in claimants {
             let owners = vouched.get(&claim.1).filter(|_| claim.0.is_none());
+            let names: BTreeSet<String> = claimants.iter().map(|(network, _)| network.name_any()).collect();
+            for (network, _) in claimants.extract_if(.., |(network, _)| {
+                successors.get(&network.name_any()).is_some_and(|by| names.contains(by))
+            }) {
+                let name = network.name_any();
+                let by = successors.get(&name).cloned().unwrap_or_default();
+                review.doubts.entry(name.clone()).or_default().insert(Doubt::Succeeded { by });
+                lost.entry(name).or_default().insert(claim);
+            }
+            // Whose machine is that of another Node now speaks for its addresses.
+            let is_successor = |name: &str| {
+                let of = |owner: &String| successors.get(owner).is_some_and(|by| by == name);
+                owners.is_some_and(|owners| owners.iter().all(of))
+            };
             if let Some(owner) = owners.and_then(BTreeSet::first) {
-                for network in
-                    claimants.extract_if(.., |(network, _)| !is_vouched(&claim, &network.name_any()))
-                {
+                for network in claimants.extract_if(.., |(network, _)| {
+                    let name = network.name_any();
+                    !is_vouched(&claim, &name) && !is_successor(&name)
+                }) {
                     let network = network.0;
                     let doubt = Doubt::AnotherNodes { address: claim.1, owner: owner.clone() };
                     review.doubts.entry(network.name_any()).or_default().insert(doubt);
@@ -153,7 +198,15 @@ impl ReviewedReports {
             let believed = claimants.iter().min_by_key(|network| {
                 let name = network.name_any();
                 let since = network.metadata.creation_timestamp.as_ref().map(|time| time.0);
-                (held_before != Some(&name), !in_router(&name, claim.1), since.is_none(), since, name)
+                let is_lost = owners.is_some_and(|owners| owners.len() > 1) && unready.contains(&name);
+                (
+                    is_lost,
+                    held_before != Some(&name),
+                    !in_router(&name, claim.1),
+                    since.is_none(),
+                    since,
+                    name,
+                )
             });
             let Some(believed) = believed.map(|network| network.name_any()) else { continue };
             for network in claimants.iter().filter(|network| network.name_any() != believed) {
@@ -177,7 +230,22 @@ impl ReviewedReports {
             }
             review.networks.insert(name, believed);
         }
+        review.doubt_prefix_lengths();
         review
+    }
+
+    /// Doubts prefix lengths that one node alone has on a LAN.
+    fn doubt_prefix_lengths(&mut self) {
+        let reports: Vec<Arc<NodeNetwork>> = self.of_nodes().cloned().collect();
+        let of_node = |network: &Arc<NodeNetwork>| network.name_any();
+        let lans = Lans::new(reports.iter().map(|network| (of_node(network), &network.spec)));
+        for network in &reports {
+            let dissents = lans.dissents(&network.spec);
+            if !dissents.is_empty() {
+                let doubts = self.doubts.entry(of_node(network)).or_default();
+                doubts.extend(dissents.into_iter().map(Doubt::Dissents));
+            }
+        }
     }
 
     /// What is believed of a node's report.
@@ -198,6 +266,59 @@ impl ReviewedReports {
     }
 }
 
+/// Whether the kubelet of a node says that it is ready; `None`: nothing is said of it.
+pub(crate) fn is_ready(node: &Node) -> Option<bool> {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|one| one.type_ == "Ready").map(|one| one.status == "True")
+}
+
+/// What tells a machine from others, as its kubelet says.
+pub(crate) fn machine_ids(node: &Node) -> Option<(&str, &str)> {
+    let info = node.status.as_ref()?.node_info.as_ref()?;
+    Some((&info.system_uuid, &info.machine_id))
+}
+
+/// Nodes that are not ready, each with the ready Node that its machine joined again as, under another name.
+fn successors(nodes: &[Arc<Node>]) -> BTreeMap<String, String> {
+    let mut by_id: BTreeMap<(bool, &str), &Node> = BTreeMap::new();
+    fn ids(node: &Node) -> impl Iterator<Item = (bool, &str)> {
+        let (uuid, machine) = machine_ids(node).unwrap_or_default();
+        [(true, uuid), (false, machine)].into_iter().filter(|(_, id)| !id.is_empty())
+    }
+    for node in nodes.iter().filter(|node| is_ready(node) == Some(true)) {
+        by_id.extend(ids(node).map(|id| (id, &**node)));
+    }
+    let successor = |node: &Arc<Node>| {
+        let by = ids(node).find_map(|id| by_id.get(&id))?;
+        Some((node.name_any(), by.name_any()))
+    };
+    nodes.iter().filter(|node| is_ready(node) == Some(false)).filter_map(successor).collect()
+}
+
+/// The report, with a way out for each bridge that has an address by which the node is known: the node is reached by it, whatever its
+/// ports look like.
+fn with_way_out(
+    network: &Arc<NodeNetwork>,
+    vouched: &BTreeMap<IpAddr, BTreeSet<String>>,
+) -> Arc<NodeNetwork> {
+    let (name, primary) = (network.name_any(), &network.spec.primary_addresses);
+    let is_known = |address: IpAddr| {
+        primary.contains(&address) || vouched.get(&address).is_some_and(|nodes| nodes.contains(&name))
+    };
+    let leads_out = |interface: &InterfaceInfo| {
+        let mut nets = interface.addresses.iter().filter_map(|text| text.parse::<IpNet>().ok());
+        interface.isolated && nets.any(|net| is_known(net.addr()))
+    };
+    if !network.spec.interfaces.iter().any(leads_out) {
+        return Arc::clone(network);
+    }
+    let mut changed = NodeNetwork::clone(network);
+    for interface in &mut changed.spec.interfaces {
+        interface.isolated &= !leads_out(interface);
+    }
+    Arc::new(changed)
+}
+
 /// The addresses that the Node's status lists.
 fn status_addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
     let listed = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
@@ -210,7 +331,7 @@ fn claims(network: &NodeNetwork) -> BTreeMap<Claim, bool> {
     let spec = &network.spec;
     let elsewhere = spec.primary_addresses.iter().chain(&spec.further_addresses);
     let mut claims: BTreeMap<Claim, bool> = elsewhere.map(|address| ((None, *address), false)).collect();
-    for interface in spec.interfaces.iter().filter(|one| !is_container_bridge(&one.name)) {
+    for interface in spec.interfaces.iter().filter(|one| !is_inside_the_node(one)) {
         for net in interface.addresses.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
             if matches!(net, IpNet::V6(v6) if v6.addr().is_unicast_link_local()) {
                 continue;
@@ -246,7 +367,7 @@ fn believed(
     let mut changed = NodeNetwork::clone(network);
     let spec = &mut changed.spec;
     let is_lost = |address: IpAddr| lost.contains(&(None, address));
-    for interface in spec.interfaces.iter_mut().filter(|one| !is_container_bridge(&one.name)) {
+    for interface in spec.interfaces.iter_mut().filter(|one| !is_inside_the_node(one)) {
         let nets = interface.addresses.iter().filter_map(|text| text.parse::<IpNet>().ok());
         let on_lost_link =
             |link_local| nets.clone().any(|net| lost.contains(&(Some(net.trunc()), link_local)));

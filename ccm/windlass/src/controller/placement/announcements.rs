@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ConnectionPolicy,
-    ExternalTrafficPolicy, NodeCheck, NodeNetworkSpec, PreferredNodes, RankedNode, Transport,
+    ExternalTrafficPolicy, InterfaceInfo, NodeCheck, NodeNetworkSpec, PreferredNodes, RankedNode, Transport,
     UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
@@ -177,8 +177,12 @@ impl ParsedAnnouncement {
         self.nodes.is_empty() || self.nodes.iter().any(|one| one.matches(labels))
     }
 
-    /// Whether it allows an interface of this name to announce.
-    pub(crate) fn allows_interface(&self, name: &str) -> bool {
+    /// Whether it allows an interface to announce: a bridge without a way out of the node only if it names it.
+    pub(crate) fn allows_interface(&self, interface: &InterfaceInfo) -> bool {
+        let name = interface.name.as_str();
+        if interface.isolated && !self.interfaces.iter().any(|one| one == name) {
+            return false;
+        }
         let is_in = |patterns: &[String]| patterns.iter().any(|pattern| wildcard::matches(pattern, name));
         self.interfaces.iter().any(|one| one == name)
             || ((self.interfaces.is_empty() || is_in(&self.interfaces)) && !is_in(&self.excluded))

@@ -8,6 +8,7 @@ use windlass_api::{Announcement, NodeNetwork, QuarantineReason, VirtualIP, Virtu
 use windlass_ccm::store::Change;
 
 use crate::controller::allocation::pools::PoolFindings;
+use crate::controller::nodes::reports::{is_ready, machine_ids};
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::plan_input::traits;
 use crate::controller::state::ClusterState;
@@ -87,8 +88,12 @@ impl ClusterState {
     }
 
     pub(crate) fn invalidate_by_node(&mut self, change: &Change<Node>) {
-        let addresses = |node: &Arc<Node>| node.status.as_ref().and_then(|status| status.addresses.clone());
-        if change.old.as_ref().map(addresses) != change.new.as_ref().map(addresses) {
+        let what_counts = |node: &Arc<Node>| {
+            let addresses = node.status.as_ref().and_then(|status| status.addresses.clone());
+            let ids = machine_ids(node).map(|(uuid, machine)| (uuid.to_owned(), machine.to_owned()));
+            (addresses, ids, is_ready(node))
+        };
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
             self.stores.reports.changed();
             self.topology_cache.topology_changed();
             self.findings = None;

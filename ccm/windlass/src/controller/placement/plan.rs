@@ -2,7 +2,7 @@
 //! a plan made from its own result is that result.
 //!
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
-//!   family by itself.
+//!   family by itself. One node's prefix length makes no segment of others' LAN, and VIPs stay while a LAN gets another one; see [`lans`].
 //! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router
 //!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the
 //!   same Service and the other family, and stays for as long as that router has candidates.
@@ -11,7 +11,7 @@
 //!   node, so that the share of a node that dies goes to two others, see [`takeover`], and where a healthy node is first in none while a
 //!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A router whose VRID a stranger uses on its links, or that cannot change to what its Announcement says while it runs, is
+//! - A router whose VRID a foreign router uses on its links, see [`strangers`], or that cannot change to what its Announcement says while it runs, is
 //!   replaced by one that has another VRID and the same nodes.
 //! - A node that has less than its share is given routers of others, when all is calm; see [`rebalancing`].
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
@@ -22,6 +22,7 @@
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
+mod lans;
 mod local;
 mod ranking;
 mod ready_routers;
@@ -29,6 +30,7 @@ mod rebalancing;
 mod router_draft;
 mod segment;
 mod spread;
+mod strangers;
 mod succession;
 mod takeover;
 mod topology;
@@ -46,6 +48,7 @@ use kube::ResourceExt as _;
 use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 use choice::RouterChoice;
+pub(crate) use lans::{Dissent, Lans};
 use ranking::Members;
 pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
@@ -86,6 +89,8 @@ pub(crate) struct PlacementPlan<'a> {
     /// The nodes that an admin wants to have the VIPs of virtual routers, by the routers' names: those that are made in the place of
     /// others are made with what those had.
     pub(crate) preferred_nodes: BTreeMap<String, String>,
+    /// Which change of VRIDs in a row each virtual router was made by, if it was made for a foreign router; by the routers' names.
+    pub(crate) vrid_changes: BTreeMap<String, u32>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) routers_by_vip: BTreeMap<String, String>,
     /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it.
@@ -98,6 +103,22 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
     /// When another plan may be better, without any other cause.
     pub(crate) look_again: Option<Timestamp>,
+}
+
+impl PlacementPlan<'_> {
+    /// VIPs of Services with `externalTrafficPolicy: Local` whose pods are only on nodes that may not announce them, each with a message.
+    pub(crate) fn without_endpoint(&self, input: &PlanInput) -> BTreeMap<IpAddr, String> {
+        let message = |vip: &VirtualIP| {
+            let pods = input.serving.get(&vip.spec.address).filter(|nodes| !nodes.is_empty())?;
+            let router = self.routers.get(self.routers_by_vip.get(vip.metadata.name.as_ref()?)?)?;
+            let is_local = !vip.spec.external_traffic_policy.is_cluster();
+            let can_serve = router.nodes.iter().any(|node| pods.contains_key(&node.name));
+            (is_local && !can_serve)
+                .then(|| local::without_endpoint(vip.spec.address, pods.keys(), &router.nodes))
+        };
+        let wanted = input.wanted_vips();
+        wanted.filter_map(|vip| Some((vip.spec.address, message(vip)?))).collect()
+    }
 }
 
 impl PlanInput {
@@ -131,30 +152,50 @@ struct Planner<'a> {
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
     without_key: BTreeSet<IpAddr>,
+    /// From when on a router may leave its VRID to a foreign router that uses it now.
+    next_vrid_change: Option<Timestamp>,
 }
 
 impl<'a> Planner<'a> {
     fn new(input: &'a PlanInput) -> Self {
-        let routers = distinct(&input.routers).into_iter();
+        let routers = distinct(input);
+        let connecting = succession::connecting_uids(&routers);
         let adopted = succession::adopted(input);
         let draft = |router: &'a VirtualRouter| {
             let announcement = adopted(router);
             let active = router.active_node();
             let generation = router.metadata.generation.unwrap_or_default();
-            let draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
+            let mut draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
+            draft.segment = draft.segment.map(|segment| input.topology.current(segment));
             let uid = router.metadata.uid.as_deref();
             let preferred_node = router.preferred_node();
-            (router.name_any(), RouterDraft { uid, generation, preferred_node, ..draft })
+            let is_in_succession = [uid, router.spec.replaces.as_deref()]
+                .into_iter()
+                .flatten()
+                .any(|uid| connecting.contains(uid));
+            let created = router.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            let vrid_changes = router.vrid_changes();
+            let known = RouterDraft {
+                uid,
+                generation,
+                created,
+                vrid_changes,
+                preferred_node,
+                is_in_succession,
+                ..draft
+            };
+            (router.name_any(), known)
         };
         let mut planner = Self {
             input,
             topology: &input.topology,
-            routers: routers.map(|router| draft(router)).collect(),
+            routers: routers.into_iter().map(|router| draft(router)).collect(),
             spread: Spread::default(),
             successors: BTreeMap::new(),
             feasible: HashMap::new(),
             without_candidates: BTreeMap::new(),
             without_key: BTreeSet::new(),
+            next_vrid_change: None,
         };
         planner.replace_routers();
         planner
@@ -202,12 +243,16 @@ impl<'a> Planner<'a> {
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
-        plan.look_again = self.rebalance(&plan.routers_by_vip);
+        let next_move = self.rebalance(&plan.routers_by_vip);
+        plan.look_again = next_move.into_iter().chain(self.next_vrid_change).min();
         let mut candidates_by_segment = HashMap::new();
         let is_ready = |node: &str| self.input.settled.contains_key(node);
         for (name, router) in &mut self.routers {
             router.follow_announcement();
             let Some(segment) = router.segment else { continue };
+            if router.spec.segment.parse() != Ok(segment) {
+                router.spec.to_mut().segment = segment.to_string();
+            }
             let segments = self.topology.segments_for(router.need, router.announcement);
             let candidates = candidates_by_segment
                 .entry((segment, router.announcement.name.as_deref(), router.need))
@@ -236,6 +281,8 @@ impl<'a> Planner<'a> {
         let wanted =
             wanted.filter_map(|(name, router)| Some((name.clone(), router.preferred_node?.to_owned())));
         plan.preferred_nodes = wanted.collect();
+        let changed = self.routers.iter().filter(|(_, router)| router.vrid_changes > 0);
+        plan.vrid_changes = changed.map(|(name, router)| (name.clone(), router.vrid_changes)).collect();
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
         plan.without_candidates = self.without_candidates;
         plan.without_key = self.without_key;
@@ -398,16 +445,19 @@ enum Stay {
     No,
 }
 
-/// The routers that count. Of several with one VRID on one segment, which only manual edits make, agents take part in the oldest
-/// only; the VIPs of the others are placed anew.
-fn distinct(routers: &[Arc<VirtualRouter>]) -> Vec<&Arc<VirtualRouter>> {
+/// The routers that count. Of several with one VRID on one segment, which manual edits make and subnets that became one, agents take part
+/// in the oldest only; the VIPs of the others are placed anew.
+fn distinct(input: &PlanInput) -> Vec<&Arc<VirtualRouter>> {
     let mut by_age: Vec<_> =
-        routers.iter().filter(|router| router.metadata.deletion_timestamp.is_none()).collect();
+        input.routers.iter().filter(|router| router.metadata.deletion_timestamp.is_none()).collect();
     by_age.sort_by_cached_key(|router| {
         (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.name_any())
     });
     let mut seen = BTreeSet::new();
-    by_age.retain(|router| seen.insert((router.spec.segment.as_str(), router.spec.vrid)));
+    by_age.retain(|router| {
+        let segment = router.spec.segment.parse().map(|segment| input.topology.current(segment));
+        seen.insert((segment.map_err(|_| router.spec.segment.as_str()), router.spec.vrid))
+    });
     by_age
 }
 

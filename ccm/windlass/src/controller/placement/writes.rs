@@ -10,8 +10,8 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{
-    ANNOTATION_PREFERRED_NODE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, VirtualIP,
-    VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec,
+    ANNOTATION_PREFERRED_NODE, ANNOTATION_VRID_CHANGES, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED,
+    VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec,
 };
 use windlass_ccm::conditions::DesiredCondition;
 
@@ -102,6 +102,11 @@ impl PlannedWrites {
         let reviewed = state.reviewed();
         writes.add_pools(&mut state, &reviewed, now);
         writes.add_announcements(&state, &input, &plan, now);
+        let keys = state.set_without_endpoint(plan.without_endpoint(&input));
+        drop(state);
+        if !keys.is_empty() {
+            shared.services_to_sync.push(keys);
+        }
         Some(writes)
     }
 
@@ -153,8 +158,12 @@ impl PlannedWrites {
                 None => {
                     let mut router = VirtualRouter::new(name, VirtualRouterSpec::clone(spec));
                     let wanted = plan.preferred_nodes.get(name);
-                    router.metadata.annotations = wanted
-                        .map(|node| BTreeMap::from([(ANNOTATION_PREFERRED_NODE.to_owned(), node.clone())]));
+                    let wanted = wanted.map(|node| (ANNOTATION_PREFERRED_NODE.to_owned(), node.clone()));
+                    let changes = plan.vrid_changes.get(name);
+                    let changes =
+                        changes.map(|number| (ANNOTATION_VRID_CHANGES.to_owned(), number.to_string()));
+                    let annotations: BTreeMap<_, _> = wanted.into_iter().chain(changes).collect();
+                    router.metadata.annotations = Some(annotations).filter(|all| !all.is_empty());
                     self.routers.push(PlannedWrite::CreateRouter(Box::new(router)));
                 }
                 Some(old) => self.add_router(old, spec),

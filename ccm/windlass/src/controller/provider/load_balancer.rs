@@ -225,8 +225,10 @@ fn next_step_by_plan(
     }
     // What was in use stays, also where somebody has removed it from the status.
     let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
-    let announcement_of =
-        |address: IpAddr| announcement(address, state.vip(address).map(|vip| &**vip), was_used(address));
+    let announcement_of = |address: IpAddr| {
+        let vip = state.vip(address).map(|vip| &**vip);
+        announcement(address, vip, was_used(address), state.without_endpoint.get(&address))
+    };
     for PlannedAddress { address, .. } in &plan.addresses {
         if let Announcement::Taken { message } = announcement_of(*address)
             && !state.is_shown_by_any_owner(*address)
@@ -304,7 +306,11 @@ impl Provider {
             }
             EnsureStep::QuarantineTaken { address, object, node, why } => {
                 let now = self.shared.now();
-                self.shared.state().taken_addresses.note(&node, address, now);
+                {
+                    let mut state = self.shared.state();
+                    let reports = Arc::clone(state.stores.reports());
+                    state.taken_addresses.note(&node, address, &reports, now);
+                }
                 self.quarantine_taken(holder, address, &object, &why).await?;
                 Ok(None)
             }

@@ -22,6 +22,11 @@ pub(crate) enum Announcement {
         /// Which.
         message: String,
     },
+    /// Some node announces it, and no node that may do so has a pod of the Service.
+    WithoutEndpoint {
+        /// Which nodes have pods, and which may announce it.
+        message: String,
+    },
     /// It is about to be announced.
     Pending {
         /// For what.
@@ -54,7 +59,7 @@ impl Announcement {
     /// Whether some node announces it.
     const fn is_announced(&self) -> bool {
         match self {
-            Self::Announced | Self::Contested { .. } => true,
+            Self::Announced | Self::Contested { .. } | Self::WithoutEndpoint { .. } => true,
             Self::Pending { .. }
             | Self::Blocked { .. }
             | Self::Taken { .. }
@@ -64,8 +69,14 @@ impl Announcement {
     }
 }
 
-/// Whether an address is announced. `used`: the Service's status has it, or had it.
-pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Announcement {
+/// Whether an address is announced. `used`: the Service's status has it, or had it. `without_endpoint`: the message that no node which may
+/// announce it has a pod.
+pub(crate) fn announcement(
+    address: IpAddr,
+    vip: Option<&VirtualIP>,
+    used: bool,
+    without_endpoint: Option<&String>,
+) -> Announcement {
     let pending = |message| {
         if used { Announcement::ShownPending { message } } else { Announcement::Pending { message } }
     };
@@ -77,7 +88,8 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
         return Announcement::Contested { message: conflict.message.clone() };
     }
     if vip.is_announced() {
-        return Announcement::Announced;
+        let message = without_endpoint.cloned();
+        return message.map_or(Announcement::Announced, |message| Announcement::WithoutEndpoint { message });
     }
     if let Some(why) = why_unplaced(vip) {
         return blocked(why.to_owned());
@@ -124,14 +136,21 @@ pub(crate) fn ensure_result(
 ) -> Result<Ensured, ProviderError> {
     let reason = address_allocated::NOT_ANNOUNCED;
     let mut kept: Vec<&PlannedAddress> = Vec::new();
-    let (mut pending, mut shown_pending, mut shown_blocked, mut blocked, mut contested) =
+    let (mut pending, mut shown_pending, mut shown_blocked, mut blocked, mut flaws) =
         (None, Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut flaw_reason = None;
     for planned in &plan.addresses {
         match announcement(planned.address) {
             Announcement::Announced => kept.push(planned),
             Announcement::Contested { message } => {
                 kept.push(planned);
-                contested.push(message);
+                flaws.push(message);
+                flaw_reason = Some(address_allocated::ADDRESS_CONFLICT);
+            }
+            Announcement::WithoutEndpoint { message } => {
+                kept.push(planned);
+                flaws.push(message);
+                flaw_reason = flaw_reason.or(Some(address_allocated::NO_LOCAL_ENDPOINT));
             }
             Announcement::Pending { message } => pending = pending.or(Some(message)),
             Announcement::Blocked { message } | Announcement::Taken { message } => blocked.push(message),
@@ -154,8 +173,7 @@ pub(crate) fn ensure_result(
     // The condition records the addresses also while others are pending.
     let has = condition::held_addresses(pool, &kept);
     let and_has = |message: String| {
-        let known =
-            if kept.is_empty() { Vec::new() } else { [vec![has.clone()], contested.clone()].concat() };
+        let known = if kept.is_empty() { Vec::new() } else { [vec![has.clone()], flaws.clone()].concat() };
         [known, vec![message]].concat().join("; ")
     };
     if let Some(message) = pending {
@@ -175,8 +193,7 @@ pub(crate) fn ensure_result(
     }
     let (reason, message) = if problems.is_empty() {
         let (reason, message) = reason_and_message(plan, pool, &kept, has);
-        let reason = if contested.is_empty() { reason } else { address_allocated::ADDRESS_CONFLICT };
-        (reason, [vec![message], contested].concat().join("; "))
+        (flaw_reason.unwrap_or(reason), [vec![message], flaws].concat().join("; "))
     } else {
         (reason, and_has(problems))
     };

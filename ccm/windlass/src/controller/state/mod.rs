@@ -55,6 +55,8 @@ pub(crate) struct ClusterState {
     pub(crate) endpoints: EndpointIndex,
     /// What the status of pools reports, by their names; `None`: it is to be worked out anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
+    /// Addresses that no node which may announce them has a pod for (`externalTrafficPolicy: Local`), with what their Services say.
+    pub(crate) without_endpoint: BTreeMap<IpAddr, String>,
     pub(crate) waiting: Waiting,
     pool_reviewer: PoolReviewer,
     foreign_services: ForeignServices,
@@ -121,6 +123,15 @@ impl ClusterState {
         keys.extend(self.retry_waiting(&[Trigger::Pools(&before_pools)]));
         keys.extend(keys_of_external());
         (reviewed, keys)
+    }
+
+    /// Records the addresses without an endpoint, and returns the Services that have to say something else now.
+    pub(crate) fn set_without_endpoint(&mut self, now: BTreeMap<IpAddr, String>) -> Vec<ServiceKey> {
+        let before = std::mem::replace(&mut self.without_endpoint, now);
+        let now = &self.without_endpoint;
+        let all: BTreeSet<IpAddr> = before.keys().chain(now.keys()).copied().collect();
+        let changed = all.into_iter().filter(|address| before.get(address) != now.get(address));
+        changed.flat_map(|address| self.ledger.holders(address)).map(service_key).collect()
     }
 
     /// The pools as they were reviewed last.

@@ -98,8 +98,9 @@ pub(super) fn hindrance(
     let is_listed = router.spec.nodes.iter().any(|ranked| ranked.name == node);
     let addresses = || network.interfaces.iter().flat_map(|interface| &interface.addresses);
     let segment = router.spec.segment.parse::<IpNet>().ok();
-    let is_there =
-        || addresses().any(|text| text.parse::<IpNet>().is_ok_and(|net| Some(net.trunc()) == segment));
+    // Whatever its prefix length: nodes of one LAN elect together.
+    let is_in = |net: IpNet| segment.is_some_and(|segment| segment.contains(&net.addr()));
+    let is_there = || addresses().any(|text| text.parse::<IpNet>().is_ok_and(is_in));
     if !is_listed && !is_there() {
         return Some(format!("it has no address of {}; name a node of that subnet", router.spec.segment));
     }

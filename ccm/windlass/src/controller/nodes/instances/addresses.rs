@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
 
-use crate::bridges::is_container_bridge;
+use crate::bridges::is_inside_the_node;
 
 /// Type of an address within the cluster.
 const INTERNAL: &str = "InternalIP";
@@ -146,7 +146,7 @@ fn parsed(texts: &[String]) -> impl Iterator<Item = (IpAddr, u8)> {
 /// The interfaces whose addresses are the machine's: not the bridges of containers and virtual machines, which every node has
 /// with the same addresses.
 fn own_interfaces(network: &NodeNetwork) -> impl Iterator<Item = &InterfaceInfo> {
-    network.spec.interfaces.iter().filter(|interface| !is_container_bridge(&interface.name))
+    network.spec.interfaces.iter().filter(|interface| !is_inside_the_node(interface))
 }
 
 /// Whether the machine has the address, wherever.

@@ -257,3 +257,74 @@ proptest! {
         prop_assert_eq!(again, after);
     }
 }
+
+/// A Node of this machine, whose status lists the addresses.
+fn machine(name: &str, uuid: &str, ready: bool, addresses: &[&str]) -> Arc<Node> {
+    let mut node = serde_json::to_value(&*node(name, addresses)).expect("JSON");
+    node["status"]["conditions"] =
+        json!([{ "type": "Ready", "status": if ready { "True" } else { "Unknown" } }]);
+    node["status"]["nodeInfo"] = json!({
+        "systemUUID": uuid, "machineID": "", "architecture": "", "bootID": "", "containerRuntimeVersion": "",
+        "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "operatingSystem": "", "osImage": "",
+    });
+    Arc::new(serde_json::from_value(node).expect("a Node"))
+}
+
+#[test]
+fn a_machine_that_joins_again_under_another_name_has_its_addresses_and_the_old_node_is_named() {
+    const IP: &str = "192.0.2.11";
+    let (old, new) = (with("n1", OLD, &["192.0.2.11/24"]), with("m1", NEW, &["192.0.2.11/24"]));
+    let cured =
+        "n1: it is not ready, and its machine is Node m1 now, which has its addresses: delete this Node";
+    let another = "m1: it reports 192.0.2.11, which is an address of Node n1: remove it from the machine, or look who reports in its name";
+    let two = "n1: it reports 192.0.2.11, and so does node m1, which is believed: give each machine addresses of its own";
+    // The machine of the new Node, whether the old one is ready, the addresses of the new Node, who is believed, and what is said.
+    let rows: [(&str, bool, &[&str], &str, &str); 5] = [
+        ("a", false, &[], "m1", cured),
+        ("a", false, &[IP], "m1", cured),
+        ("a", true, &[], "n1", another),
+        ("b", false, &[], "n1", another),
+        ("b", false, &[IP], "m1", two),
+    ];
+    for (id, ready, listed, believed, says) in rows {
+        let nodes = [machine("n1", "a", ready, &[IP]), machine("m1", id, true, listed)];
+        let review = review(&nodes, &[old.clone(), new.clone()]);
+        let had = |name: &str| !addresses(&review, name).is_empty();
+        assert_eq!((had("n1"), had("m1")), (believed == "n1", believed == "m1"), "{id} {ready} {listed:?}");
+        assert_eq!(doubts(&review), [says], "{id} {ready} {listed:?}");
+    }
+}
+
+#[test]
+fn a_bridge_without_a_way_out_may_have_one_address_on_all_nodes_unless_the_node_is_known_by_it() {
+    let nodes = [node("n1", &["192.0.2.11"]), node("n2", &["192.0.2.12"]), node("n3", &["10.88.0.1"])];
+    let bridge = json!({ "name": "br-5ee", "mac": "", "addresses": ["10.88.0.1/16"], "isolated": true });
+    let networks = ["n1", "n2"].map(|name| {
+        let lan = interface("eth0", &[&format!("192.0.2.1{}/24", &name[1..])], None);
+        report(name, OLD, &json!({ "interfaces": [bridge, lan] }))
+    });
+    assert_eq!(doubts(&review(&nodes[..2], &networks)), Vec::<String>::new());
+    let of_n3 = report("n3", NEW, &json!({ "interfaces": [bridge] }));
+    let review = review(&nodes, &[networks[0].clone(), of_n3]);
+    assert_eq!(doubts(&review), Vec::<String>::new());
+    let isolated = |name: &str| review.get(name).expect("a report").spec.interfaces[0].isolated;
+    assert_eq!((isolated("n1"), isolated("n3")), (true, false), "n3 is reached by its bridge");
+}
+
+#[test]
+fn a_prefix_length_that_the_others_do_not_have_is_named_with_what_helps() {
+    let nodes = ["n1", "n2", "n3"].map(|name| node(name, &[]));
+    let networks = [
+        with("n1", OLD, &["192.0.2.11/24"]),
+        with("n2", OLD, &["192.0.2.12/24"]),
+        with("n3", OLD, &["192.0.2.13/24", "192.0.2.140/25"]),
+    ];
+    assert_eq!(
+        doubts(&review(&nodes, &networks)),
+        [
+            "n3: it reports 192.0.2.140/25, where other nodes of its LAN have 192.0.2.0/24, which counts: give 192.0.2.140 the prefix length \
+             24, or change that of the others"
+        ]
+    );
+    assert_eq!(doubts(&review(&nodes, &networks[..2])), Vec::<String>::new());
+}

@@ -22,7 +22,12 @@ fn reports(seen: &[(&str, std::ops::Range<u8>, u8)]) -> ReviewedReports {
     let network = |(number, (name, range, mac)): (usize, &(&str, std::ops::Range<u8>, u8))| {
         let duplicates: Vec<_> = range
             .clone()
-            .map(|last| json!({ "interface": "eth0", "address": address(last), "mac": format!("02:00:00:00:00:{mac:02x}") }))
+            .map(|last| {
+                // Each at a stranger of its own.
+                let host = if *mac == STRANGER { last } else { 0 };
+                let mac = format!("02:00:00:00:{host:02x}:{mac:02x}");
+                json!({ "interface": "eth0", "address": address(last), "mac": mac })
+            })
             .collect();
         let interface =
             json!({ "name": "eth0", "mac": format!("02:00:00:00:00:{:02X}", number + 1), "addresses": [] });
@@ -48,7 +53,7 @@ fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
         assert_eq!(believed.is_some(), usize::from(last) <= MAX_TAKEN, "{last}");
         if let Some(node) = believed {
             assert_eq!(taken.doubts(&reports, NOW), []);
-            taken.note(&node, address(last), NOW);
+            taken.note(&node, address(last), &reports, NOW);
         } else {
             assert_eq!(taken.doubts(&reports, NOW), [("n1".to_owned(), Doubt::Taken { ignored: 1 })]);
         }
@@ -74,4 +79,31 @@ fn a_candidate_that_answers_for_an_address_is_no_other_host() {
     );
     assert_eq!(taken.believed(address(2), &one_another, NOW, |_| true).as_deref(), Some("n2"));
     assert_eq!(taken.believed(address(3), &one_another, NOW, |_| true), None, "nobody says so");
+}
+
+#[test]
+fn a_host_that_answers_for_every_address_takes_two_and_is_named() {
+    const PROXY: u8 = 0x77;
+    // One after the other, or all at once.
+    for at_once in [false, true] {
+        let mut taken = TakenAddresses::default();
+        let mut count = 0;
+        for last in 1..20 {
+            let reports = reports(&[("n1", if at_once { 1..20 } else { last..last + 1 }, PROXY)]);
+            if let Some(node) = taken.believed(address(last), &reports, NOW, |_| true) {
+                count += 1;
+                taken.note(&node, address(last), &reports, NOW);
+            }
+        }
+        assert_eq!(count, if at_once { 0 } else { ANSWERS_FOR_ALL - 1 });
+        let reports = reports(&[("n1", 1..15, PROXY)]);
+        let doubts = taken.doubts(&reports, NOW);
+        let mac = "02:00:00:00:00:77".to_owned();
+        assert_eq!(doubts, [("n1".to_owned(), Doubt::AnswersForAll { mac, addresses: 14 })]);
+        assert_eq!(
+            doubts[0].1.to_string(),
+            "host 02:00:00:00:00:77 answers for any address (14 virtual IPs so far): turn proxy ARP off on it, or take the pool's range off \
+             it; no Service is given another address for it"
+        );
+    }
 }

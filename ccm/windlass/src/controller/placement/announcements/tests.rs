@@ -109,7 +109,17 @@ fn interfaces_are_those_that_are_named_but_for_those_that_are_excluded() {
     for (spec, name, allowed) in rows {
         let announcements = Announcements::new([announcement("a", EARLY, &spec)].iter());
         let parsed = announcements.get(Some("a")).expect("it");
-        assert_eq!(parsed.allows_interface(name), allowed, "{spec} {name}");
+        let mut interface: InterfaceInfo =
+            serde_json::from_value(json!({ "name": name, "mac": "", "addresses": [] }))
+                .expect("an interface");
+        assert_eq!(parsed.allows_interface(&interface), allowed, "{spec} {name}");
+        interface.isolated = true;
+        let is_named = parsed.interfaces.iter().any(|one| one == name);
+        assert_eq!(
+            parsed.allows_interface(&interface),
+            is_named,
+            "{spec} {name}, a bridge that leads nowhere"
+        );
     }
 }
 

@@ -62,7 +62,7 @@ impl<'a> Planner<'a> {
             (at(&now, router.first_healthy(self.topology)), at(&when_healthy, router.first()))
         };
         let partners = self.partners(vip);
-        let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
+        let fitting = || feasible.fitting(&self.routers);
         let mut loads: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for (_, router) in fitting() {
             *loads.entry(router.first()).or_default() += router.vips;
@@ -120,9 +120,9 @@ impl<'a> Planner<'a> {
         let vrids = feasible.announcement.vrrp.vrids.clone();
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         let shares = used.range(vrids.clone()).count() >= local::shared_from(vrids.len());
-        let fitting = feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
-        let fitting =
-            fitting.filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(&best)));
+        let fitting = feasible
+            .fitting(&self.routers)
+            .filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(&best)));
         if let Some((_, name)) = fitting.map(|(name, router)| (router.vips, name)).min() {
             return RouterChoice::Router(name.clone());
         }
@@ -164,9 +164,12 @@ impl<'a> Planner<'a> {
     /// uses on the same links.
     pub(super) fn free_vrid(&self, feasible: &mut FeasibleRouters<'a>) -> Option<u8> {
         let allowed = &feasible.announcement.vrrp.vrids;
+        let segment = feasible.segment;
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         let mut vrids = (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID);
-        vrids.find(|vrid| allowed.contains(vrid) && !used.contains(vrid))
+        // A router whose LAN got another prefix length has the name of the former segment.
+        let is_named = |vrid: u8| self.routers.contains_key(&router_name(segment, vrid));
+        vrids.find(|vrid| allowed.contains(vrid) && !used.contains(vrid) && !is_named(*vrid))
     }
 
     /// Where VIPs of the router `old` go whose Announcement is another one now: to one for them alone that has the same nodes, while

@@ -4,8 +4,12 @@
 //! best; one leaves it for another when that is so no more.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use windlass_api::RankedNode;
 
 use crate::controller::placement::endpoints::{ServingNodes, worst};
+use crate::listing::first_of;
 
 /// From so many of `vrids` VRIDs in use on, VIPs share virtual routers: a quarter of them stay for what comes.
 pub(super) const fn shared_from(vrids: usize) -> usize {
@@ -43,6 +47,24 @@ impl<'a> Serving<'a> {
         let first = all.next().cloned().unwrap_or_default();
         all.fold(first, |together, nodes| worst(&together, nodes))
     }
+}
+
+/// Nodes that a message names.
+const NAMED: usize = 3;
+
+/// Says that no candidate for a VIP has a pod, and what helps.
+pub(super) fn without_endpoint<'a>(
+    address: IpAddr,
+    pods: impl ExactSizeIterator<Item = &'a String>,
+    candidates: &[RankedNode],
+) -> String {
+    let mut names: Vec<&str> = candidates.iter().map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    let (pods, names) = (first_of(pods, NAMED), first_of(names.into_iter(), NAMED));
+    format!(
+        "nobody answers at {address} (externalTrafficPolicy: Local): its pods run on {pods}, and it may be announced by {names}: let pods \
+         run there, let the Announcement select the pods' nodes, or use externalTrafficPolicy: Cluster"
+    )
 }
 
 /// Those of the nodes that are candidates and serve it best.

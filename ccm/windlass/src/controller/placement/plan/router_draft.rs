@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use windlass_api::{ExternalTrafficPolicy, NodeNetwork, RankedNode, VirtualRouterSpec};
 
 use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
+use super::strangers::foreign_vrids;
 use super::topology::{Need, Topology};
 use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 
@@ -26,6 +28,10 @@ pub(super) struct RouterDraft<'a> {
     pub(super) announcement: &'a ParsedAnnouncement,
     /// Its `metadata.generation`; 0: it is to be made.
     pub(super) generation: i64,
+    /// Its `metadata.creationTimestamp`.
+    pub(super) created: Option<Timestamp>,
+    /// Number of VRID changes in a row for foreign routers of which it is the last; 0: it was made for another reason.
+    pub(super) vrid_changes: u32,
     /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
@@ -33,6 +39,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) need: Need,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
+    /// The router that it was made to replace is there still, or one that was made to replace it.
+    pub(super) is_in_succession: bool,
     /// The node that an admin wants to have its VIPs.
     pub(super) preferred_node: Option<&'a str>,
     /// A node that is to join it, to be given a share.
@@ -54,10 +62,13 @@ impl<'a> RouterDraft<'a> {
             uid: None,
             announcement,
             generation: 0,
+            created: None,
+            vrid_changes: 0,
             active,
             vips: 0,
             need: Need::Nothing,
             is_replaced: false,
+            is_in_succession: false,
             preferred_node: None,
             invited: None,
             serving: Serving::default(),
@@ -198,6 +209,16 @@ impl<'a> FeasibleRouters<'a> {
         feasible
     }
 
+    /// The routers that take a new VIP. An empty one in a succession does not: the VIPs of the other may follow it there, and would
+    /// share it with the new one for good.
+    pub(super) fn fitting<'r>(
+        &'r self,
+        routers: &'r BTreeMap<String, RouterDraft<'a>>,
+    ) -> impl Iterator<Item = (&'r String, &'r RouterDraft<'a>)> {
+        let known = self.routers.iter().filter_map(|name| Some((name, routers.get(name)?)));
+        known.filter(|(_, router)| router.vips > 0 || !router.is_in_succession)
+    }
+
     fn fits(&self, router: &RouterDraft<'_>) -> bool {
         !router.is_replaced
             && router.segment == Some(self.segment)
@@ -260,7 +281,7 @@ fn competes_for_vrid(router: &RouterDraft<'_>, segment: IpNet, is_link: impl Fn(
     !other_family && (router.segment == Some(segment) || shares())
 }
 
-/// VRIDs that routers of the family, ours and strangers', use on these links.
+/// VRIDs that routers of the family, ours and foreign ones that count, use on these links.
 pub(super) fn used_vrids(
     segment: IpNet,
     is_link: impl Fn(&str, &str) -> bool,
@@ -269,14 +290,7 @@ pub(super) fn used_vrids(
 ) -> BTreeSet<u8> {
     let ours = routers.values().filter(|router| competes_for_vrid(router, segment, &is_link));
     let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
-    for network in networks {
-        let Some(node) = network.metadata.name.as_deref() else { continue };
-        let heard = network.spec.foreign_routers.iter();
-        let here = heard.filter(|router| {
-            router.source.is_ipv4() == segment.addr().is_ipv4() && is_link(node, &router.interface)
-        });
-        used.extend(here.map(|router| router.vrid));
-    }
+    used.extend(foreign_vrids(segment.addr().is_ipv4(), is_link, networks));
     used
 }
 

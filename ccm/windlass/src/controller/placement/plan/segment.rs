@@ -1,4 +1,4 @@
-//! Segments: the subnets of either family that nodes have an interface in.
+//! Segments: the subnets of either family that nodes have an interface in, as far as they agree on them; see [`Lans`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,9 @@ use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ipam::{AddressRange, AddressSet};
 
+use super::lans::{Lans, longest_prefix};
 use super::topology::NodeTraits;
 use crate::controller::placement::announcements::ParsedAnnouncement;
-
-/// Longer prefixes hold no neighbours: such an address is a host route.
-const fn longest_prefix(net: &IpNet) -> u8 {
-    match net {
-        IpNet::V4(_) => 30,
-        IpNet::V6(_) => 126,
-    }
-}
 
 /// Addresses of one link.
 const LINK_LOCAL: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10));
@@ -45,6 +38,14 @@ struct Standing {
     healthy: bool,
     fails: bool,
     weight: i32,
+}
+
+/// A segment that a node takes part in.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    segment: IpNet,
+    /// The node has its prefix length.
+    is_own: bool,
 }
 
 /// All segments of the nodes and interfaces that one Announcement leaves.
@@ -75,6 +76,7 @@ impl Segments {
         networks: &[Arc<NodeNetwork>],
         nodes: &BTreeMap<String, NodeTraits>,
         left_out: &BTreeSet<String>,
+        lans: &Lans,
         announcement: &ParsedAnnouncement,
     ) -> Self {
         let mut segments = Self::default();
@@ -101,8 +103,14 @@ impl Segments {
                     weight: segments.weight(&name),
                 };
                 let interfaces = network.spec.interfaces.iter();
-                for interface in interfaces.filter(|one| announcement.allows_interface(&one.name)) {
-                    segments.add(&name, interface, standing);
+                let mut places = Vec::new();
+                for interface in interfaces.filter(|one| announcement.allows_interface(one)) {
+                    places.extend(segments.places_of(&name, interface, standing, lans));
+                }
+                // An interface with the prefix length of the segment comes before others.
+                places.sort_by_key(|(place, _)| !place.is_own);
+                for (place, candidate) in places {
+                    segments.subnets.entry(place.segment).or_default().push(candidate);
                 }
             }
         }
@@ -126,8 +134,16 @@ impl Segments {
         }
     }
 
-    fn add(&mut self, node: &str, interface: &InterfaceInfo, standing: Standing) {
+    /// Where an interface of a node is. Records what is no place.
+    fn places_of(
+        &mut self,
+        node: &str,
+        interface: &InterfaceInfo,
+        standing: Standing,
+        lans: &Lans,
+    ) -> Vec<(Place, Candidate)> {
         let Standing { healthy, fails, weight } = standing;
+        let mut places = Vec::new();
         for address in &interface.addresses {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
@@ -145,10 +161,13 @@ impl Segments {
                 self.without_link_local.insert(net.trunc());
                 continue;
             };
-            let (node, interface) = (node.to_owned(), interface.name.clone());
-            let candidate = Candidate { node, interface, source, healthy, fails, weight };
-            self.subnets.entry(net.trunc()).or_default().push(candidate);
+            for segment in lans.of_address(net) {
+                let (node, interface) = (node.to_owned(), interface.name.clone());
+                let place = Place { segment, is_own: segment == net.trunc() };
+                places.push((place, Candidate { node, interface, source, healthy, fails, weight }));
+            }
         }
+        places
     }
 
     /// Whether it is known if the node is a candidate: one whose agent has not said what its network is may be.

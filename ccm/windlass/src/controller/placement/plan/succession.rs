@@ -1,7 +1,7 @@
 //! Virtual routers that take the place of others: they have the same nodes with the same priorities under another VRID, so that the
 //! node that has the VIPs goes on with them.
 //!
-//! - VRIDs are left to strangers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
+//! - VRIDs are left to foreign routers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
 //!   address cannot tell them apart.
 //! - An Announcement may want what a router cannot change to while it runs.
 //!
@@ -9,12 +9,14 @@
 //! one by one, and some of them may only do so by a later plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
 use windlass_api::VirtualRouter;
 
 use super::router_draft::{RouterDraft, router_name, used_vrids};
+use super::strangers::NextChange;
 use super::{PlanInput, Planner, ranking};
 use crate::controller::placement::announcements::ParsedAnnouncement;
 
@@ -37,32 +39,44 @@ pub(super) fn adopted<'a>(input: &'a PlanInput) -> impl Fn(&VirtualRouter) -> &'
     }
 }
 
+/// UIDs that connect routers: each of one that is there, and that another one names as the one it replaces.
+pub(super) fn connecting_uids(routers: &[&Arc<VirtualRouter>]) -> HashSet<String> {
+    let there: HashSet<&str> = routers.iter().filter_map(|router| router.metadata.uid.as_deref()).collect();
+    let replaced = routers.iter().filter_map(|router| router.spec.replaces.as_deref());
+    replaced.filter(|uid| there.contains(uid)).map(str::to_owned).collect()
+}
+
 impl<'a> Planner<'a> {
-    /// Puts another router in the place of each whose VRID a stranger uses, or that is not as its Announcement says, as far as there
-    /// are VRIDs.
+    /// Puts another router in the place of each whose VRID a foreign router uses, or that is not as its Announcement says, as far as there
+    /// are VRIDs. When it does so for foreign routers is bounded; see [`strangers`](super::strangers).
     pub(super) fn replace_routers(&mut self) {
-        let heard = self.heard_by_node();
-        if heard.is_empty() && self.routers.values().all(RouterDraft::is_as_announced) {
+        let hears_any = self.topology.networks.iter().any(|network| !network.spec.foreign_routers.is_empty());
+        if !hears_any && self.routers.values().all(RouterDraft::is_as_announced) {
             return;
         }
-        let is_taken = |draft: &RouterDraft<'_>| {
-            let Some(segment) = draft.segment else { return false };
-            let is_ipv4 = segment.addr().is_ipv4();
-            self.links(draft, segment).into_iter().any(|(node, interface)| {
-                heard.get(node).is_some_and(|heard| heard.contains(&(interface, is_ipv4, draft.spec.vrid)))
-            })
-        };
-        let may_go = |draft: &RouterDraft<'_>| !self.waits_for_key(draft, draft.announcement);
-        let is_to_go =
-            |draft: &RouterDraft<'_>| (!draft.is_as_announced() && may_go(draft)) || is_taken(draft);
-        let to_go: Vec<String> =
-            self.routers.iter().filter(|(_, draft)| is_to_go(draft)).map(|(name, _)| name.clone()).collect();
-        self.mark_replaced(&to_go, true);
+        let mut changes: BTreeMap<IpNet, NextChange> = BTreeMap::new();
+        let mut to_go: Vec<(String, u32)> = Vec::new();
+        for (name, draft) in &self.routers {
+            if !draft.is_as_announced() && !self.waits_for_key(draft, draft.announcement) {
+                to_go.push((name.clone(), 0));
+            } else if hears_any && draft.spec.authentication.is_none() && self.is_taken(draft) {
+                let Some(segment) = draft.segment else { continue };
+                let next = *changes.entry(segment).or_insert_with(|| self.next_change(segment));
+                // One whose successor is there gives it the rest of its VIPs.
+                if next.from.is_none() || self.made_before(name).is_some() {
+                    to_go.push((name.clone(), next.number));
+                }
+            }
+        }
+        self.next_vrid_change = changes.into_values().filter_map(|next| next.from).min();
+        let names: Vec<String> = to_go.iter().map(|(name, _)| name.clone()).collect();
+        self.mark_replaced(&names, true);
         let input = self.input;
         let named = input.wanted_vips().filter_map(|vip| vip.spec.virtual_router.as_deref()).collect();
-        for old in to_go {
+        for (old, vrid_changes) in to_go {
             let Some(announcement) = self.routers.get(&old).map(|draft| draft.announcement) else { continue };
-            match self.made_before(&old).or_else(|| self.make_successor(&old, &named)) {
+            let made = self.made_before(&old).or_else(|| self.make_successor(&old, vrid_changes, &named));
+            match made {
                 Some(new) => {
                     self.successors.entry(old).or_default().insert(announcement.name.as_deref(), new);
                 }
@@ -76,6 +90,7 @@ impl<'a> Planner<'a> {
     fn successor(&self, draft: &RouterDraft<'a>, vrid: u8) -> RouterDraft<'a> {
         let mut successor = draft.successor(vrid, draft.announcement);
         successor.spec.to_mut().replaces = draft.uid.map(str::to_owned);
+        successor.is_in_succession = true;
         if self.waits_for_key(draft, draft.announcement) {
             successor.spec.to_mut().authentication = draft.spec.authentication;
         }
@@ -98,20 +113,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The interface, whether the family is IPv4, and VRID of the strangers that each node hears.
-    fn heard_by_node(&self) -> BTreeMap<String, BTreeSet<(&str, bool, u8)>> {
-        let networks =
-            self.topology.networks.iter().filter(|network| !network.spec.foreign_routers.is_empty());
-        let heard = networks.map(|network| {
-            let heard = network.spec.foreign_routers.iter();
-            let keys = heard.map(|one| (one.interface.as_str(), one.source.is_ipv4(), one.vrid));
-            (network.name_any(), keys.collect())
-        });
-        heard.collect()
-    }
-
     /// The links of a router, each as a node and its interface: of the nodes that it has, and of those that it may get.
-    fn links<'b>(&'b self, draft: &'b RouterDraft<'_>, segment: IpNet) -> BTreeSet<(&'b str, &'b str)> {
+    pub(super) fn links<'b>(
+        &'b self,
+        draft: &'b RouterDraft<'_>,
+        segment: IpNet,
+    ) -> BTreeSet<(&'b str, &'b str)> {
         let nodes = draft.spec.nodes.iter().map(|node| (node.name.as_str(), node.interface.as_str()));
         let candidates = self.topology.segments(draft.announcement).candidates(segment).into_iter();
         nodes.chain(candidates.map(|one| (one.node.as_str(), one.interface.as_str()))).collect()
@@ -134,17 +141,20 @@ impl<'a> Planner<'a> {
 
     /// Makes one with a VRID that is free on the links of this one. It gets no name that VIPs have of a router that is gone: they would
     /// be taken for its own.
-    fn make_successor(&mut self, old: &str, named: &HashSet<&str>) -> Option<String> {
+    fn make_successor(&mut self, old: &str, vrid_changes: u32, named: &HashSet<&str>) -> Option<String> {
         let draft = self.routers.get(old)?;
         let segment = draft.segment?;
         let links = self.links(draft, segment);
         let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
         let used = used_vrids(segment, is_link, &self.routers, &self.topology.networks);
-        let is_free = |vrid: &u8| !used.contains(vrid) && !named.contains(&*router_name(segment, *vrid));
+        let is_free = |vrid: &u8| {
+            let name = router_name(segment, *vrid);
+            !used.contains(vrid) && !named.contains(&*name) && !self.routers.contains_key(&name)
+        };
         let free = draft.announcement.vrrp.vrids.clone().filter(is_free);
         let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
         let name = router_name(segment, vrid);
-        let new = self.successor(draft, vrid);
+        let new = RouterDraft { vrid_changes, ..self.successor(draft, vrid) };
         self.routers.insert(name.clone(), new);
         Some(name)
     }

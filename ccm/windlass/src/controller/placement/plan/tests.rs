@@ -7,6 +7,7 @@ mod failing;
 mod families;
 mod histories;
 mod joining;
+mod lans;
 mod large_segments;
 mod local;
 mod moved;
@@ -16,15 +17,16 @@ mod rebalancing;
 mod renumbering;
 mod segments;
 mod spread;
+mod strangers;
 mod takeover;
 mod unplaced;
 mod vrids;
 
 use serde_json::json;
 use windlass_api::{
-    Announcement, AnnouncementSpec, Capability, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork,
-    NodeNetworkSpec, PortProtocol, PortSources, Quarantine, QuarantineReason, RankedNode, RestrictedPort,
-    ServiceRef, VirtualIPSpec, VirtualRouterStatus, virtual_ip_name,
+    ANNOTATION_VRID_CHANGES, Announcement, AnnouncementSpec, Capability, ForeignRouter, InterfaceInfo,
+    KnownRouter, NodeNetwork, NodeNetworkSpec, PortProtocol, PortSources, Quarantine, QuarantineReason,
+    RankedNode, RestrictedPort, ServiceRef, VirtualIPSpec, VirtualRouterStatus, virtual_ip_name,
 };
 use windlass_ipam::Requester;
 
@@ -46,6 +48,8 @@ struct Cluster {
     cut_off: BTreeSet<String>,
     /// Virtual routers that were made so far.
     made: usize,
+    /// Virtual routers are made at [`PlanInput::now`]; else at no time that counts.
+    has_clock: bool,
 }
 
 /// The plan by itself, without a word on how it came about or how long it is good.
@@ -53,6 +57,7 @@ fn planned(input: &PlanInput) -> PlacementPlan<'static> {
     let PlacementPlan {
         routers,
         preferred_nodes,
+        vrid_changes,
         routers_by_vip,
         left_behind,
         without_key,
@@ -65,6 +70,7 @@ fn planned(input: &PlanInput) -> PlacementPlan<'static> {
     PlacementPlan {
         routers,
         preferred_nodes,
+        vrid_changes,
         routers_by_vip,
         left_behind,
         without_key,
@@ -158,11 +164,12 @@ impl Cluster {
             link_local: addresses.iter().any(|address| address.contains(':')).then(|| {
                 format!("fe80::{}", node.trim_matches(char::is_alphabetic)).parse().expect("address")
             }),
+            isolated: false,
         });
         let foreign_routers = foreign.iter().map(|(interface, vrid)| ForeignRouter {
             interface: (*interface).into(),
             vrid: *vrid,
-            source: "192.0.2.254".parse().expect("address"),
+            source: format!("198.51.100.{vrid}").parse().expect("address"),
             version: 3,
         });
         let spec = NodeNetworkSpec {
@@ -323,12 +330,19 @@ impl Cluster {
         let mut router = VirtualRouter::new(name, spec.clone());
         let wanted = plan.preferred_nodes.get(name).map(String::as_str);
         router.metadata.annotations = moved::preferring(wanted);
+        if let Some(number) = plan.vrid_changes.get(name) {
+            let annotations = router.metadata.annotations.get_or_insert_default();
+            annotations.insert(ANNOTATION_VRID_CHANGES.to_owned(), number.to_string());
+        }
         if let Some(old) = self.input.routers.iter().find(|old| old.name_any() == name) {
             let generation = old.metadata.generation.unwrap_or_default() + i64::from(old.spec != *spec);
             (router.metadata.generation, router.metadata.uid) = (Some(generation), old.metadata.uid.clone());
+            router.metadata.creation_timestamp.clone_from(&old.metadata.creation_timestamp);
         } else {
             self.made += 1;
             (router.metadata.generation, router.metadata.uid) = (Some(1), Some(format!("uid-{}", self.made)));
+            let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.input.now);
+            router.metadata.creation_timestamp = self.has_clock.then_some(now);
         }
         Arc::new(router)
     }
@@ -404,16 +418,6 @@ fn a_vip_in_quarantine_is_planned_for_as_if_it_did_not_exist() {
     cluster.plan();
     cluster.quarantine("192.0.2.100");
     assert_eq!(planned(&cluster.input()), PlacementPlan::default());
-}
-
-#[test]
-fn the_smallest_subnet_that_holds_the_address_is_its_segment() {
-    let mut cluster = Cluster::new(&[("n1", "eth0", &["10.0.0.1/8"]), ("n2", "eth0", &["10.1.0.1/16"])]);
-    cluster.vip("10.1.0.200");
-    cluster.vip("10.2.0.200");
-    let plan = cluster.plan();
-    assert_eq!(plan.routers_by_vip["10.1.0.200"], "v4-10.1.0.0-16-64");
-    assert_eq!(plan.routers_by_vip["10.2.0.200"], "v4-10.0.0.0-8-64");
 }
 
 #[test]
@@ -560,15 +564,19 @@ fn a_node_that_left_the_subnet_leaves_the_ranking_and_a_new_address_is_taken_ove
 }
 
 #[test]
-fn when_the_whole_segment_is_renumbered_its_vips_move_with_it() {
+fn a_router_stays_when_its_lan_gets_another_prefix_length_and_new_ones_are_named_after_that() {
     let mut cluster = Cluster::of(2);
     cluster.vip("192.0.2.100");
     cluster.plan();
-    cluster.network("n1", "eth0", &["192.0.2.1/23"]);
-    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-64"), "n2 is still there");
-    cluster.network("n2", "eth0", &["192.0.2.2/23"]);
-    let router = cluster.router("192.0.2.100");
-    assert_eq!(router.as_deref(), Some("v4-192.0.2.0-23-65"), "64 is still in use on the same links");
+    for number in 1..=2 {
+        cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/23")]);
+        let plan = cluster.plan();
+        assert_eq!(plan.routers_by_vip["192.0.2.100"], "v4-192.0.2.0-24-64");
+        assert_eq!(plan.routers["v4-192.0.2.0-24-64"].segment, "192.0.2.0/23");
+        assert_eq!(names(&plan, "v4-192.0.2.0-24-64").len(), 2);
+    }
+    cluster.vip("192.0.3.100");
+    assert_eq!(cluster.router("192.0.3.100").as_deref(), Some("v4-192.0.2.0-23-65"));
 }
 
 #[test]

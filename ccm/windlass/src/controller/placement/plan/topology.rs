@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use windlass_api::{Capability, NodeNetwork, RankedNode, VirtualIPSpec};
 use windlass_ipam::Labels;
 
+use super::lans::Lans;
 use super::segment::Segments;
 use crate::controller::placement::announcements::{Announcements, ParsedAnnouncement};
 use crate::listing::first_of;
@@ -39,6 +40,8 @@ pub(crate) struct Topology {
     /// Names of the nodes.
     pub(super) nodes: BTreeSet<String>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
+    /// What the nodes agree on.
+    lans: Lans,
     /// Those of all nodes.
     of_all: SegmentsByAnnouncement,
     /// Those of the nodes that keep out who may not use an address; `None`: of all.
@@ -80,12 +83,16 @@ impl Topology {
             networks.iter().filter(|network| !network.spec.capabilities.contains(&Capability::SourceRanges));
         let unguarded: BTreeSet<String> =
             lacking.filter_map(|network| network.metadata.name.clone()).collect();
+        // Of all interfaces of all nodes, so that a LAN is the same segment for each Announcement.
+        let of_nodes = networks.iter().filter_map(|one| Some((one.metadata.name.clone()?, &one.spec)));
+        let lans = Lans::new(of_nodes.filter(|(node, _)| nodes.contains_key(node)));
         let without = |left_out: &BTreeSet<String>| {
-            SegmentsByAnnouncement::new(announcements, |of| Segments::new(&networks, nodes, left_out, of))
+            let segments = |of: &ParsedAnnouncement| Segments::new(&networks, nodes, left_out, &lans, of);
+            SegmentsByAnnouncement::new(announcements, segments)
         };
         let of_all = without(&BTreeSet::new());
         let of_guarding = (!unguarded.is_empty()).then(|| without(&unguarded));
-        Self { nodes: nodes.keys().cloned().collect(), networks, of_all, of_guarding, unguarded }
+        Self { nodes: nodes.keys().cloned().collect(), networks, lans, of_all, of_guarding, unguarded }
     }
 
     /// Where the nodes are that an Announcement leaves.
@@ -128,6 +135,11 @@ impl Topology {
         first_of(nodes.keys().map(|node| format!("{node} (agent {})", version(node))), NAMED)
     }
 
+    /// The segment that a virtual router of `segment` is in: another one where its LAN has another prefix length since.
+    pub(super) fn current(&self, segment: IpNet) -> IpNet {
+        self.lans.current(segment).unwrap_or(segment)
+    }
+
     /// Whether a candidate's node is on `segment` still with its interface and address.
     pub(super) fn is_at(&self, old: &RankedNode, segment: IpNet) -> bool {
         let network = self.networks.iter().find(|one| one.metadata.name.as_ref() == Some(&old.name));
@@ -136,7 +148,8 @@ impl Topology {
         its.any(|interface| {
             let nets: Vec<IpNet> = interface.addresses.iter().filter_map(|text| text.parse().ok()).collect();
             let mut addresses = nets.iter().map(IpNet::addr).chain(interface.link_local.map(IpAddr::V6));
-            nets.iter().any(|net| net.trunc() == segment) && addresses.any(|address| address == old.address)
+            nets.iter().any(|net| self.lans.of_address(*net).contains(&segment))
+                && addresses.any(|address| address == old.address)
         })
     }
 

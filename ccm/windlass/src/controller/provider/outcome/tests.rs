@@ -88,7 +88,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
     ];
     let address = V4.parse().expect("an address");
     for (what, vip, expected) in rows {
-        let found = [false, true].map(|shown| announcement(address, vip.as_ref(), shown));
+        let found = [false, true].map(|shown| announcement(address, vip.as_ref(), shown, None));
         assert_eq!(found, expected, "an address {what}");
     }
 }
@@ -257,4 +257,25 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
     }
     let refused = service("NoFreeAddress", "False", "pool \"p\" holds 192.0.2.16 from a hand");
     assert!(!says_has_from_pool(&refused, V4.parse().expect("an address"), "p"), "that is not how it has it");
+}
+
+#[test]
+fn a_service_whose_pods_are_where_nobody_may_announce_its_address_says_so_and_works_for_all_the_controller_knows()
+ {
+    let message = "its pods run on n3".to_owned();
+    let active = vip(Some("r"), "True", "Active");
+    let address: IpAddr = V4.parse().expect("an address");
+    let found = announcement(address, Some(&active), true, Some(&message));
+    assert_eq!(found, Announcement::WithoutEndpoint { message: message.clone() });
+    let one = Plan { addresses: vec![plan().addresses[0].clone()], ..plan() };
+    let shown = BTreeSet::from([address]);
+    let result =
+        ensure_result(&one, Families::Single(Family::V4), None, &shown, |_| found.clone(), Vec::new());
+    match result.expect("a result") {
+        Ensured::Ready { works, reason, message: says, status: _ } => {
+            assert_eq!((works, reason), (true, address_allocated::NO_LOCAL_ENDPOINT));
+            assert!(says.starts_with(V4) && says.ends_with(&message), "{says}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

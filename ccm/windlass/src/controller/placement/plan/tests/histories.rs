@@ -12,6 +12,8 @@ use super::*;
 /// The most nodes, and the most Services.
 const NODES: u8 = 5;
 const SERVICES: u8 = 6;
+/// Prefix lengths of the LAN.
+const LENGTHS: [u8; 2] = [24, 64];
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -31,9 +33,11 @@ enum Step {
         families: Families,
     },
     NodeGone(u8),
+    /// With these prefix lengths: two nodes or more may have others than the rest of the LAN.
     Report {
         number: u8,
         families: Families,
+        lengths: [u8; 2],
     },
     ReportGone(u8),
     Excluded {
@@ -100,7 +104,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (service(), pods).prop_map(|(number, nodes)| Step::Local { number, nodes }),
         4 => (node(), families()).prop_map(|(number, families)| Step::Node { number, families }),
         3 => node().prop_map(Step::NodeGone),
-        1 => (node(), families()).prop_map(|(number, families)| Step::Report { number, families }),
+        2 => (node(), families(), lengths())
+            .prop_map(|(number, families, lengths)| Step::Report { number, families, lengths }),
         1 => node().prop_map(Step::ReportGone),
         1 => (node(), any::<bool>()).prop_map(|(number, is_excluded)| Step::Excluded { number, is_excluded }),
         1 => (node(), any::<bool>()).prop_map(|(number, is_cordoned)| Step::Cordoned { number, is_cordoned }),
@@ -115,6 +120,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Those of the LAN, or others that hold all addresses.
+fn lengths() -> impl Strategy<Value = [u8; 2]> {
+    prop_oneof![2 => Just(LENGTHS), 1 => (22..=25u8, 56..=66u8).prop_map(|(four, six)| [four, six])]
+}
+
 fn node_name(number: u8) -> String {
     format!("n{number}")
 }
@@ -126,8 +136,8 @@ fn address(number: u8, is_ipv6: bool) -> String {
 
 impl Cluster {
     /// The agent of a node reports its addresses. What it said of routers and failures it says again.
-    fn report(&mut self, number: u8, families: Families) {
-        let [v4, v6] = [format!("192.0.2.{number}/24"), format!("2001:db8:2::{number}/64")];
+    fn report(&mut self, number: u8, families: Families, [four, six]: [u8; 2]) {
+        let [v4, v6] = [format!("192.0.2.{number}/{four}"), format!("2001:db8:2::{number}/{six}")];
         let of_both = [(v4.as_str(), false), (v6.as_str(), true)];
         let addresses: Vec<&str> = of_both
             .into_iter()
@@ -188,7 +198,7 @@ impl Cluster {
             Step::Node { number, families } => {
                 self.node(&node_name(*number), true);
                 if !self.reports(&node_name(*number)) {
-                    self.report(*number, *families);
+                    self.report(*number, *families, LENGTHS);
                 }
             }
             // As the garbage collector does it.
@@ -196,8 +206,8 @@ impl Cluster {
                 self.nodes.remove(&node_name(*number));
                 self.networks.retain(|network| network.name_any() != node_name(*number));
             }
-            Step::Report { number, families } if self.nodes.contains_key(&node_name(*number)) => {
-                self.report(*number, *families);
+            Step::Report { number, families, lengths } if self.nodes.contains_key(&node_name(*number)) => {
+                self.report(*number, *families, *lengths);
             }
             Step::ReportGone(number) => {
                 self.networks.retain(|network| network.name_any() != node_name(*number));
@@ -308,7 +318,7 @@ impl Cluster {
         self.strangers(&[]);
         let silent: Vec<String> = self.nodes.keys().filter(|name| !self.reports(name)).cloned().collect();
         for name in silent {
-            self.report(name.trim_start_matches('n').parse().expect("a number"), Families::Both);
+            self.report(name.trim_start_matches('n').parse().expect("a number"), Families::Both, LENGTHS);
         }
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         for name in names {
@@ -373,35 +383,70 @@ impl Cluster {
     }
 }
 
+/// A step, and which of the writes after it come to nothing; `None`: all of them are made.
+type Event = (Step, Option<u32>);
+
+/// Takes a small cluster through a history, and checks what holds after each step and at the end.
+fn live_through(history: &[Event]) -> Result<(), TestCaseError> {
+    let mut cluster = Cluster::of(0);
+    for number in 1..=3 {
+        cluster.take(&Step::Node { number, families: Families::Both });
+    }
+    for number in 0..3 {
+        cluster.take(&Step::Service { number, families: Families::Both });
+    }
+    cluster.take(&Step::Announcement(Some(Transport::Multicast)));
+    cluster.plan();
+    for (step, failing) in history {
+        cluster.take(step);
+        match failing.as_ref().filter(|_| !matches!(step, Step::RouterGone(_))) {
+            Some(failing) => cluster.carry_out_partly(*failing),
+            // What is left of a plan of which some writes failed may take a plan of its own.
+            None => drop((cluster.carry_out(), cluster.plan())),
+        }
+        cluster.each_is_alone()?;
+        if matches!(step, Step::Rest) {
+            cluster.rest()?;
+            cluster.shares_are_even()?;
+        }
+    }
+    cluster.rest()?;
+    cluster.each_is_alone()?;
+    cluster.shares_are_even()
+}
+
 proptest! {
     #[test]
     fn each_address_keeps_a_virtual_router_of_its_own_and_each_node_gets_its_share(
-        steps in prop::collection::vec((step(), prop::option::weighted(0.4, any::<u32>())), 1..40),
+        history in prop::collection::vec((step(), prop::option::weighted(0.4, any::<u32>())), 1..40),
     ) {
-        let mut cluster = Cluster::of(0);
-        for number in 1..=3 {
-            cluster.take(&Step::Node { number, families: Families::Both });
-        }
-        for number in 0..3 {
-            cluster.take(&Step::Service { number, families: Families::Both });
-        }
-        cluster.take(&Step::Announcement(Some(Transport::Multicast)));
-        cluster.plan();
-        for (step, failing) in &steps {
-            cluster.take(step);
-            match failing.as_ref().filter(|_| !matches!(step, Step::RouterGone(_))) {
-                Some(failing) => cluster.carry_out_partly(*failing),
-                // What is left of a plan of which some writes failed may take a plan of its own.
-                None => drop((cluster.carry_out(), cluster.plan())),
-            }
-            cluster.each_is_alone()?;
-            if matches!(step, Step::Rest) {
-                cluster.rest()?;
-                cluster.shares_are_even()?;
-            }
-        }
-        cluster.rest()?;
-        cluster.each_is_alone()?;
-        cluster.shares_are_even()?;
+        live_through(&history)?;
+    }
+}
+
+#[test]
+fn an_emptied_router_whose_successor_is_there_takes_no_new_address() {
+    let announced = |transport| Step::Announcement(Some(transport));
+    let both = Families::Both;
+    let histories: [Vec<Event>; 2] = [
+        vec![
+            (announced(Transport::Unicast), None),
+            (announced(Transport::Multicast), Some(3_966_871_851)),
+            (Step::NodeGone(1), Some(4_220_673_523)),
+            (Step::Service { number: 3, families: both }, Some(370_794_063)),
+            (announced(Transport::Unicast), Some(3_675_513_203)),
+            (announced(Transport::Multicast), None),
+        ],
+        vec![
+            (announced(Transport::Unicast), None),
+            (Step::Announcement(None), Some(2_857_155_252)),
+            (Step::Node { number: 1, families: both }, Some(2_138_914_869)),
+            (Step::Service { number: 3, families: both }, Some(364_213_954)),
+            (announced(Transport::Unicast), Some(176_254_177)),
+            (Step::Announcement(None), None),
+        ],
+    ];
+    for history in histories {
+        live_through(&history).unwrap_or_else(|error| panic!("{error}: {history:?}"));
     }
 }

@@ -132,9 +132,11 @@ fn sharers_part_when_no_node_serves_both_and_stay_together_if_there_is_no_vrid()
             cluster.vip(address);
             cluster.endpoints(address, &[("n2", Ready), ("n3", Ready)]);
         }
-        // All but those from 64 on are taken.
-        let mut foreign: Vec<_> = (1..=63).map(|vrid| ("eth0", vrid)).collect();
-        foreign.extend((last_free + 1..=255).map(|vrid| ("eth0", vrid)));
+        // All but those up to the last one are taken.
+        let vrid_range = Some(windlass_api::VridRange { first: 64, last: 144 });
+        let vrrp = windlass_api::VrrpSettings { vrid_range, ..windlass_api::VrrpSettings::default() };
+        cluster.announce("a", AnnouncementSpec { vrrp, ..AnnouncementSpec::default() });
+        let foreign: Vec<_> = (last_free + 1..=144).map(|vrid| ("eth0", vrid)).collect();
         cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &foreign);
         assert_eq!(cluster.plan().routers.len(), 1, "they share it");
         cluster.endpoints(both[0], &[("n2", Ready)]);
@@ -188,4 +190,34 @@ fn a_router_that_is_left_is_used_again() {
     let plan = cluster.plan();
     assert_eq!(plan.routers.len(), 1);
     assert_eq!(preferred(&plan, "192.0.2.101"), "n2");
+}
+
+#[test]
+fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_may() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip(WEB);
+    for node in ["n1", "n2"] {
+        cluster.label(node, "edge", "yes");
+    }
+    let edge = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
+        match_labels: Some([("edge".to_owned(), "yes".to_owned())].into()),
+        ..Default::default()
+    };
+    cluster.announce("a", AnnouncementSpec { node_selectors: vec![edge], ..AnnouncementSpec::default() });
+    let says = |cluster: &mut Cluster| {
+        let plan = cluster.plan();
+        plan.without_endpoint(&cluster.input()).into_values().next()
+    };
+    for pods in [&[][..], &[("n2", Ready), ("n3", Ready)], &[("n1", Terminating)]] {
+        cluster.endpoints(WEB, pods);
+        assert_eq!(says(&mut cluster), None, "{pods:?}");
+    }
+    cluster.endpoints(WEB, &[("n3", Ready)]);
+    assert_eq!(
+        says(&mut cluster).expect("a message"),
+        "nobody answers at 192.0.2.100 (externalTrafficPolicy: Local): its pods run on n3, and it may be announced by n1, n2: let pods run \
+         there, let the Announcement select the pods' nodes, or use externalTrafficPolicy: Cluster"
+    );
+    cluster.policy(WEB, ExternalTrafficPolicy::Cluster);
+    assert_eq!(says(&mut cluster), None);
 }

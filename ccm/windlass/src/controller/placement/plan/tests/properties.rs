@@ -16,7 +16,7 @@ enum Step {
     Node { number: u8, healthy: bool },
     Cordon { number: u8, is_unschedulable: bool },
     RemoveNode(u8),
-    Network { number: u8, subnet: u8 },
+    Network { number: u8, subnet: u8, lengths: [u8; 2] },
     Stranger { number: u8, vrid: u8 },
     Cluster { last: u8, family: Family },
     Local { last: u8, family: Family, nodes: Vec<(u8, EndpointState)> },
@@ -111,7 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..13u8, any::<bool>())
             .prop_map(|(number, is_unschedulable)| Step::Cordon { number, is_unschedulable }),
         1 => (1..13u8).prop_map(Step::RemoveNode),
-        3 => (1..13u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
+        3 => (1..13u8, 0..2u8, lengths()).prop_map(|(number, subnet, lengths)| Step::Network { number, subnet, lengths }),
         1 => (1..13u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
         1 => vip().prop_map(|(last, family)| Step::Cluster { last, family }),
         4 => (vip(), nodes).prop_map(|((last, family), nodes)| Step::Local { last, family, nodes }),
@@ -147,9 +147,19 @@ fn announced() -> impl Strategy<Value = Announced> {
     )
 }
 
+/// Prefix lengths of a node's addresses, most of the time those of its LAN.
+fn lengths() -> impl Strategy<Value = [u8; 2]> {
+    let odd = (prop_oneof![22..=26u8, Just(0), Just(32)], prop_oneof![Just(48), Just(0), 60..=68u8]);
+    prop_oneof![4 => Just([24, 64]), 1 => odd.prop_map(|(four, six)| [four, six])]
+}
+
 /// The addresses of a node in a subnet of each family.
 fn subnets(subnet: u8, number: u8) -> [String; 2] {
-    [format!("192.0.{}.{number}/24", 2 + subnet), format!("2001:db8:{}::{number}/64", 2 + subnet)]
+    with_lengths(subnet, number, [24, 64])
+}
+
+fn with_lengths(subnet: u8, number: u8, [four, six]: [u8; 2]) -> [String; 2] {
+    [format!("192.0.{}.{number}/{four}", 2 + subnet), format!("2001:db8:{}::{number}/{six}", 2 + subnet)]
 }
 
 fn take(cluster: &mut Cluster, step: &Step) {
@@ -169,8 +179,8 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::Node { number, healthy } => cluster.node(&format!("n{number}"), healthy),
         Step::Cordon { number, is_unschedulable } => cluster.cordon(&format!("n{number}"), is_unschedulable),
         Step::RemoveNode(number) => drop(cluster.nodes.remove(&format!("n{number}"))),
-        Step::Network { number, subnet: at } => {
-            let [v4, v6] = subnets(at, number);
+        Step::Network { number, subnet: at, lengths } => {
+            let [v4, v6] = with_lengths(at, number, lengths);
             cluster.network(&format!("n{number}"), "eth0", &[&v4, &v6]);
         }
         Step::Stranger { number, vrid } => {

@@ -62,6 +62,9 @@ fn a_stranger_elsewhere_is_none() {
 #[test]
 fn without_a_free_vrid_it_stays() {
     let mut cluster = cluster("a");
+    let vrid_range = Some(windlass_api::VridRange { first: 64, last: 69 });
+    let vrrp = windlass_api::VrrpSettings { vrid_range, ..windlass_api::VrrpSettings::default() };
+    cluster.announce("a", AnnouncementSpec { vrrp, ..AnnouncementSpec::default() });
     let before = cluster.plan();
     hear(&mut cluster, &(1..=255).collect::<Vec<_>>());
     assert_eq!(cluster.plan(), before);

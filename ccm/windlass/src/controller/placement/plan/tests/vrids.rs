@@ -27,24 +27,23 @@ fn vrids_heard_from_strangers_and_those_on_the_same_link_are_not_taken() {
 #[test]
 fn vrids_wrap_around_and_run_out() {
     let mut cluster = Cluster::of(2);
-    let heard: Vec<_> = (64..=255).map(|vrid| ("eth0", vrid)).collect();
+    let heard: Vec<_> = (64..=191).map(|vrid| ("eth0", vrid)).collect();
     cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
     cluster.vip("192.0.2.100");
-    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-1"));
-    let heard: Vec<_> = (2..=255).map(|vrid| ("eth0", vrid)).collect();
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
-    cluster.vip("192.0.2.101");
-    assert_eq!(
-        cluster.router("192.0.2.101").as_deref(),
-        Some("v4-192.0.2.0-24-1"),
-        "the router there is takes it"
-    );
-    cluster.input.vips.clear();
+    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-192"));
+    cluster.network("n1", "eth0", &["192.0.2.1/24"]);
+    // Virtual routers of another segment on the same link.
+    let spec = VirtualRouterSpec::clone(&cluster.input.routers[0].spec);
+    let other = |vrid: u8| {
+        let spec = VirtualRouterSpec { vrid, segment: "198.51.100.0/24".into(), ..spec.clone() };
+        Arc::new(VirtualRouter::new(&format!("other-{vrid}"), spec))
+    };
     cluster.input.routers.clear();
-    let heard: Vec<_> = (1..=255).map(|vrid| ("eth0", vrid)).collect();
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
-    cluster.vip("192.0.2.100");
-    let why = cluster.plan().unplaced["192.0.2.100"].to_string();
+    cluster.input.routers.extend((64..=255).map(other));
+    let first = planned(&cluster.input()).routers_by_vip["192.0.2.100"].clone();
+    assert_eq!(first, "v4-192.0.2.0-24-1");
+    cluster.input.routers.extend((1..64).map(other));
+    let why = planned(&cluster.input()).unplaced["192.0.2.100"].to_string();
     assert_eq!(
         why,
         "all 255 VRIDs are in use on segment 192.0.2.0/24: free one, or use addresses of another segment"
