@@ -33,6 +33,8 @@
 //! | [`Signer`], [`Verifier`] | its two halves |
 //! | [`Seal`], [`SealedData`] | a trailer for other messages ([`crate::replication`]) with the same keys |
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
 use std::time::{Duration, SystemTime};
 
 use crate::units::Interval;
@@ -212,6 +214,6 @@ impl AuthError {
 
     /// Short name of the reason, for metrics.
     pub fn label(self) -> &'static str {
-        Self::LABELS[self.index()]
+        Self::LABELS.get(self.index()).copied().unwrap_or_default()
     }
 }

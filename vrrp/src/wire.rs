@@ -24,6 +24,8 @@
 //! [`ExpectedAdvert::trailer`] is set; it is handed over in [`Packet::trailer`] unjudged. The checksum does not cover it in
 //! IPv4. In IPv6 it does: there kernels compute and check it (RFC 3542 §3.1), and they know only the payload.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
@@ -74,10 +76,16 @@ pub fn default_group(family: Family) -> IpAddr {
 
 /// The addresses of a family, one after the other.
 fn addresses(bytes: &[u8], family: Family) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
-    bytes.chunks_exact(family.address_length()).map(|bytes| match <[u8; 16]>::try_from(bytes) {
-        Ok(octets) => IpAddr::from(octets),
-        Err(_) => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+    bytes.chunks_exact(family.address_length()).map(|bytes| match (<[u8; 16]>::try_from(bytes), bytes) {
+        (Ok(octets), _) => IpAddr::from(octets),
+        (Err(_), [a, b, c, d, ..]) => IpAddr::from([*a, *b, *c, *d]),
+        (Err(_), _) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     })
+}
+
+/// How many bytes `count` addresses of a family take.
+fn length_of(count: usize, family: Family) -> usize {
+    count.saturating_mul(family.address_length())
 }
 
 /// How adverts of a virtual router reach its peers.
@@ -185,19 +193,20 @@ pub fn parse<'a, 'e>(
     if !expected.versions.accept(version) {
         return Err(Rejection::Version(version.number()));
     }
-    let listed = usize::from(count) * family.address_length();
+    let listed = length_of(usize::from(count), family);
     let body = match version {
-        Version::V2 => listed + V2_AUTHENTICATION_LENGTH,
+        Version::V2 => listed.saturating_add(V2_AUTHENTICATION_LENGTH),
         Version::V3 => listed,
     };
+    let length = HEADER_LENGTH.saturating_add(body);
     let trailer = match rest.len().checked_sub(body) {
         Some(0) => None,
         Some(TRAILER_LENGTH) if expected.trailer => payload.last_chunk(),
-        Some(_) | None => {
-            return Err(Rejection::Length { length: payload.len(), expected: HEADER_LENGTH + body });
-        }
+        Some(_) | None => return Err(Rejection::Length { length: payload.len(), expected: length }),
     };
-    let message = &payload[..HEADER_LENGTH + body];
+    let (Some(message), Some(addresses)) = (payload.get(..length), rest.get(..listed)) else {
+        return Err(Rejection::Truncated { length: payload.len() });
+    };
     let covers = |message| ChecksumInput { message, source, destination };
     let checksum = match (version, family) {
         (Version::V2, Family::V4 | Family::V6) => {
@@ -227,7 +236,7 @@ pub fn parse<'a, 'e>(
         checksum,
         message,
         trailer,
-        addresses: &rest[..listed],
+        addresses,
     })
 }
 

@@ -29,6 +29,13 @@ impl<'a> Input<'a> {
         self.bytes().map(u32::from_be_bytes)
     }
 
+    /// The next `length` bytes, or what is left if that is less.
+    pub fn at_most(&mut self, length: usize) -> &'a [u8] {
+        let (first, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        first
+    }
+
     /// All that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)

@@ -1,4 +1,7 @@
-//! Replication: datagrams of a peer without manners, for a receiver, and for a sender that another receiver follows.
+//! Replication: datagrams of a careless or hostile peer, for a receiver, and for a sender that another receiver follows.
+//!
+//! The peer knows what a captured node would know: epoch, challenge, ticket and number of each stream are filled in, so that an input
+//! goes beyond the first message. Every number may be one at which sums overflow, instead.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_vrrp::replication::{
-    Change, Connections, Entry, Epoch, Message, Receiver, ReceiverConfig, Sender, SenderConfig, WINDOW,
+    Alive, Body, Change, Connections, Data, Entry, Epoch, Message, Missing, Reason, Receiver, ReceiverConfig,
+    Sender, SenderConfig, Summary, WINDOW,
 };
 use windlass_vrrp::units::Time;
 
@@ -16,6 +20,12 @@ use crate::input::Input;
 const ENTRIES: usize = 8;
 /// Most datagrams of one moment: a window, what is sent again, and some.
 const AT_ONCE: usize = 1000;
+/// The sender's epoch, and the one that the hostile peer claims to the receiver.
+const SENDER: Epoch = Epoch { start: 2, random: 3 };
+const CLAIMED: Epoch = Epoch { start: 3, random: 4 };
+/// Numbers around which a sum or a comparison may go wrong.
+const BOUNDARIES: [u64; 10] =
+    [0, 1, WINDOW - 1, WINDOW, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
 
 /// One input of `replication`: commands for both ends.
 pub fn run(data: &[u8]) {
@@ -24,11 +34,10 @@ pub fn run(data: &[u8]) {
         [IpAddr::from([203, 0, 113, 1]), "2001:db8:1::1".parse().unwrap_or(IpAddr::from([0; 4]))].into(),
     );
     let now = Time::from_nanos(1);
-    let epoch = Epoch { start: 2, random: 3 };
     let config = ReceiverConfig { entries: ENTRIES, ..ReceiverConfig::default() };
     let mut ends = Ends {
         sender: Sender::new(
-            epoch,
+            SENDER,
             SenderConfig { queue: 4, ..SenderConfig::default() },
             Arc::clone(&vips),
             now,
@@ -39,6 +48,7 @@ pub fn run(data: &[u8]) {
         vips,
         now,
         said: Vec::new(),
+        known: Known { challenge: 0, next: 1, ticket: 1, last: 0, stream: 0 },
     };
     while ends.command(&mut input).is_some() {
         ends.check();
@@ -55,19 +65,28 @@ struct Ends {
     now: Time,
     /// What both said last.
     said: Vec<Message>,
+    known: Known,
+}
+
+/// What a peer learns from the datagrams that it is sent.
+struct Known {
+    /// Challenge of the receiver's last request, and the number in its stream that is next.
+    challenge: u64,
+    next: u64,
+    /// Ticket of the sender, the last number in its stream, and the challenge of that.
+    ticket: u64,
+    last: u64,
+    stream: u64,
 }
 
 impl Ends {
     fn command(&mut self, input: &mut Input<'_>) -> Option<()> {
-        match input.byte()? % 7 {
+        match input.byte()? % 8 {
             0 => self.now = self.now + Duration::from_millis(u64::from(input.short()?)),
             1 => {
                 // A whole datagram, as it may arrive.
                 let length = usize::from(input.short()?);
-                let bytes = input.rest();
-                let (datagram, rest) = bytes.split_at(length.min(bytes.len()));
-                *input = Input(rest);
-                self.hear(decode(datagram)?);
+                self.hear(decode(input.at_most(length))?);
             }
             2 => {
                 // The same with a head that fits: the rest is what matters.
@@ -75,9 +94,7 @@ impl Ends {
                 let length = usize::from(input.byte()?);
                 let number = u64::from(input.short()?);
                 let flags_and_count = input.bytes::<2>()?;
-                let bytes = input.rest();
-                let (body, rest) = bytes.split_at(length.min(bytes.len()));
-                *input = Input(rest);
+                let body = input.at_most(length);
                 let head = [&b"WLCN\x01"[..], &[kind], &flags_and_count].concat();
                 let epoch = [2_u64, 3, 1, number].map(u64::to_be_bytes).concat();
                 if let Some(message) = decode(&[&head, &epoch, body].concat()) {
@@ -112,9 +129,84 @@ impl Ends {
                 let changes = self.receiver.set_vips(Arc::new(vips), self.now);
                 self.carry_out(&changes);
             }
-            _ => self.poll(),
+            6 => self.poll(),
+            _ => {
+                let message = self.hostile(input)?;
+                if let Some(message) = message.encode().ok().and_then(|bytes| decode(&bytes)) {
+                    self.hear(message);
+                }
+            }
         }
         Some(())
+    }
+
+    /// Any message, with a head that fits unless the input says otherwise, and any numbers.
+    fn hostile(&mut self, input: &mut Input<'_>) -> Option<Message> {
+        let choice = input.byte()?;
+        let Known { challenge, next, ticket, last, stream } = self.known;
+        let flag = |bit: u8| choice & bit != 0;
+        let (epoch, expected, body) = match choice % 8 {
+            0 | 1 => {
+                let alive = Alive {
+                    beat: number(input, next)?,
+                    ticket: number(input, ticket)?,
+                    attached: flag(0x10),
+                    last: number(input, next)?,
+                    behind: flag(0x20),
+                    summary: flag(0x40).then_some(Summary { count: u32::MAX, digest: u64::MAX }),
+                };
+                (CLAIMED, challenge, Body::Alive(alive))
+            }
+            2..=4 => {
+                let sequence = number(input, next)?;
+                let snapshot = u32::from(input.byte()? % 3).wrapping_sub(1);
+                let length = usize::from(input.byte()?);
+                let data = match choice >> 6 {
+                    0 => Data::SnapshotBegin(snapshot),
+                    1 => Data::SnapshotEnd(snapshot),
+                    2 => Data::Update(entries(input.at_most(length))),
+                    _ => {
+                        let put =
+                            entries(input.at_most(length)).into_iter().filter_map(|entry| match entry {
+                                Entry::Put(connection) => Some(connection),
+                                Entry::Ended(_) => None,
+                            });
+                        Data::SnapshotPart(snapshot, put.collect())
+                    }
+                };
+                if sequence == next {
+                    self.known.next = next.wrapping_add(1);
+                }
+                (CLAIMED, challenge, Body::Data { sequence, behind: flag(0x20), data })
+            }
+            5 | 6 => {
+                let up_to = number(input, last)?;
+                let mut missing = Vec::new();
+                for _ in 0..(choice >> 6) {
+                    let first = number(input, up_to.wrapping_add(1))?;
+                    missing.push(Missing { first, last: number(input, first)? });
+                }
+                (SENDER, stream, Body::Acknowledge { up_to, missing, full: flag(0x20) })
+            }
+            _ => {
+                let ticket = number(input, ticket)?;
+                (SENDER, stream.wrapping_add(1), Body::Resync { ticket, reason: Reason::Start })
+            }
+        };
+        let challenge = if flag(0x08) { number(input, 0)? } else { expected };
+        Some(Message { epoch, challenge, body })
+    }
+
+    /// Takes note of what a peer learns from a datagram that it is sent.
+    fn overhear(&mut self, message: &Message) {
+        match &message.body {
+            Body::Alive(alive) => self.known.ticket = alive.ticket,
+            Body::Data { sequence, .. } => {
+                (self.known.last, self.known.stream) = (*sequence, message.challenge);
+            }
+            Body::Resync { .. } => (self.known.challenge, self.known.next) = (message.challenge, 1),
+            Body::Acknowledge { .. } => {}
+        }
     }
 
     fn hear(&mut self, message: Message) {
@@ -142,6 +234,10 @@ impl Ends {
             self.said.extend(decode(&bytes));
         }
         assert_eq!(self.said.len(), sent, "what is sent is decoded");
+        for message in std::mem::take(&mut self.said) {
+            self.overhear(&message);
+            self.said.push(message);
+        }
         assert!(self.sender.poll_timeout() > self.now);
         assert!(self.receiver.poll_timeout().is_none_or(|due| due > self.now));
     }
@@ -178,9 +274,17 @@ fn decode(bytes: &[u8]) -> Option<Message> {
     Some(message)
 }
 
+/// A number of a message: one of the boundaries, or one near to what fits.
+fn number(input: &mut Input<'_>, fitting: u64) -> Option<u64> {
+    let choice = input.byte()?;
+    match BOUNDARIES.get(usize::from(choice)) {
+        Some(boundary) => Some(*boundary),
+        None => Some(fitting.wrapping_add(u64::from(choice % 4)).wrapping_sub(2)),
+    }
+}
+
 /// Entries of an update with this body.
 fn entries(bytes: &[u8]) -> Vec<Entry> {
-    use windlass_vrrp::replication::{Body, Data};
     let Some((count, body)) = bytes.split_first() else { return Vec::new() };
     let head = [&b"WLCN\x01\x01\x00"[..], &[*count], &[1; 32]].concat();
     match decode(&[&head, body].concat()).map(|message| message.body) {

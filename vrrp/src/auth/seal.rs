@@ -15,7 +15,7 @@ use sha2::Sha256;
 
 use super::AuthError;
 use super::key::{Key, KeyId, Keyring};
-use super::trailer::{HMAC_LENGTH, TYPE_HMAC_SHA256};
+use super::trailer::{HMAC_LENGTH, TYPE_HMAC_SHA256, write_hmac};
 
 const HEAD_LENGTH: usize = 4;
 /// Length of a seal.
@@ -40,9 +40,8 @@ impl Keyring {
         let (id, key) = self.signing();
         let mut seal = [0; SEAL_LENGTH];
         let (head, hmac) = seal.split_at_mut(HEAD_LENGTH);
-        head[..2].copy_from_slice(&[TYPE_HMAC_SHA256, id.get()]);
-        let full = hmac_over(key, data, head).finalize().into_bytes();
-        hmac.copy_from_slice(&full[..HMAC_LENGTH]);
+        head.copy_from_slice(&[TYPE_HMAC_SHA256, id.get(), 0, 0]);
+        write_hmac(hmac_over(key, data, head), hmac);
         seal
     }
 

@@ -44,7 +44,7 @@ impl Signer {
         }
         match anti_replay {
             AntiReplay::Window(window) if last.ahead_of(now) > i32::from(window.seconds()) => {
-                self.steps = (self.steps + 1) & 0x0f;
+                self.steps = self.steps.wrapping_add(1) & 0x0f;
                 self.first_at(now)
             }
             AntiReplay::Window(_) | AntiReplay::Monotonic => {
@@ -53,7 +53,7 @@ impl Signer {
                 if tie == TIE {
                     last.with_counter(first, true)
                 } else {
-                    last.with_counter(first | (tie + 1), false)
+                    last.with_counter(first | tie.wrapping_add(1), false)
                 }
             }
         }

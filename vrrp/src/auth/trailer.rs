@@ -69,12 +69,17 @@ impl<'a> ParsedTrailer<'a> {
 pub(super) fn sign(data: SignedData<'_>, id: KeyId, key: &Key, sequence: Sequence) -> Trailer {
     let mut trailer = [0; TRAILER_LENGTH];
     let (head, hmac) = trailer.split_at_mut(HEAD_LENGTH);
-    head[0] = TYPE_HMAC_SHA256;
-    head[1] = id.get();
-    head[4..].copy_from_slice(&sequence.bits().to_be_bytes());
-    let full = hmac_over(key, data, head).finalize().into_bytes();
-    hmac.copy_from_slice(&full[..HMAC_LENGTH]);
+    let [s1, s2, s3, s4, s5, s6, s7, s8] = sequence.bits().to_be_bytes();
+    head.copy_from_slice(&[TYPE_HMAC_SHA256, id.get(), 0, 0, s1, s2, s3, s4, s5, s6, s7, s8]);
+    write_hmac(hmac_over(key, data, head), hmac);
     trailer
+}
+
+/// Writes the first bytes of an HMAC, as many as there is room for.
+pub(super) fn write_hmac(hmac: Hmac<Sha256>, room: &mut [u8]) {
+    for (byte, computed) in room.iter_mut().zip(hmac.finalize().into_bytes()) {
+        *byte = computed;
+    }
 }
 
 /// The HMAC over pseudo header, message and trailer. Checksum and HMAC count as zeros.
@@ -97,7 +102,9 @@ fn hmac_over(key: &Key, SignedData { source, vrid, message }: SignedData<'_>, he
     let mut hmac = key.hmac();
     hmac.update(&pseudo);
     hmac.update(before);
-    hmac.update(&[0; 2][..checksum.len()]);
+    for _ in checksum {
+        hmac.update(&[0]);
+    }
     hmac.update(after);
     hmac.update(head);
     hmac.update(&[0; HMAC_LENGTH]);

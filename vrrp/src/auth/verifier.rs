@@ -82,9 +82,9 @@ impl Verifier {
             AntiReplay::Window(window) => self.last_sequences.retain(|(_, last)| last.within(window, now)),
             AntiReplay::Monotonic => {}
         }
-        if let Some(at) = self.last_sequences.iter().position(|(known, _)| *known == source) {
-            let last = self.last_sequences[at].1;
-            if sequence.order(last).is_le() {
+        let known = self.last_sequences.iter().enumerate().find(|(_, (known, _))| *known == source);
+        if let Some((at, (_, last))) = known {
+            if sequence.order(*last).is_le() {
                 return Err(AuthError::Replay { sequence: sequence.bits(), last: last.bits() });
             }
             self.last_sequences.remove(at);

@@ -33,18 +33,17 @@ impl Entry {
 
     /// How many bytes it takes.
     pub fn length(&self) -> usize {
-        let address = |ipv6: bool| if ipv6 { 16 } else { 4 };
         match self {
-            Self::Ended(key) => 2 + 2 * (address(key.vip.is_ipv6()) + 2),
-            Self::Put(connection) => {
-                let endpoint = address(connection.key.vip.is_ipv6()) + 2;
-                let source = match source_form(connection) {
-                    SOURCE_CLIENT => 0,
-                    SOURCE_VIP => 2,
-                    _ => endpoint,
-                };
-                2 + 3 * endpoint + source
-            }
+            Self::Ended(key) if key.vip.is_ipv6() => 38,
+            Self::Ended(_) => 14,
+            Self::Put(connection) => match (source_form(connection), connection.key.vip.is_ipv6()) {
+                (SOURCE_CLIENT, false) => 20,
+                (SOURCE_VIP, false) => 22,
+                (_, false) => 26,
+                (SOURCE_CLIENT, true) => 56,
+                (SOURCE_VIP, true) => 58,
+                (_, true) => Self::LONGEST,
+            },
         }
     }
 

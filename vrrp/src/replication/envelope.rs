@@ -28,7 +28,7 @@ impl Refusal {
     pub fn index(self) -> usize {
         match self {
             Self::Decode(error) => error.index(),
-            Self::Auth(error) => DecodeError::LABELS.len() + error.index(),
+            Self::Auth(error) => DecodeError::LABELS.len().saturating_add(error.index()),
         }
     }
 

@@ -20,8 +20,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second.max(1);
-        let tolerance = interval * burst.max(1).saturating_sub(1);
+        let interval = Duration::from_secs(1).checked_div(per_second).unwrap_or(Duration::from_secs(1));
+        let tolerance = interval.saturating_mul(burst.saturating_sub(1));
         Self { interval, tolerance, due: Time::default(), rest_until: Time::default() }
     }
 
@@ -33,7 +33,11 @@ impl Pace {
         if self.due.since(now) <= self.tolerance {
             return true;
         }
-        self.rest_until = self.earliest() + self.interval.min(self.tolerance / GROUP) * (GROUP - 1);
+        let group = self
+            .interval
+            .min(self.tolerance.checked_div(GROUP).unwrap_or_default())
+            .saturating_mul(const { GROUP - 1 });
+        self.rest_until = self.earliest() + group;
         false
     }
 

@@ -22,7 +22,10 @@ impl<'a> Reader<'a> {
     pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let missing = N.saturating_sub(self.rest.len());
         let Some((first, rest)) = self.rest.split_first_chunk() else {
-            return Err(DecodeError::Truncated { length: self.whole, wanted: self.whole + missing });
+            return Err(DecodeError::Truncated {
+                length: self.whole,
+                wanted: self.whole.saturating_add(missing),
+            });
         };
         self.rest = rest;
         Ok(*first)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::connection::{Connection, ConnectionKey};
 use super::message::{Alive, Body, Data, Message, Reason};
+use super::number::{after, count};
 use super::table::{Connections, Summary};
 use crate::units::Time;
 
@@ -99,7 +100,7 @@ impl Receiver {
     /// A datagram of the peer arrived. The changes are to be carried out in this order.
     pub fn receive(&mut self, message: Message, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.counters.received += 1;
+        count(&mut self.counters.received);
         match message.body {
             Body::Alive(alive) => self.receive_alive(message.epoch, message.challenge, alive, now),
             Body::Data { sequence, behind, data } => {
@@ -109,7 +110,7 @@ impl Receiver {
                 }
                 let of_stream = |stream: &&mut Attached| stream.is(message.epoch, message.challenge);
                 let Some(stream) = self.stream.as_mut().filter(of_stream) else {
-                    self.counters.refused_stale += 1;
+                    count(&mut self.counters.refused_stale);
                     return changes;
                 };
                 if stream.take(sequence, behind, data, &mut self.counters, now) {
@@ -117,7 +118,7 @@ impl Receiver {
                     self.apply(&mut changes, now);
                 }
             }
-            Body::Acknowledge { .. } | Body::Resync { .. } => self.counters.refused_nonsense += 1,
+            Body::Acknowledge { .. } | Body::Resync { .. } => count(&mut self.counters.refused_nonsense),
         }
         changes
     }
@@ -126,7 +127,7 @@ impl Receiver {
     pub fn poll_transmit(&mut self, now: Time) -> Option<Vec<u8>> {
         let full = self.is_full();
         let message = self.poll_request(now).or_else(|| self.stream.as_mut()?.poll_acknowledge(full, now))?;
-        self.counters.sent += 1;
+        count(&mut self.counters.sent);
         Some(message.write().0)
     }
 
@@ -211,7 +212,7 @@ impl Receiver {
     }
 
     fn silent_at(&self, heartbeats: u32) -> Time {
-        self.heard + self.config.heartbeat * heartbeats
+        self.heard + self.config.heartbeat.saturating_mul(heartbeats)
     }
 
     fn heard_something(&mut self, now: Time) {
@@ -242,14 +243,14 @@ impl Receiver {
                 Data::SnapshotEnd(snapshot) => {
                     let complete = stream.end_snapshot(snapshot);
                     if complete {
-                        self.counters.snapshots += 1;
+                        count(&mut self.counters.snapshots);
                         self.replicas.end_snapshot(&mut self.counters, changes);
                     }
                     complete
                 }
             };
             if !fits {
-                self.counters.refused_nonsense += 1;
+                count(&mut self.counters.refused_nonsense);
                 stream.diverged = true;
             }
         }
@@ -269,7 +270,7 @@ impl Receiver {
             self.request = self.request.filter(|request| !needless(request));
         } else if !self.replicas.lacks_some() {
             stream.diverged = true;
-            self.counters.diverged += 1;
+            count(&mut self.counters.diverged);
             self.ask(Reason::Diverged, now);
         }
     }
@@ -280,7 +281,7 @@ impl Receiver {
         match &mut self.known {
             Some(known) if known.epoch == epoch => known.ticket = known.ticket.max(alive.ticket),
             Some(known) if !fresh && epoch.start <= known.epoch.start => {
-                self.counters.refused_old_epoch += 1;
+                count(&mut self.counters.refused_old_epoch);
                 return;
             }
             Some(_) | None => self.known = Some(Known { epoch, ticket: alive.ticket }),
@@ -305,12 +306,12 @@ impl Receiver {
                 }
             }
             // Its own beginning took one ticket; another one was taken since.
-            Some(stream) if stream.epoch() != epoch || alive.ticket > stream.ticket + 1 => {
+            Some(stream) if stream.epoch() != epoch || alive.ticket > after(stream.ticket) => {
                 stream.lost = true;
                 self.ask(Reason::Lost, now);
             }
             // The sender answers the request, and has the stream still: what looked like another life of it was a recording.
-            Some(stream) if fresh && alive.ticket == stream.ticket + 1 => {
+            Some(stream) if fresh && alive.ticket == after(stream.ticket) => {
                 let worthless = |request: &Request| matches!(request.reason, Reason::Lost | Reason::Silent);
                 stream.lost &= !self.request.as_ref().is_some_and(worthless);
                 self.request = self.request.filter(|request| !worthless(request));
@@ -361,7 +362,7 @@ impl Receiver {
             if request.asked.is_some() && request.asked != known { self.draw() } else { request.challenge };
         let sent = request.sent(challenge, known, now);
         self.request = Some(sent);
-        self.counters.resyncs[request.reason.index()] += 1;
+        count(&mut self.counters.resyncs[request.reason.index()]);
         let Known { epoch, ticket } = known.unwrap_or_default();
         Some(Message { epoch, challenge, body: Body::Resync { ticket, reason: request.reason } })
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::connection::{Connection, ConnectionKey};
 use super::message::{Alive, Body, Epoch, Message, Missing};
+use super::number::{add, after, count};
 use super::pace::Pace;
 use super::table::Connections;
 use crate::units::Time;
@@ -177,20 +178,20 @@ impl Sender {
                 let stream = self.stream.as_ref();
                 if challenge == 0 || stream.is_some_and(|stream| stream.challenge == challenge) {
                     // It arrived twice.
-                    self.counters.refused_stale += 1;
+                    count(&mut self.counters.refused_stale);
                 } else if (message.epoch, *ticket) == (self.epoch, self.ticket) {
-                    self.counters.resyncs[reason.index()] += 1;
-                    self.ticket += 1;
+                    count(&mut self.counters.resyncs[reason.index()]);
+                    self.ticket = after(self.ticket);
                     self.answer = None;
                     self.stream = Some(Stream::new(challenge, now));
                     self.peer_is_full = false;
                 } else {
-                    self.counters.refused_stale += 1;
+                    count(&mut self.counters.refused_stale);
                     let due = self.answered.map_or(now, |answered| now.max(answered + ANSWER));
                     self.answer = Some(Answer { due, challenge });
                 }
             }
-            Body::Data { .. } | Body::Alive(_) => self.counters.refused_nonsense += 1,
+            Body::Data { .. } | Body::Alive(_) => count(&mut self.counters.refused_nonsense),
         }
     }
 
@@ -201,11 +202,11 @@ impl Sender {
             self.stream = None;
             self.probe = None;
             // So that the peer, if it lives, learns that the stream is over.
-            self.ticket += 1;
-            self.counters.given_up += 1;
+            self.ticket = after(self.ticket);
+            count(&mut self.counters.given_up);
         }
         let message = self.poll_data(table, now).or_else(|| self.poll_alive(table, now))?;
-        self.counters.sent += 1;
+        count(&mut self.counters.sent);
         Some(message)
     }
 
@@ -254,7 +255,7 @@ impl Sender {
             && key.client.is_ipv4() == key.vip.is_ipv4()
             && !stream.enqueue(key, self.config.queue, now)
         {
-            self.counters.overflows += 1;
+            count(&mut self.counters.overflows);
         }
     }
 
@@ -262,11 +263,11 @@ impl Sender {
     fn acknowledge(&mut self, message: &Message, up_to: u64, missing: &[Missing], now: Time) -> bool {
         let stream = self.stream.as_mut().filter(|stream| stream.challenge == message.challenge);
         let Some(stream) = stream.filter(|_| message.epoch == self.epoch) else {
-            self.counters.refused_stale += 1;
+            count(&mut self.counters.refused_stale);
             return false;
         };
         if !stream.acknowledge(up_to, missing, now) {
-            self.counters.refused_nonsense += 1;
+            count(&mut self.counters.refused_nonsense);
             return false;
         }
         if stream.unacknowledged() == 0 {
@@ -288,12 +289,13 @@ impl Sender {
         }
         let message = match stream.next(table, &self.vips, &self.config, flush, now)? {
             Next::Again(message) => {
-                self.counters.resent += 1;
+                count(&mut self.counters.resent);
                 message
             }
             Next::First { sequence, behind, data, entries } => {
-                self.counters.entries += entries;
-                self.counters.snapshots += u64::from(matches!(data, super::message::Data::SnapshotBegin(_)));
+                add(&mut self.counters.entries, entries);
+                let begins = matches!(data, super::message::Data::SnapshotBegin(_));
+                add(&mut self.counters.snapshots, u64::from(begins));
                 let body = Body::Data { sequence, behind: behind || self.lags, data };
                 let (message, _) = Message { epoch: self.epoch, challenge: stream.challenge, body }.write();
                 stream.keep(sequence, message.clone(), now);
@@ -310,7 +312,7 @@ impl Sender {
         if answer.is_none() && now < self.alive_due() {
             return None;
         }
-        self.beat += 1;
+        self.beat = after(self.beat);
         let mut alive = Alive {
             beat: self.beat,
             ticket: self.ticket,
@@ -325,7 +327,7 @@ impl Sender {
             answer.challenge
         } else {
             self.heartbeat_due = now + self.config.heartbeat;
-            self.probe = self.probe.map(|probe| probe.pause * 2).and_then(|pause| {
+            self.probe = self.probe.map(|probe| probe.pause.saturating_mul(2)).and_then(|pause| {
                 (pause < self.config.heartbeat).then_some(Probe { due: now + pause, pause })
             });
             match &self.stream {

@@ -187,7 +187,7 @@ impl Connections {
         let vip = self.vips.get_mut(&ip)?;
         let removed = vip.remove(key)?;
         vip.digest = vip.digest.wrapping_sub(digest(&removed));
-        self.count -= 1;
+        self.count = self.count.saturating_sub(1);
         if vip.len() == 0 {
             self.vips.remove(&ip);
         }
@@ -197,7 +197,7 @@ impl Connections {
     /// Takes out all connections of a VIP.
     pub fn remove_vip(&mut self, ip: IpAddr) -> Vec<Connection> {
         let Some(vip) = self.vips.remove(&ip) else { return Vec::new() };
-        self.count -= vip.len();
+        self.count = self.count.saturating_sub(vip.len());
         vip.after(ip, None).collect()
     }
 
@@ -219,7 +219,7 @@ impl Connections {
                 Placed::Changed
             }
             None => {
-                self.count += 1;
+                self.count = self.count.saturating_add(1);
                 Placed::New
             }
         };
@@ -234,7 +234,7 @@ impl Connections {
             let others = vip.take_others(*ip, generation);
             let gone = others.iter().fold(0, |sum: u64, other| sum.wrapping_add(digest(other)));
             vip.digest = vip.digest.wrapping_sub(gone);
-            self.count -= others.len();
+            self.count = self.count.saturating_sub(others.len());
             removed.extend(others);
         }
         self.vips.retain(|_, vip| vip.len() > 0);

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use crate::units::Time;
 mod envelope;
 mod golden;
 mod histories;
+mod hostile;
 mod pair;
 mod simulator;
 mod table;

@@ -131,7 +131,7 @@ impl Message {
                 }
             }
             Body::Resync { reason, .. } => {
-                bytes.push(u8::try_from(reason.index() + 1).unwrap_or_default());
+                bytes.push(u8::try_from(reason.index()).map_or(0, |index| index.saturating_add(1)));
             }
         }
         (bytes, count)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::checksum::ChecksumInput;
-use super::{Checksum, HEADER_LENGTH, Path, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, ip};
+use super::{Checksum, HEADER_LENGTH, Path, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, ip, length_of};
 use crate::auth::{SignedData, TRAILER_LENGTH, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Vrid};
 
@@ -26,8 +26,9 @@ impl AddressList {
             Version::V2 => V2_AUTHENTICATION_LENGTH,
             Version::V3 => 0,
         };
-        let room = mtu.saturating_sub(ip + HEADER_LENGTH + authentication + trailer);
-        (room / family.address_length()).clamp(1, Self::MAX)
+        let taken = [ip, HEADER_LENGTH, authentication, trailer].into_iter().sum();
+        let room = mtu.saturating_sub(taken);
+        (room.checked_div(family.address_length()).unwrap_or_default()).clamp(1, Self::MAX)
     }
 
     /// The list for a router of these addresses, of which those of the family of `primary` count. The list informs and
@@ -102,8 +103,8 @@ impl Advert {
     ) -> Vec<u8> {
         let list = self.addresses.as_slice();
         let family = self.path.family();
-        let length = HEADER_LENGTH + list.len() * family.address_length() + V2_AUTHENTICATION_LENGTH;
-        let mut message = Vec::with_capacity(length + TRAILER_LENGTH);
+        let around = const { HEADER_LENGTH + V2_AUTHENTICATION_LENGTH + TRAILER_LENGTH };
+        let mut message = Vec::with_capacity(length_of(list.len(), family).saturating_add(around));
         let count = u8::try_from(list.len()).unwrap_or(u8::MAX);
         let priority = self.priority.map_or(0, Priority::get);
         message.extend([version.number() << 4 | TYPE_ADVERT, self.vrid.get(), priority, count]);
@@ -128,16 +129,15 @@ impl Advert {
             (Version::V3, Family::V6, Checksum::Rfc9568 | Checksum::Rfc5798) => true,
         };
         let (source, destination) = (self.path.source(), self.path.destination());
-        let unsigned = message.len();
-        if let Some(trailer) = sign(SignedData { source, vrid: self.vrid, message: &message }) {
-            message.extend(trailer);
-        }
-        let covered = match family {
-            Family::V4 => &message[..unsigned],
-            Family::V6 => &message[..],
+        let trailer = sign(SignedData { source, vrid: self.vrid, message: &message });
+        let sum_of = |message: &[u8]| ChecksumInput { message, source, destination }.compute(pseudo);
+        let without_trailer = sum_of(&message);
+        message.extend(trailer.into_iter().flatten());
+        let sum = match family {
+            Family::V4 => without_trailer,
+            Family::V6 => sum_of(&message),
         };
-        let sum = ChecksumInput { message: covered, source, destination }.compute(pseudo);
-        message[6..8].copy_from_slice(&sum.to_be_bytes());
+        ChecksumInput::write(sum, &mut message);
         message
     }
 
@@ -154,7 +154,7 @@ impl Advert {
         sign: impl FnOnce(SignedData<'_>) -> Option<Trailer>,
     ) -> Vec<u8> {
         let message = self.signed_message(version, checksum, sign);
-        let mut datagram = Vec::with_capacity(ip::IPV6_HEADER_LENGTH + message.len());
+        let mut datagram = Vec::with_capacity(message.len().saturating_add(ip::IPV6_HEADER_LENGTH));
         self.path.write_header(self.ttl, message.len(), &mut datagram);
         datagram.extend(message);
         datagram

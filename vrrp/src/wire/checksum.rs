@@ -28,6 +28,13 @@ impl ChecksumInput<'_> {
         !fold(self.sum(pseudo))
     }
 
+    /// Writes a message's checksum.
+    pub(super) fn write(sum: u16, message: &mut [u8]) {
+        if let [_, _, _, _, _, _, high, low, ..] = message {
+            [*high, *low] = sum.to_be_bytes();
+        }
+    }
+
     /// Whether a received message's checksum holds (R6).
     pub(super) fn is_valid(&self, pseudo: bool) -> bool {
         fold(self.sum(pseudo)) == 0xffff
@@ -46,13 +53,14 @@ impl ChecksumInput<'_> {
 
     fn sum(&self, pseudo: bool) -> u64 {
         let header = if pseudo { self.pseudo_header() } else { 0 };
-        sum(self.message) + header
+        sum(self.message).saturating_add(header)
     }
 
     /// RFC 768 for IPv4, RFC 8200 §8.1 for IPv6; the sums of their fields are formed alike.
     fn pseudo_header(&self) -> u64 {
         let length = u64::try_from(self.message.len()).unwrap_or(u64::MAX) & 0xffff;
-        address(self.source) + address(self.destination) + u64::from(PROTOCOL) + length
+        let parts = [address(self.source), address(self.destination), u64::from(PROTOCOL), length];
+        parts.into_iter().sum()
     }
 }
 
@@ -68,16 +76,19 @@ fn address(address: IpAddr) -> u64 {
     }
 }
 
-/// Sum of the 16-bit words; 64 bits cannot overflow.
+/// Sum of the 16-bit words, a last byte as if a zero followed it; 64 bits cannot overflow.
 fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(2);
-    let last = words.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
-    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + last
+    let word = |bytes: &[u8]| match *bytes {
+        [high, low] => u64::from(u16::from_be_bytes([high, low])),
+        [high] => u64::from(u16::from_be_bytes([high, 0])),
+        _ => 0,
+    };
+    bytes.chunks(2).map(word).sum()
 }
 
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
+        sum = (sum >> 16).saturating_add(sum & 0xffff);
     }
     u16::try_from(sum).unwrap_or(u16::MAX)
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::checksum::ChecksumInput;
-use super::{Datagram, HEADER_LENGTH, TTL, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, addresses};
+use super::{Datagram, HEADER_LENGTH, TTL, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, addresses, length_of};
 use crate::units::Family;
 
 /// A CARP header says 7 where VRRP counts addresses (its length without the first 8 bytes, in words) and is always 36 long.
@@ -32,7 +32,7 @@ pub fn foreign_router(datagram: &Datagram<'_>) -> Option<ForeignRouter> {
         return None;
     }
     let family = Family::of(source);
-    let listed = HEADER_LENGTH + usize::from(count) * family.address_length();
+    let listed = HEADER_LENGTH.saturating_add(length_of(usize::from(count), family));
     let version = version_type >> 4;
     let carp = version == 2 && payload.len() == CARP_LENGTH && count == 7;
     let covers = |message| ChecksumInput { message, source, destination };
@@ -40,7 +40,7 @@ pub fn foreign_router(datagram: &Datagram<'_>) -> Option<ForeignRouter> {
         (2, Family::V4) if carp => covers(payload).is_valid(false),
         (2, Family::V6) => carp && (covers(payload).is_valid(true) || covers(payload).is_valid(false)),
         (2, Family::V4) => payload
-            .get(..listed + V2_AUTHENTICATION_LENGTH)
+            .get(..listed.saturating_add(V2_AUTHENTICATION_LENGTH))
             .is_some_and(|message| covers(message).is_valid(false)),
         (3, Family::V4) => payload.get(..listed).is_some_and(|message| covers(message).form().is_some()),
         (3, Family::V6) => payload.len() >= listed && covers(payload).is_valid(true),
@@ -56,6 +56,6 @@ pub fn listed_addresses<'a>(
 ) -> impl Iterator<Item = IpAddr> + 'a {
     let family = Family::of(datagram.source);
     let count = datagram.payload.get(3).copied().filter(|_| !router.carp).map_or(0, usize::from);
-    let listed = HEADER_LENGTH..HEADER_LENGTH + count * family.address_length();
-    addresses(datagram.payload.get(listed).unwrap_or_default(), family)
+    let listed = datagram.payload.get(HEADER_LENGTH..).and_then(|rest| rest.get(..length_of(count, family)));
+    addresses(listed.unwrap_or_default(), family)
 }

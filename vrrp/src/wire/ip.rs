@@ -30,21 +30,17 @@ impl<'a> Datagram<'a> {
     pub fn from_ipv4(datagram: &'a [u8]) -> Result<Self, Rejection> {
         let truncated = Rejection::Truncated { length: datagram.len() };
         let header = datagram.first_chunk::<IPV4_HEADER_LENGTH>().ok_or(truncated)?;
-        let header_length = usize::from(header[0] & 0x0f) * 4;
-        let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if header[0] >> 4 != 4 || header_length < IPV4_HEADER_LENGTH || header[9] != PROTOCOL {
+        let &[version, _, l1, l2, _, _, _, _, ttl, protocol, _, _, s1, s2, s3, s4, d1, d2, d3, d4] = header;
+        let header_length = usize::from((version & 0x0f) << 2);
+        let total_length = usize::from(u16::from_be_bytes([l1, l2]));
+        if version >> 4 != 4 || header_length < IPV4_HEADER_LENGTH || protocol != PROTOCOL {
             return Err(Rejection::IpHeader);
         }
-        if total_length < header_length || total_length > datagram.len() {
-            return Err(truncated);
-        }
-        let address =
-            |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
         Ok(Self {
-            source: address(12),
-            destination: address(16),
-            ttl: header[8],
-            payload: &datagram[header_length..total_length],
+            source: IpAddr::from([s1, s2, s3, s4]),
+            destination: IpAddr::from([d1, d2, d3, d4]),
+            ttl,
+            payload: datagram.get(header_length..total_length).ok_or(truncated)?,
         })
     }
 }
@@ -108,13 +104,13 @@ impl Path {
     pub(super) fn write_header(self, ttl: u8, message_length: usize, into: &mut Vec<u8>) {
         match self {
             Self::V4 { source, destination } => {
-                let start = into.len();
-                let [high, low] = length_field(IPV4_HEADER_LENGTH + message_length);
-                into.extend([0x45, TOS, high, low, 0, 0, 0x40, 0, ttl, PROTOCOL, 0, 0]);
-                into.extend(source.octets());
-                into.extend(destination.octets());
-                let sum = checksum::of_header(&into[start..]).to_be_bytes();
-                into[start + 10..start + 12].copy_from_slice(&sum);
+                let [high, low] = length_field(message_length.saturating_add(IPV4_HEADER_LENGTH));
+                let ([s1, s2, s3, s4], [d1, d2, d3, d4]) = (source.octets(), destination.octets());
+                let mut header: [u8; IPV4_HEADER_LENGTH] = [
+                    0x45, TOS, high, low, 0, 0, 0x40, 0, ttl, PROTOCOL, 0, 0, s1, s2, s3, s4, d1, d2, d3, d4,
+                ];
+                [header[10], header[11]] = checksum::of_header(&header).to_be_bytes();
+                into.extend(header);
             }
             Self::V6 { source, destination } => {
                 let [high, low] = length_field(message_length);

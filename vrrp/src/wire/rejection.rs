@@ -94,6 +94,6 @@ impl Rejection {
 
     /// Short name of the reason, for metrics.
     pub fn label(self) -> &'static str {
-        Self::LABELS[self.index()]
+        Self::LABELS.get(self.index()).copied().unwrap_or_default()
     }
 }

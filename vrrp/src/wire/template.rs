@@ -27,7 +27,7 @@ impl AdvertTemplate {
         };
         let datagram = advert.signed_datagram(version, checksum, |_| Some([0; TRAILER_LENGTH]));
         let bytes = [lead, &datagram].concat();
-        let (start, end) = (lead.len() + header, bytes.len() - TRAILER_LENGTH);
+        let (start, end) = (lead.len().saturating_add(header), bytes.len().saturating_sub(TRAILER_LENGTH));
         Self { bytes, start, end, path: advert.path, vrid: advert.vrid }
     }
 
@@ -35,16 +35,16 @@ impl AdvertTemplate {
     pub fn sign(&mut self, sign: impl FnOnce(SignedData<'_>) -> Option<Trailer>) -> Option<&[u8]> {
         let (source, destination) = (self.path.source(), self.path.destination());
         let (unsigned, room) = self.bytes.split_at_mut(self.end);
-        let message = &unsigned[self.start..];
+        let message = unsigned.get(self.start..)?;
         room.copy_from_slice(&sign(SignedData { source, vrid: self.vrid, message })?);
         match self.path.family() {
             // Its checksum does not cover the trailer.
             Family::V4 => {}
             Family::V6 => {
-                let payload = &mut self.bytes[self.start..];
-                payload[6..8].fill(0);
+                let payload = self.bytes.get_mut(self.start..)?;
+                ChecksumInput::write(0, payload);
                 let sum = ChecksumInput { message: payload, source, destination }.compute(true);
-                payload[6..8].copy_from_slice(&sum.to_be_bytes());
+                ChecksumInput::write(sum, payload);
             }
         }
         Some(&self.bytes)

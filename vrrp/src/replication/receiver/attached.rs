@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::message::{Alive, Body, Data, Epoch, Message, Missing};
+use super::super::number::{after, count};
 use super::super::sender::WINDOW;
 use super::super::wire::MAX_MISSING;
 use super::ReceiverCounters;
@@ -102,7 +103,12 @@ impl Attached {
 
     /// Whether all up to this number arrived, and nothing behind it.
     pub(super) fn has_all(&self, last: u64) -> bool {
-        self.next == last + 1
+        self.next == after(last)
+    }
+
+    /// Whether no sender has sent this number yet: it waits for acknowledgements.
+    fn is_beyond_window(&self, number: u64) -> bool {
+        number.saturating_sub(self.next) >= WINDOW
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -137,18 +143,18 @@ impl Attached {
         now: Time,
     ) -> bool {
         if sequence < self.next || self.waiting.contains_key(&sequence) {
-            counters.refused_duplicate += 1;
+            count(&mut counters.refused_duplicate);
             // The acknowledgement may have been lost.
             self.acknowledge_by(now + ACKNOWLEDGE);
             return false;
         }
-        if sequence - self.next >= WINDOW {
-            counters.refused_nonsense += 1;
+        if self.is_beyond_window(sequence) {
+            count(&mut counters.refused_nonsense);
             return false;
         }
         self.waiting.insert(sequence, (behind, data));
         self.last = self.last.max(sequence);
-        self.unacknowledged += 1;
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
         let wait = if self.unacknowledged >= ACKNOWLEDGE_EACH { Duration::ZERO } else { ACKNOWLEDGE };
         self.acknowledge_by(now + wait);
         if sequence == self.next {
@@ -161,7 +167,7 @@ impl Attached {
     /// The datagram whose turn it is.
     pub(super) fn next(&mut self) -> Option<Data> {
         let (behind, data) = self.waiting.remove(&self.next)?;
-        self.next += 1;
+        self.next = after(self.next);
         self.behind = behind;
         if self.has_all(self.last) {
             self.missing_due = None;
@@ -172,11 +178,11 @@ impl Attached {
     /// Takes note of a sign of life. `false`: it is nothing new.
     pub(super) fn hear_alive(&mut self, alive: &Alive, counters: &mut ReceiverCounters, now: Time) -> bool {
         if alive.beat <= self.beat {
-            counters.refused_duplicate += 1;
+            count(&mut counters.refused_duplicate);
             return false;
         }
-        if alive.last >= self.next && alive.last - self.next >= WINDOW {
-            counters.refused_nonsense += 1;
+        if self.is_beyond_window(alive.last) {
+            count(&mut counters.refused_nonsense);
             return false;
         }
         self.beat = alive.beat;
@@ -201,11 +207,11 @@ impl Attached {
         if self.missing_due.is_some_and(|due| now >= due) {
             missing = self.missing();
             self.missing_due = Some(now + self.missing_pause);
-            self.missing_pause = (self.missing_pause * 2).min(AGAIN_LONGEST);
+            self.missing_pause = self.missing_pause.saturating_mul(2).min(AGAIN_LONGEST);
         }
         self.acknowledge_due = None;
         self.unacknowledged = 0;
-        let body = Body::Acknowledge { up_to: self.next - 1, missing, full };
+        let body = Body::Acknowledge { up_to: self.next.saturating_sub(1), missing, full };
         Some(Message { epoch: self.epoch, challenge: self.challenge, body })
     }
 
@@ -216,7 +222,7 @@ impl Attached {
     /// Whether something is missing, and since when.
     fn note_missing(&mut self, in_turn: bool, now: Time) {
         // What is taken in turn is still among the waiting.
-        let gap = self.last >= self.next + u64::from(in_turn);
+        let gap = self.last >= self.next.saturating_add(u64::from(in_turn));
         if gap && self.missing_due.is_none() {
             self.missing_due = Some(now + REORDERED);
         }
@@ -226,12 +232,12 @@ impl Attached {
     fn missing(&self) -> Vec<Missing> {
         let mut ranges = Vec::new();
         let mut first = self.next;
-        let after = self.last + 1;
-        for &there in self.waiting.keys().chain([&after]) {
+        let end = after(self.last);
+        for &there in self.waiting.keys().chain([&end]) {
             if first < there && ranges.len() < MAX_MISSING {
-                ranges.push(Missing { first, last: there - 1 });
+                ranges.push(Missing { first, last: there.saturating_sub(1) });
             }
-            first = there + 1;
+            first = after(there);
         }
         ranges
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::connection::{Connection, ConnectionKey};
 use super::super::entry::Entry;
+use super::super::number::{add, count};
 use super::super::table::{Connections, Placed, Summary};
 use super::{Change, ReceiverCounters};
 
@@ -42,7 +43,7 @@ impl Replicas {
 
     /// Whether it was full and an eighth is free.
     pub(super) fn has_room_again(&self) -> bool {
-        self.full && self.table.len() < self.limit - self.limit / 8
+        self.full && self.table.len() < self.limit.saturating_sub(self.limit / 8)
     }
 
     pub(super) fn summary(&self) -> Summary {
@@ -92,25 +93,25 @@ impl Replicas {
     ) {
         let vip = connection.key.vip.ip();
         if !self.vips.contains(&vip) {
-            counters.refused_vip += 1;
+            count(&mut counters.refused_vip);
             self.refuse(vip);
             return;
         }
         if self.table.len() >= self.limit && self.table.get(&connection.key).is_none() {
-            counters.refused_full += 1;
+            count(&mut counters.refused_full);
             self.full = true;
             return;
         }
         match self.table.put_as_of(connection, self.generation) {
             Ok(Placed::New | Placed::Changed) => {
-                counters.put += 1;
+                count(&mut counters.put);
                 if !self.kept.contains(&vip) {
                     changes.push(Change::Put(connection));
                 }
             }
             Ok(Placed::Same) => {}
             // No datagram can say so.
-            Err(_) => counters.refused_nonsense += 1,
+            Err(_) => count(&mut counters.refused_nonsense),
         }
     }
 
@@ -169,7 +170,7 @@ impl Replicas {
         counters: &mut ReceiverCounters,
         changes: &mut Vec<Change>,
     ) {
-        counters.forgotten += gone.len() as u64;
+        add(&mut counters.forgotten, gone.len() as u64);
         let told = gone.iter().filter(|connection| !self.kept.contains(&connection.key.vip.ip()));
         changes.extend(told.map(|connection| Change::Forget(connection.key)));
     }

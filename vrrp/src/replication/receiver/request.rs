@@ -44,7 +44,7 @@ impl Request {
 
     /// The same after it was sent.
     pub(super) fn sent(self, challenge: u64, asked: Option<Known>, now: Time) -> Self {
-        let pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let pause = self.pause.saturating_mul(2).min(LONGEST_PAUSE);
         Self { challenge, asked, due: now + self.pause, earliest: now + SOONEST, pause, ..self }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::connection::ConnectionKey;
 use super::super::entry::Entry;
 use super::super::message::{Data, Missing};
+use super::super::number::{after, count};
 use super::super::table::Connections;
 use super::super::wire::ROOM;
 use super::{SenderConfig, WINDOW};
@@ -79,7 +80,7 @@ impl Stream {
 
     /// The last number used.
     pub(super) fn last(&self) -> u64 {
-        self.acknowledged + self.kept.len() as u64
+        self.acknowledged.saturating_add(self.kept.len() as u64)
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -144,11 +145,12 @@ impl Stream {
         }
         self.heard = now;
         while self.acknowledged < up_to && self.kept.pop_front().is_some() {
-            self.acknowledged += 1;
+            count(&mut self.acknowledged);
         }
-        self.lost = self.lost.split_off(&(self.acknowledged + 1));
+        let next = after(self.acknowledged);
+        self.lost = self.lost.split_off(&next);
         for Missing { first, last: range_end } in missing {
-            for sequence in (*first).max(self.acknowledged + 1)..=(*range_end).min(last) {
+            for sequence in (*first).max(next)..=(*range_end).min(last) {
                 if self.kept_at(sequence).is_some_and(|kept| now >= kept.sent + RESEND) {
                     self.lost.insert(sequence);
                 }
@@ -199,7 +201,7 @@ impl Stream {
                 (Data::SnapshotBegin(self.snapshot), 0)
             }
             Walk::After(_) if due && self.updates_in_a_row < UPDATES_IN_A_ROW => {
-                self.updates_in_a_row += 1;
+                self.updates_in_a_row = self.updates_in_a_row.saturating_add(1);
                 self.update(table, vips)
             }
             Walk::After(cursor) => {
@@ -209,18 +211,18 @@ impl Stream {
             Walk::Done if due => self.update(table, vips),
             Walk::Done => return None,
         };
-        let (sequence, behind) = (self.last() + 1, self.is_behind(config, now));
+        let (sequence, behind) = (after(self.last()), self.is_behind(config, now));
         Some(Next::First { sequence, behind, data, entries })
     }
 
     /// Keeps a datagram that is sent for the first time until it is acknowledged.
     pub(super) fn keep(&mut self, sequence: u64, message: Vec<u8>, now: Time) {
-        debug_assert_eq!(sequence, self.last() + 1);
+        debug_assert_eq!(sequence, after(self.last()));
         self.kept.push_back(Kept { message, sent: now });
     }
 
     fn kept_at(&mut self, sequence: u64) -> Option<&mut Kept> {
-        let index = sequence.checked_sub(self.acknowledged + 1)?;
+        let index = sequence.checked_sub(after(self.acknowledged))?;
         self.kept.get_mut(usize::try_from(index).ok()?)
     }
 

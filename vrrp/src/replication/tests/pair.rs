@@ -475,7 +475,7 @@ fn a_receiver_of_a_sender_that_is_behind_is_not_in_sync() {
 #[test]
 fn each_ticket_is_asked_with_a_challenge_of_its_own() {
     let mut pair = Pair::new(1000);
-    let mut asked = std::collections::BTreeMap::new();
+    let mut asked = BTreeMap::new();
     let mut again = 0;
     for millis in 0..20_000 {
         if millis % 2500 == 0 {
