@@ -143,6 +143,22 @@ impl Entry {
         self.status.is_some_and(|status| status & (ASSURED | DESTINATION_NAT) == ASSURED | DESTINATION_NAT)
     }
 
+    /// Whether neither side has closed it, as far as is told.
+    pub(super) fn is_established(&self) -> bool {
+        match self.original.transport {
+            Transport::Tcp => self.tcp_state == Some(ESTABLISHED),
+            Transport::Udp => true,
+        }
+    }
+
+    /// Whether this node's own socket has accepted it from another node that forwards it: nothing is translated, and the answers come
+    /// from here.
+    pub(super) fn is_accepted_here(&self, answers: &Tuple) -> bool {
+        let is_answered =
+            self.original == *answers || self.status.is_some_and(|status| status & SEEN_REPLY != 0);
+        self.is_untranslated() && self.is_open() && is_answered
+    }
+
     /// Whether something may still be said on it, as far as is told.
     pub(super) fn is_open(&self) -> bool {
         match self.original.transport {

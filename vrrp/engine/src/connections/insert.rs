@@ -1,5 +1,6 @@
 //! Putting connections of another node into this kernel.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::entry::{Entry, Tuple};
 use super::error::TrackingError;
 use super::request::{self, Request};
 use super::tracking::{AT_ONCE, Tracking};
-use super::validity::{InvalidConnection, check_connection};
+use super::validity::{InvalidConnection, check_connection, check_replica};
 use crate::netfilter::message::Content;
 
 #[cfg(test)]
@@ -75,6 +76,11 @@ enum Yields {
 }
 
 impl Yields {
+    /// Whether it is another node that reports the connection.
+    fn is_for_replicas(self) -> bool {
+        self != Self::Nothing
+    }
+
     fn includes(self, blocking: Blocking) -> bool {
         match blocking {
             Blocking::Earlier => self != Self::Nothing,
@@ -107,7 +113,9 @@ impl Tracking {
         self.put(connections, lifetime, Yields::Nothing)
     }
 
-    /// The same, in place of an [earlier](Blocking::Earlier) one: another node knows better what its client says from that port now.
+    /// The same for a replica, in place of an [earlier](Blocking::Earlier) one: another node knows better what its client says from that
+    /// port now. Its source is the VIP. Its backend is not this node itself, unless this node has accepted the connection by way of the
+    /// other: else a node could lead the clients of a VIP to whatever listens on its peers.
     pub fn restore(
         &mut self,
         connections: &[Connection],
@@ -145,11 +153,10 @@ impl Tracking {
         let mut outcomes = Vec::with_capacity(connections.len());
         for chunk in connections.chunks(AT_ONCE) {
             let room = self.usage()?.room(self.share);
-            let mut part: Vec<Inserted> = chunk
-                .iter()
-                .map(|connection| {
-                    check_connection(connection).map_or_else(Inserted::Invalid, |()| Inserted::TableFull)
-                })
+            let mut part: Vec<Inserted> = self
+                .check(chunk, yields)?
+                .into_iter()
+                .map(|checked| checked.map_or_else(Inserted::Invalid, |()| Inserted::TableFull))
                 .collect();
             let is_valid = |at: &usize| part.get(*at) == Some(&Inserted::TableFull);
             let places: Vec<usize> = (0..chunk.len()).filter(is_valid).collect();
@@ -164,6 +171,35 @@ impl Tracking {
             outcomes.append(&mut part);
         }
         Ok(outcomes)
+    }
+
+    /// Why each of these cannot be inserted.
+    fn check(
+        &mut self,
+        chunk: &[Connection],
+        yields: Yields,
+    ) -> Result<Vec<Result<(), InvalidConnection>>, TrackingError> {
+        let mut checked: Vec<_> = chunk.iter().map(check_connection).collect();
+        if !yields.is_for_replicas() {
+            return Ok(checked);
+        }
+        let valid = |checked: &[Result<(), InvalidConnection>]| -> Vec<usize> {
+            (0..chunk.len()).filter(|at| checked[*at].is_ok()).collect()
+        };
+        let own = self.own(valid(&checked).into_iter().map(|at| chunk[at].backend.ip()))?;
+        let is_here = |at: &usize| own.contains(&chunk[*at].backend.ip());
+        let here: Vec<usize> = valid(&checked).into_iter().filter(is_here).collect();
+        let packets: Vec<Tuple> = here.iter().map(|at| answers(&chunk[*at])).collect();
+        let accepted: BTreeSet<usize> = here
+            .iter()
+            .zip(self.find(&packets)?)
+            .filter(|(at, found)| found.is_some_and(|found| is_accepted_here(&chunk[**at], &found)))
+            .map(|(at, _)| *at)
+            .collect();
+        for at in valid(&checked) {
+            checked[at] = check_replica(&chunk[at], &own, || accepted.contains(&at));
+        }
+        Ok(checked)
     }
 
     /// Inserts those of `chunk` at these places, and writes what became of them there.
@@ -245,6 +281,11 @@ impl Tracking {
 /// The backend's packets.
 fn answers(connection: &Connection) -> Tuple {
     Tuple { transport: connection.key.transport, source: connection.backend, destination: connection.source }
+}
+
+/// Whether this node, which is its backend, has the connection: as another node forwards it, or as it served the VIP itself.
+fn is_accepted_here(connection: &Connection, found: &Entry) -> bool {
+    found.is_accepted_here(&answers(connection)) || found.connection() == *connection && found.is_open()
 }
 
 /// What is in the place of a connection, where these entries have the client's and the backend's packets.

@@ -15,6 +15,7 @@ use super::validity::check_key;
 use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Content, Operation};
+use crate::netlink::{KeptRouteSocket, Way};
 use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 #[cfg(test)]
@@ -65,6 +66,7 @@ impl Usage {
 /// hundreds of connections: not for the timer thread.
 pub struct Tracking {
     netfilter: NetfilterSocket,
+    routes: KeptRouteSocket,
     pub(super) share: u8,
 }
 
@@ -82,7 +84,7 @@ impl Tracking {
             Ok(netfilter)
         };
         let netfilter = open().map_err(TrackingError::of("open a netfilter socket"))?;
-        Ok(Self { netfilter, share: SHARE })
+        Ok(Self { netfilter, routes: KeptRouteSocket::default(), share: SHARE })
     }
 
     /// Has insertions use the kernel's table up to this percentage, rather than 90.
@@ -207,16 +209,49 @@ impl Tracking {
 
     /// Whether something may still be said on each of these connections.
     pub fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
-        let mut open = Vec::with_capacity(keys.len());
+        self.are(keys, Entry::is_open)
+    }
+
+    /// Whether neither side has closed each of these connections.
+    pub fn are_established(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
+        self.are(keys, Entry::is_established)
+    }
+
+    /// Whether each of these connections is there and in such a state.
+    fn are(
+        &mut self,
+        keys: &[ConnectionKey],
+        has_state: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<bool>, TrackingError> {
+        let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE) {
             let tuples: Vec<_> = keys.iter().map(Tuple::of_key).collect();
             let found = self.find(&tuples)?;
-            let is_open = |(tuple, found): (&Tuple, &Option<Entry>)| {
-                found.is_some_and(|found| found.original == *tuple && found.is_open())
+            let is_one = |(tuple, found): (&Tuple, &Option<Entry>)| {
+                found.is_some_and(|found| found.original == *tuple && has_state(&found))
             };
-            open.extend(tuples.iter().zip(&found).map(is_open));
+            all.extend(tuples.iter().zip(&found).map(is_one));
         }
-        Ok(open)
+        Ok(all)
+    }
+
+    /// Those of these addresses that are this node's own, by its routes.
+    pub(super) fn own(
+        &mut self,
+        addresses: impl Iterator<Item = IpAddr>,
+    ) -> Result<BTreeSet<IpAddr>, TrackingError> {
+        let mut own = BTreeSet::new();
+        for address in addresses.collect::<BTreeSet<IpAddr>>() {
+            let way = self
+                .routes
+                .with(|routes| routes.way_towards(address))
+                .map_err(io::Error::other)
+                .map_err(TrackingError::of("ask whether a backend is this node itself"))?;
+            if way == Some(Way::ThisNode) {
+                own.insert(address);
+            }
+        }
+        Ok(own)
     }
 
     /// The entries one direction of which is each of these; `None` where there is none.

@@ -1,5 +1,6 @@
-//! Which connections the kernel can have.
+//! Which connections the kernel can have, and which of them it takes on the word of another node.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use windlass_vrrp::replication::{Connection, ConnectionKey};
@@ -37,6 +38,22 @@ pub enum InvalidConnection {
         /// It.
         address: SocketAddr,
     },
+    /// The backend would take another host than the VIP for its client.
+    #[error(
+        "source {source_address} is not the VIP {vip}; only connections whose backend answers to the VIP are replicated"
+    )]
+    ForeignSource {
+        /// The source that the backend would see.
+        source_address: SocketAddr,
+        /// The VIP.
+        vip: SocketAddr,
+    },
+    /// It would lead clients of the VIP to sockets of this node that have not accepted it.
+    #[error("backend {address} is this node itself, which has no such connection with the VIP")]
+    OwnAddress {
+        /// The backend.
+        address: SocketAddr,
+    },
 }
 
 /// Whether the kernel can have a connection of this name.
@@ -52,6 +69,23 @@ pub(super) fn check_connection(connection: &Connection) -> Result<(), InvalidCon
     check("source", connection.source, connection.key.vip)
 }
 
+/// Returns why a connection that a peer reports cannot be a replica. A backend on the node itself (`own`: those of the node's own addresses
+/// that matter here) has accepted the connection, by way of that peer, or there is none: `is_accepted`.
+pub(super) fn check_replica(
+    connection: &Connection,
+    own: &BTreeSet<IpAddr>,
+    is_accepted: impl FnOnce() -> bool,
+) -> Result<(), InvalidConnection> {
+    let Connection { key, backend, source } = connection;
+    if source.ip() != key.vip.ip() {
+        return Err(InvalidConnection::ForeignSource { source_address: *source, vip: key.vip });
+    }
+    if own.contains(&backend.ip()) && !is_accepted() {
+        return Err(InvalidConnection::OwnAddress { address: *backend });
+    }
+    Ok(())
+}
+
 fn check(what: &'static str, address: SocketAddr, vip: SocketAddr) -> Result<(), InvalidConnection> {
     if address.is_ipv4() != vip.is_ipv4() {
         return Err(InvalidConnection::MixedFamilies { what, address, vip });
@@ -61,7 +95,12 @@ fn check(what: &'static str, address: SocketAddr, vip: SocketAddr) -> Result<(),
     }
     let is_host = match address.ip() {
         IpAddr::V4(v4) => {
-            !(v4.is_unspecified() || v4.is_broadcast() || v4.is_multicast() || v4.is_loopback())
+            !(v4.is_unspecified()
+                || v4.is_broadcast()
+                || v4.is_multicast()
+                || v4.is_loopback()
+                // Metadata of clouds and DNS of the node: another host on each link, and no Endpoint may have one.
+                || v4.is_link_local())
         }
         IpAddr::V6(v6) => {
             !(v6.is_unspecified()

@@ -35,8 +35,8 @@ pub(super) trait KernelTable {
         keys: &[ConnectionKey],
         lifetime: Duration,
     ) -> Result<Vec<ConnectionKey>, TrackingError>;
-    /// As [`Tracking::are_open`].
-    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError>;
+    /// As [`Tracking::are_established`].
+    fn are_established(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError>;
 }
 
 impl KernelTable for Tracking {
@@ -64,8 +64,8 @@ impl KernelTable for Tracking {
         self.refresh(keys, lifetime)
     }
 
-    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
-        self.are_open(keys)
+    fn are_established(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
+        self.are_established(keys)
     }
 }
 
@@ -269,18 +269,19 @@ impl KernelReplicas {
         self.note_outcomes(&absent, &outcomes, kernel)
     }
 
-    /// Has the kernel remember these for as long as its own: this node serves them now. Not those that have ended since, which would be
-    /// remembered for days.
+    /// Has the kernel remember these for as long as its own: this node serves them now. Only those that neither side has closed: the kernel
+    /// keeps an established connection for days, and one of which a side is closed for minutes.
     pub(super) fn extend(
         &self,
         connections: &[Connection],
         kernel: &mut impl KernelTable,
     ) -> Result<(), TrackingError> {
         let keys: Vec<ConnectionKey> = connections.iter().map(|connection| connection.key).collect();
-        let are_open = kernel.are_open(&keys)?;
-        let open: Vec<Connection> =
-            connections.iter().zip(are_open).filter_map(|(one, is_open)| is_open.then_some(*one)).collect();
-        self.refresh(&open, kernel_lifetime, kernel).map(drop)
+        let are_established = kernel.are_established(&keys)?;
+        let established =
+            connections.iter().zip(are_established).filter(|(_, is_established)| *is_established);
+        let established: Vec<Connection> = established.map(|(connection, _)| *connection).collect();
+        self.refresh(&established, kernel_lifetime, kernel).map(drop)
     }
 
     /// Those that are not there.

@@ -59,6 +59,9 @@ fn what_lasts_and_what_is_open_is_told_apart() {
     };
     let open: Vec<u8> = (0..=10).filter(|state| with(0, *state).is_open()).collect();
     assert_eq!(open, [ESTABLISHED, FIN_WAIT, CLOSE_WAIT]);
+    let established: Vec<u8> = (0..=10).filter(|state| with(0, *state).is_established()).collect();
+    assert_eq!(established, [ESTABLISHED], "of the others a side is closed");
+    assert!(Entry::parse(entry(17).as_bytes()).unwrap().is_established(), "UDP has no end");
     assert!(with(ASSURED | DESTINATION_NAT | CONFIRMED, ESTABLISHED).is_translated_and_lasting());
     assert!(!with(ASSURED | CONFIRMED, ESTABLISHED).is_translated_and_lasting(), "not translated");
     assert!(!with(DESTINATION_NAT | CONFIRMED, ESTABLISHED).is_translated_and_lasting(), "not assured");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::connections::entry::{ASSURED, CLOSE, DESTINATION_NAT, ESTABLISHED};
+use crate::connections::entry::{ASSURED, CLOSE, DESTINATION_NAT, ESTABLISHED, SEEN_REPLY};
 use crate::connections::{ConnectionKey, Transport};
 
 fn connection() -> Connection {
@@ -75,5 +75,35 @@ fn each_way_to_insert_displaces_what_it_says() {
         (Yields::EarlierOrForwarded, [true, false, true, false]),
     ] {
         assert_eq!(all.map(|blocking| yields.includes(blocking)), expected, "{yields:?}");
+    }
+}
+
+#[test]
+fn a_connection_is_this_nodes_own_if_its_socket_has_answered_what_another_node_forwards() {
+    let ours = connection();
+    let backend = answers(&ours);
+    let forwarded = Entry { status: Some(SEEN_REPLY), ..entry(backend.inverse(), backend, ESTABLISHED) };
+    let table = [
+        (forwarded, true),
+        // The socket spoke: the entry begins with its packets.
+        (Entry { status: Some(0), ..entry(backend, backend.inverse(), ESTABLISHED) }, true),
+        // This node served the VIP.
+        (entry(Tuple::of_key(&ours.key), backend, ESTABLISHED), true),
+        // Nobody has answered: any sender on the LAN can cause that.
+        (Entry { status: Some(0), ..forwarded }, false),
+        (Entry { status: None, ..forwarded }, false),
+        (Entry { tcp_state: Some(CLOSE), ..forwarded }, false),
+        // Of another client.
+        (
+            entry(
+                Tuple { source: ([192, 0, 2, 9], 1).into(), ..Tuple::of_key(&ours.key) },
+                backend,
+                ESTABLISHED,
+            ),
+            false,
+        ),
+    ];
+    for (found, expected) in table {
+        assert_eq!(is_accepted_here(&ours, &found), expected, "{found:?}");
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::connections::Inserted;
+use crate::connections::{Blocking, Inserted, InvalidConnection};
 use crate::lab::{Host, require_root};
 
 fn connection(number: u16) -> Connection {
@@ -43,5 +43,41 @@ fn answers_that_were_lost_are_asked_for_again() {
         assert_eq!(tracking.delete(&keys).unwrap(), 600);
         assert_eq!(tracking.refresh(&keys, lifetime).unwrap().len(), 600);
         assert_eq!(tracking.delete(&keys).unwrap(), 0);
+    });
+}
+
+/// A node that lies about its backends leads nobody to the sockets of its peers.
+#[test]
+fn a_replica_whose_backend_is_this_node_waits_for_what_this_node_has_accepted_or_is_refused() {
+    if !require_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ip("link set lo up");
+    host.ip("address add 192.0.2.2/32 dev lo");
+    host.run(|| {
+        let mut tracking = Tracking::open().unwrap();
+        let lifetime = Duration::from_secs(100);
+        let here = Connection { backend: ([192, 0, 2, 2], 10_250).into(), ..connection(1) };
+        let is_refused = |outcome: &Inserted| {
+            matches!(outcome, Inserted::Invalid(InvalidConnection::OwnAddress { address }) if *address == here.backend)
+        };
+        let replicas = [here, connection(2)];
+        for outcome in [
+            tracking.update(&replicas, lifetime).unwrap(),
+            tracking.restore(&replicas, lifetime).unwrap(),
+            tracking.replace(&replicas, lifetime).unwrap(),
+        ] {
+            assert!(is_refused(&outcome[0]) && !is_refused(&outcome[1]), "{outcome:?}");
+        }
+        assert_eq!(tracking.are_open(&[here.key, connection(2).key]).unwrap(), [false, true]);
+        // As another node forwards it.
+        let key = ConnectionKey { transport: Transport::Tcp, client: here.source, vip: here.backend };
+        let forwarded = Connection { key, backend: here.backend, source: here.source };
+        assert_eq!(tracking.insert(&[forwarded], lifetime).unwrap(), [Inserted::New]);
+        let waits = Inserted::Clash(Blocking::Forwarded);
+        assert_eq!(tracking.update(&replicas, lifetime).unwrap(), [waits, Inserted::Present]);
+        assert_eq!(tracking.replace(&replicas, lifetime).unwrap(), [Inserted::New, Inserted::Present]);
+        assert_eq!(tracking.update(&replicas, lifetime).unwrap(), [Inserted::Present, Inserted::Present]);
     });
 }

@@ -97,11 +97,11 @@ impl KernelTable for Kernel {
         Ok(absent)
     }
 
-    fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
+    fn are_established(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
         self.answer()?;
-        let is_open =
+        let is_established =
             |key: &ConnectionKey| self.entries.contains_key(key) && !self.closed.contains(&key.client.port());
-        Ok(keys.iter().map(is_open).collect())
+        Ok(keys.iter().map(is_established).collect())
     }
 }
 
@@ -151,7 +151,7 @@ fn what_the_kernel_did_not_carry_out_is_carried_out_when_it_answers_again() {
 }
 
 #[test]
-fn what_was_closed_since_the_takeover_is_not_remembered_for_days() {
+fn what_either_side_has_closed_since_the_takeover_is_not_remembered_for_days() {
     let mut replicas = KernelReplicas::default();
     let mut kernel = Kernel::answering();
     replicas.note(vec![put(1), put(2)], nobody);
