@@ -63,4 +63,4 @@ pub use message::{Alive, Body, Data, Epoch, Message, Missing, Reason};
 pub use receiver::{Change, Receiver, ReceiverConfig, ReceiverCounters};
 pub use sender::{Sender, SenderConfig, SenderCounters, WINDOW};
 pub use table::{Connections, Placed, Summary, digest};
-pub use wire::{MAX_DATAGRAM, MAX_MESSAGE, TooLong};
+pub use wire::{MAGIC, MAX_DATAGRAM, MAX_MESSAGE, TooLong};

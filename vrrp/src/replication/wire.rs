@@ -6,7 +6,8 @@ use super::message::{Alive, Body, Data, Epoch, Message, Missing, Reason};
 use super::reader::Reader;
 use super::table::Summary;
 
-pub(super) const MAGIC: &[u8; 4] = b"WLCN";
+/// First bytes of every message.
+pub const MAGIC: &[u8; 4] = b"WLCN";
 pub(super) const VERSION: u8 = 1;
 /// Most bytes of UDP payload, its trailer included: with IPv6 and UDP headers it fits an MTU of 1,448, and is never fragmented.
 pub const MAX_DATAGRAM: usize = 1400;

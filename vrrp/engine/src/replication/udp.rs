@@ -7,11 +7,15 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use windlass_vrrp::Time;
+use nix::net::if_::if_indextoname;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use windlass_vrrp::replication::MAX_DATAGRAM;
+use windlass_vrrp::{Family, Time};
 
 use super::plan::{Ends, SharingPlan};
 use crate::{clock, receive_buffer};
+
+mod filter;
 
 /// Room for what comes while this thread waits for the kernel: a window of each of some peers.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -19,13 +23,22 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const AT_ONCE: usize = 256;
 /// Time until the next try to open a socket.
 const RETRY: Duration = Duration::from_secs(1);
+/// Hop limit of all datagrams (RFC 5082): with a smaller one they crossed a router, and no peer sent them.
+const HOPS: u8 = 255;
 
 /// One for each address of this node from which something is told.
 pub(super) struct UdpSockets {
     port: u16,
-    sockets: BTreeMap<(IpAddr, u32), UdpSocket>,
+    sockets: BTreeMap<(IpAddr, u32), PeerSocket>,
     /// Why one cannot be opened, and when that is tried again.
     refused: Option<(Time, String)>,
+}
+
+/// A socket of one address, on one interface.
+struct PeerSocket {
+    socket: UdpSocket,
+    /// The peers that its filter lets through.
+    peers: BTreeSet<IpAddr>,
 }
 
 impl UdpSockets {
@@ -43,28 +56,30 @@ impl UdpSockets {
         }
     }
 
-    /// Opens those that are needed for these sessions, and closes the others.
+    /// Opens the sockets that these sessions need, has each take datagrams of its peers only, and closes the others.
     pub(super) fn open<'a>(&mut self, ends: impl Iterator<Item = &'a Ends>, now: Time) {
-        let needed: BTreeSet<(IpAddr, u32)> = ends.map(|ends| (ends.own, ends.interface)).collect();
-        self.sockets.retain(|own, _| needed.contains(own));
+        let mut needed: BTreeMap<(IpAddr, u32), BTreeSet<IpAddr>> = BTreeMap::new();
+        for ends in ends {
+            needed.entry((ends.own, ends.interface)).or_default().insert(ends.peer);
+        }
+        self.sockets.retain(|own, _| needed.contains_key(own));
         if self.refused.as_ref().is_some_and(|(retry, _)| now < *retry) {
             return;
         }
         self.refused = None;
-        for (own, interface) in needed {
-            if self.sockets.contains_key(&(own, interface)) {
-                continue;
-            }
-            match bind(at(own, interface, self.port)) {
-                Ok(socket) => drop(self.sockets.insert((own, interface), socket)),
-                Err(error) => {
-                    let reason = format!(
-                        "cannot receive connections of peers on {own}, UDP port {}: {error}: free the port or choose another for \
-                         all nodes",
-                        self.port
-                    );
-                    self.refused = Some((now + RETRY, reason));
-                }
+        for ((own, interface), peers) in needed {
+            let outcome = match self.sockets.get_mut(&(own, interface)) {
+                Some(socket) => socket.take_from(own, self.port, peers),
+                None => PeerSocket::open(own, interface, self.port, peers)
+                    .map(|socket| drop(self.sockets.insert((own, interface), socket))),
+            };
+            if let Err(error) = outcome {
+                let reason = format!(
+                    "cannot receive connections of peers on {own}, UDP port {}: {error}: free the port or choose another for \
+                     all nodes",
+                    self.port
+                );
+                self.refused = Some((now + RETRY, reason));
             }
         }
     }
@@ -75,7 +90,7 @@ impl UdpSockets {
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.values().map(AsFd::as_fd)
+        self.sockets.values().map(|socket| socket.socket.as_fd())
     }
 
     /// What came from the peers of this plan; from others nothing is taken.
@@ -84,7 +99,7 @@ impl UdpSockets {
         let mut buffer = [0; MAX_DATAGRAM + 1];
         for ((own, interface), socket) in &self.sockets {
             for _ in 0..AT_ONCE {
-                let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
+                let Ok((length, from)) = socket.socket.recv_from(&mut buffer) else { break };
                 let ends = Ends { own: *own, interface: *interface, peer: from.ip() };
                 if from.port() == self.port && plan.peers.contains_key(&ends) {
                     received.push((ends, buffer[..length].to_vec()));
@@ -97,16 +112,41 @@ impl UdpSockets {
     /// Sends a datagram. What the kernel does not take is as if it had been lost on the way.
     pub(super) fn send(&self, ends: Ends, datagram: &[u8]) {
         if let Some(socket) = self.sockets.get(&(ends.own, ends.interface)) {
-            let _ = socket.send_to(datagram, at(ends.peer, ends.interface, self.port));
+            let _ = socket.socket.send_to(datagram, at(ends.peer, ends.interface, self.port));
         }
     }
 }
 
-fn bind(own: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(own)?;
-    socket.set_nonblocking(true)?;
-    receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
-    Ok(socket)
+impl PeerSocket {
+    /// Opens it on its interface alone, so that what another one receives for the address does not count.
+    fn open(own: IpAddr, interface: u32, port: u16, peers: BTreeSet<IpAddr>) -> io::Result<Self> {
+        let family = Family::of(own);
+        let domain = match family {
+            Family::V4 => Domain::IPV4,
+            Family::V6 => Domain::IPV6,
+        };
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.attach_filter(&filter::program(family, port, &peers))?;
+        socket.bind_device(Some(if_indextoname(interface)?.to_bytes()))?;
+        match family {
+            Family::V4 => socket.set_ttl_v4(HOPS.into())?,
+            Family::V6 => socket.set_unicast_hops_v6(HOPS.into())?,
+        }
+        socket.set_nonblocking(true)?;
+        receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
+        socket.bind(&at(own, interface, port).into())?;
+        Ok(Self { socket: socket.into(), peers })
+    }
+
+    /// Has it take datagrams of these peers only.
+    fn take_from(&mut self, own: IpAddr, port: u16, peers: BTreeSet<IpAddr>) -> io::Result<()> {
+        if peers != self.peers {
+            let program = filter::program(Family::of(own), port, &peers);
+            SockRef::from(&self.socket).attach_filter(&program)?;
+            self.peers = peers;
+        }
+        Ok(())
+    }
 }
 
 /// An address with the port; the interface is part of a link-local one.
