@@ -44,6 +44,7 @@ pub use error::TrackingError;
 pub use event::Event;
 pub use events::Events;
 pub use insert::{Blocking, Inserted};
+pub(crate) use tracking::SHARE;
 pub use tracking::{Tracking, Usage, kernel_lifetime};
 pub use validity::InvalidConnection;
 pub use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};

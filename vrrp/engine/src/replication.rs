@@ -26,10 +26,12 @@ use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
 use crate::poll::poll;
+use crate::rate_limit::RateLimiter;
 use crate::status::ReplicationStatus;
 use crate::supervisor::Helper;
 
 mod backends;
+mod budget;
 mod kernel_replicas;
 mod plan;
 mod routers;
@@ -42,7 +44,7 @@ mod udp;
 
 use kernel_replicas::KernelReplicas;
 use plan::{Ends, ReplicatedRouter, SharingPlan, plan};
-use routers::{Router, say_unblocked, settled, waited_for};
+use routers::{Interfaces, Router, say_unblocked, settled, waited_for};
 use served::ServedConnections;
 use session::Session;
 use trouble::Trouble;
@@ -63,10 +65,15 @@ const RENEWED_AT_ONCE: usize = 1024;
 const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
 /// Time between two looks whether the kernel has room for replicas for which it had none.
 const ROOM_LOOK: Duration = Duration::from_secs(5);
+/// Time between two looks how full the kernel's table is, while there are peers.
+const USAGE_LOOK: Duration = Duration::from_secs(1);
+/// Replicas that a look gives up at most, of each peer: the rest is for the next one.
+const GIVEN_UP_AT_ONCE: usize = 1 << 16;
 
 /// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
 pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication, helper: &Helper) {
     let mut replication = Replication::new(settings);
+    let mut interfaces = Interfaces::default();
     loop {
         helper.begin_round();
         shared.connections_waker().drain();
@@ -74,7 +81,7 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication, helper:
             return;
         }
         let now = clock::now();
-        let routers: Vec<Router> = shared.handles().iter().map(|handle| Router::of(handle, now)).collect();
+        let routers = interfaces.routers(&shared.handles(), now);
         // First: what is taken over is announced when its connections are there.
         let settled = settled(&routers, now);
         replication.take_over(&waited_for(&settled, &shared.forwarded()), now);
@@ -122,6 +129,12 @@ struct Replication {
     next_look: Time,
     /// When to look whether the kernel has room again.
     room_look: Time,
+    /// How many replicas there is room for, and when to look again.
+    budget: usize,
+    usage_look: Time,
+    /// Replicas that were not taken, or were given up, for lack of room.
+    roomless: u64,
+    reports: RateLimiter<()>,
 }
 
 impl Replication {
@@ -142,6 +155,10 @@ impl Replication {
             following: Trouble::default(),
             next_look: Time::default(),
             room_look: Time::default(),
+            budget: budget::MOST,
+            usage_look: Time::default(),
+            roomless: 0,
+            reports: RateLimiter::new(),
         }
     }
 
@@ -166,6 +183,7 @@ impl Replication {
         if self.routers.iter().any(|router| router.waits(now)) {
             self.postpone(now + TAKEOVER_PAUSE);
         }
+        changes.extend(self.make_room(now));
         changes.extend(self.hear(now));
         let sessions = &self.sessions;
         self.kernel.note(changes, |key| sessions.values().find_map(|session| session.replica(key)));
@@ -219,14 +237,57 @@ impl Replication {
         changes
     }
 
+    /// Looks how full the kernel's table is, and gives up replicas, the oldest first, if there are more than there is room for.
+    fn make_room(&mut self, now: Time) -> Vec<Change> {
+        if self.sessions.is_empty() || now < self.usage_look || self.putting.error().is_some() {
+            return Vec::new();
+        }
+        self.usage_look = now + USAGE_LOOK;
+        let held: Vec<usize> = self.sessions.values().map(|session| session.replicas().len()).collect();
+        let total: usize = held.iter().sum();
+        let mut found = self.budget;
+        let outcome = with(&mut self.tracking, |tracking| {
+            found = budget::budget(tracking.usage()?, total);
+            Ok(())
+        });
+        self.putting.note(&outcome, "connections of peers are not put into the kernel for now", now);
+        self.budget = found;
+        let excess = budget::excess(self.budget, &held);
+        let changes: Vec<Change> = self
+            .sessions
+            .values_mut()
+            .zip(excess)
+            .filter(|(_, excess)| *excess > 0)
+            .flat_map(|(session, excess)| session.give_up(excess.min(GIVEN_UP_AT_ONCE)))
+            .collect();
+        if !changes.is_empty() {
+            self.roomless += changes.len() as u64;
+            if self.reports.permits((), now) {
+                tracing::warn!(
+                    given_up = changes.len(),
+                    left = total - changes.len(),
+                    room = self.budget,
+                    "gave up connections of peers, the oldest first: there is no room for them beside this node's own. Raise \
+                     net.netfilter.nf_conntrack_max; logged once a minute"
+                );
+            }
+        }
+        changes
+    }
+
     /// What follows for the kernel from what peers say, and from what they do not say.
     fn hear(&mut self, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         self.sockets.open(self.plan.peers.keys(), now);
+        let peers = self.sessions.len();
+        let mut total: usize = self.sessions.values().map(|session| session.replicas().len()).sum();
         for (ends, datagram) in self.sockets.receive(&self.plan) {
-            if let Some(session) = self.sessions.get_mut(&ends) {
-                changes.extend(session.receive(&datagram, now));
-            }
+            let Some(session) = self.sessions.get_mut(&ends) else { continue };
+            let (held, untaken) = (session.replicas().len(), session.untaken());
+            session.set_room(budget::room(self.budget, peers, total, held));
+            changes.extend(session.receive(&datagram, now));
+            total = (total - held).saturating_add(session.replicas().len());
+            self.roomless += session.untaken().saturating_sub(untaken);
         }
         for session in self.sessions.values_mut() {
             changes.extend(session.handle_timeout(now));
@@ -366,7 +427,7 @@ impl Replication {
         ReplicationStatus {
             connections: self.served.table().len(),
             peers: self.sessions.values().map(|session| session.status(self.answers(), now)).collect(),
-            table_full: outcomes.table_full,
+            table_full: outcomes.table_full + self.roomless,
             refused: outcomes.refused,
             error: trouble.map(str::to_owned).or_else(|| self.sockets.error()),
         }

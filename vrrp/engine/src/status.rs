@@ -95,7 +95,7 @@ pub struct ReplicationStatus {
     pub connections: usize,
     /// Each peer with which connections are shared.
     pub peers: Vec<PeerReplication>,
-    /// Times that the kernel had no room for a replica (`net.netfilter.nf_conntrack_max`).
+    /// Replicas for which there was no room, beside what the node needs itself or in the kernel at all (`net.netfilter.nf_conntrack_max`).
     pub table_full: u64,
     /// Times that the kernel refused a replica for another reason.
     pub refused: u64,

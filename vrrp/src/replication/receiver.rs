@@ -34,7 +34,7 @@ const RESYNC_PAUSE: Duration = Duration::from_secs(5);
 pub struct ReceiverConfig {
     /// The sender's heartbeat ([`super::SenderConfig::heartbeat`]).
     pub heartbeat: Duration,
-    /// Most connections of this peer that are taken (40 bytes each for IPv4, 90 for IPv6).
+    /// Most connections of this peer that are taken (45 bytes each for IPv4, 95 for IPv6), until [`Receiver::set_room`] says otherwise.
     pub entries: usize,
     /// How long the sender may be silent until its connections are forgotten.
     pub silence: Duration,
@@ -172,9 +172,11 @@ impl Receiver {
     }
 
     /// This node is Active for a VIP no more. What the peer has of it is told anew; what it ended meanwhile is not, so that what
-    /// else the kernel has is the caller's to compare.
-    pub fn release(&mut self, vip: IpAddr) -> Vec<Change> {
-        self.replicas.release(vip)
+    /// else the kernel has is the caller's to compare. A peer that is silent or has begun anew has nothing of it: this node served the
+    /// VIP since, and its kernel knows better which connections are left.
+    pub fn release(&mut self, vip: IpAddr, now: Time) -> Vec<Change> {
+        let is_current = self.stream.as_ref().is_some_and(|stream| !stream.lost);
+        self.replicas.release(vip, is_current && now < self.silent_at(HEARTBEATS))
     }
 
     /// Whether its replicas are what the sender had when it sent what was heard last, but for what the sender may keep back to
@@ -196,7 +198,18 @@ impl Receiver {
         self.kernel_is_full = full;
     }
 
-    /// Whether there is no room for some of what the peer told: there are [`ReceiverConfig::entries`], or the kernel has none.
+    /// Sets how many connections of this peer are taken from now on. Those that are there stay.
+    pub fn set_room(&mut self, entries: usize) {
+        self.replicas.set_limit(entries);
+    }
+
+    /// Gives up the `count` oldest replicas, but for those of VIPs that this node is Active for: this node has no room for them. The sender
+    /// is told, and they are asked for again when there is room for all.
+    pub fn give_up(&mut self, count: usize) -> Vec<Change> {
+        self.replicas.give_up(count, &mut self.counters)
+    }
+
+    /// Whether there is no room for some of what the peer told: in [`Self::set_room`], or in the kernel.
     pub fn is_full(&self) -> bool {
         self.kernel_is_full || self.replicas.is_full()
     }
@@ -223,6 +236,7 @@ impl Receiver {
     /// Carries out what has arrived in order.
     fn apply(&mut self, changes: &mut Vec<Change>, now: Time) {
         let Some(stream) = &mut self.stream else { return };
+        self.replicas.set_time(now);
         while let Some(data) = stream.next() {
             let fits = match data {
                 Data::Update(entries) => {
@@ -268,6 +282,8 @@ impl Receiver {
             self.replicas.has_all();
             let needless = |request: &Request| request.reason == Reason::Diverged && request.asked.is_none();
             self.request = self.request.filter(|request| !needless(request));
+        } else if self.replicas.has_room_for(summary) {
+            self.ask(Reason::Room, now);
         } else if !self.replicas.lacks_some() {
             stream.diverged = true;
             count(&mut self.counters.diverged);

@@ -78,10 +78,15 @@ impl Vip {
         }
     }
 
-    fn put(&mut self, connection: &Connection, generation: u32) -> Result<Option<Connection>, OtherFamily> {
+    fn put(
+        &mut self,
+        connection: &Connection,
+        generation: u32,
+        since: u32,
+    ) -> Result<Option<Connection>, OtherFamily> {
         match &mut self.flows {
-            Family::V4(flows) => flows.put(connection, generation),
-            Family::V6(flows) => flows.put(connection, generation),
+            Family::V4(flows) => flows.put(connection, generation, since),
+            Family::V6(flows) => flows.put(connection, generation, since),
         }
     }
 
@@ -103,6 +108,20 @@ impl Vip {
         match &mut self.flows {
             Family::V4(flows) => flows.take_others(ip, generation),
             Family::V6(flows) => flows.take_others(ip, generation),
+        }
+    }
+
+    fn count_ages(&self, ages: &mut BTreeMap<u32, usize>) {
+        match &self.flows {
+            Family::V4(flows) => flows.count_ages(ages),
+            Family::V6(flows) => flows.count_ages(ages),
+        }
+    }
+
+    fn take_oldest(&mut self, ip: IpAddr, second: u32, of_second: &mut usize) -> Vec<Connection> {
+        match &mut self.flows {
+            Family::V4(flows) => flows.take_oldest(ip, second, of_second),
+            Family::V6(flows) => flows.take_oldest(ip, second, of_second),
         }
     }
 }
@@ -178,7 +197,7 @@ impl Connections {
 
     /// Puts a connection in.
     pub fn put(&mut self, connection: Connection) -> Result<Placed, MixedFamilies> {
-        self.put_as_of(connection, 0)
+        self.put_as_of(connection, 0, 0)
     }
 
     /// Takes a connection out.
@@ -201,17 +220,19 @@ impl Connections {
         vip.after(ip, None).collect()
     }
 
-    /// Puts a connection in as one that this generation names.
+    /// Puts a connection in as one that this generation names, and that comes in this second, unless it is there already.
     pub(super) fn put_as_of(
         &mut self,
         connection: Connection,
         generation: u32,
+        since: u32,
     ) -> Result<Placed, MixedFamilies> {
         let ip = connection.check()?.key.vip.ip();
         let vip = self.vips.entry(ip).or_insert_with(|| Vip::new(ip));
         // Of one family with its VIP, as was checked.
-        let former =
-            vip.put(&connection, generation).map_err(|OtherFamily| MixedFamilies(Box::new(connection)))?;
+        let former = vip
+            .put(&connection, generation, since)
+            .map_err(|OtherFamily| MixedFamilies(Box::new(connection)))?;
         let placed = match former {
             Some(former) if former == connection => return Ok(Placed::Same),
             Some(former) => {
@@ -229,13 +250,38 @@ impl Connections {
 
     /// Takes out what this generation does not name.
     pub(super) fn remove_others(&mut self, generation: u32) -> Vec<Connection> {
+        self.remove_taken(|ip, vip| vip.take_others(ip, generation))
+    }
+
+    /// Takes out the `count` that came first, but for those of the VIPs `kept`.
+    pub(super) fn remove_oldest(&mut self, count: usize, kept: &BTreeSet<IpAddr>) -> Vec<Connection> {
+        let mut ages = BTreeMap::new();
+        let others = self.vips.iter().filter(|(ip, _)| !kept.contains(ip));
+        others.for_each(|(_, vip)| vip.count_ages(&mut ages));
+        // All that came before this second go, and so many of those that came in it.
+        let (mut second, mut of_second) = (0, 0);
+        let mut left = count;
+        for (since, came) in ages {
+            (second, of_second) = (since, came.min(left));
+            left = left.saturating_sub(of_second);
+            if left == 0 {
+                break;
+            }
+        }
+        self.remove_taken(|ip, vip| {
+            if kept.contains(&ip) { Vec::new() } else { vip.take_oldest(ip, second, &mut of_second) }
+        })
+    }
+
+    /// Takes out what `take` takes from each VIP.
+    fn remove_taken(&mut self, mut take: impl FnMut(IpAddr, &mut Vip) -> Vec<Connection>) -> Vec<Connection> {
         let mut removed = Vec::new();
         for (ip, vip) in &mut self.vips {
-            let others = vip.take_others(*ip, generation);
-            let gone = others.iter().fold(0, |sum: u64, other| sum.wrapping_add(digest(other)));
+            let taken = take(*ip, vip);
+            let gone = taken.iter().fold(0, |sum: u64, other| sum.wrapping_add(digest(other)));
             vip.digest = vip.digest.wrapping_sub(gone);
-            self.count = self.count.saturating_sub(others.len());
-            removed.extend(others);
+            self.count = self.count.saturating_sub(taken.len());
+            removed.extend(taken);
         }
         self.vips.retain(|_, vip| vip.len() > 0);
         removed

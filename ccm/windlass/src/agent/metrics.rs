@@ -262,7 +262,7 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
         ),
         counters(
             "windlass_replication_table_full_total",
-            "Times that the kernel had no room for a connection of another node (net.netfilter.nf_conntrack_max)",
+            "Connections of other nodes not taken, or given up, for lack of room (net.netfilter.nf_conntrack_max)",
             [],
             [([], status.table_full)],
         ),

@@ -156,8 +156,8 @@ impl Aging {
                 continue;
             }
             let (_, connection) = self.young.remove(&key)?;
+            // No list would find room for it. The next one that comes anyway does, if there is some by then.
             if self.old.len() >= self.limits.most_old {
-                self.overflowed = true;
                 continue;
             }
             self.old.insert(self.numbers.hash_one(key));

@@ -26,7 +26,7 @@ pub(super) const AT_ONCE: usize = 256;
 /// Room for the answers to as many questions, each with what the kernel adds (4 KiB and more), twice over.
 const ANSWERS: usize = 2 << 20;
 /// Of the kernel's table, for replicas and all else together. The rest is for what begins on this node.
-const SHARE: u8 = 90;
+pub(crate) const SHARE: u8 = 90;
 /// How often a list is asked for that changes whenever it is made.
 const TRIES: u32 = 5;
 

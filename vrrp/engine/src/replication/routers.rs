@@ -1,6 +1,6 @@
 //! The virtual routers as they are at the beginning of a round.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,8 +14,33 @@ use crate::handle::{Plan, RouterHandle};
 pub(super) struct Router {
     pub(super) handle: Arc<RouterHandle>,
     pub(super) plan: Arc<Plan>,
+    /// Number of its interface, also while that is away; `None` if it was never there.
+    interface: Option<u32>,
     takeover: u64,
     active: bool,
+}
+
+/// Numbers of interfaces by their names: of one that is away, the last that it had. A carrier that is lost for a moment, as after a failure
+/// of a switch, costs no replica.
+#[derive(Default)]
+pub(super) struct Interfaces(BTreeMap<String, u32>);
+
+impl Interfaces {
+    /// The virtual routers as they are now.
+    pub(super) fn routers(&mut self, handles: &[Arc<RouterHandle>], now: Time) -> Vec<Router> {
+        self.0.retain(|name, _| handles.iter().any(|handle| handle.key.interface == *name));
+        handles.iter().map(|handle| Router::of(handle, self, now)).collect()
+    }
+
+    /// The number of an interface that is there as `present`, or is away.
+    fn number(&mut self, name: &str, present: Option<u32>) -> Option<u32> {
+        let known = self.0.get(name).copied();
+        match present {
+            Some(number) if known != present => drop(self.0.insert(name.to_owned(), number)),
+            Some(_) | None => {}
+        }
+        present.or(known)
+    }
 }
 
 /// Whether what is shared of one is what is shared of the other.
@@ -28,16 +53,19 @@ impl PartialEq for Router {
 }
 
 impl Router {
-    pub(super) fn of(handle: &Arc<RouterHandle>, now: Time) -> Self {
+    fn of(handle: &Arc<RouterHandle>, interfaces: &mut Interfaces, now: Time) -> Self {
         // The takeover before whether there is one: what comes in between is for the next round.
         let (takeover, _) = handle.takeover();
-        Self { handle: Arc::clone(handle), plan: handle.plan(), takeover, active: handle.is_active(now) }
+        let (plan, active) = (handle.plan(), handle.is_active(now));
+        let present = plan.link.as_ref().map(|link| link.index);
+        let interface = interfaces.number(&handle.key.interface, present);
+        Self { handle: Arc::clone(handle), plan, interface, takeover, active }
     }
 
-    /// The same, for what is shared; `None` while its interface is not there.
+    /// The same, for what is shared; `None` if its interface never was there.
     pub(super) fn replicated(&self) -> Option<ReplicatedRouter> {
         let plan = &self.plan;
-        let link = plan.link.as_ref()?;
+        let interface = self.interface?;
         let replicas = match plan.hold {
             Hold::Respond => Arc::clone(&plan.replicas),
             Hold::Address | Hold::Vmac => Arc::default(),
@@ -46,7 +74,7 @@ impl Router {
             vips: Arc::clone(&plan.addresses),
             active: self.active,
             source: plan.standing.source(),
-            interface: link.index,
+            interface,
             peers: plan.standing.peers().clone(),
             replicas,
             keys: plan.standing.authentication.as_ref().map(|one| (one.keyring.clone(), one.mode)),
@@ -81,4 +109,28 @@ pub(super) fn waited_for(settled: &[&Router], forwarded: &BTreeSet<IpAddr>) -> B
 /// What waits for replicas to be there waits no longer. Whether anybody did.
 pub(super) fn say_unblocked(settled: &[&Router]) -> bool {
     settled.iter().fold(false, |waits, router| waits | router.handle.set_unblocked(router.takeover))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_away_is_known_by_its_last_number() {
+        let mut interfaces = Interfaces::default();
+        for (name, present, expected) in [
+            ("eth0", None, None),
+            ("eth0", Some(2), Some(2)),
+            ("eth1", Some(3), Some(3)),
+            ("eth0", None, Some(2)),
+            ("eth1", None, Some(3)),
+            // It was removed and created again.
+            ("eth0", Some(7), Some(7)),
+            ("eth0", None, Some(7)),
+        ] {
+            assert_eq!(interfaces.number(name, present), expected, "{name} {present:?}");
+        }
+        assert_eq!(interfaces.routers(&[], Time::default()).len(), 0);
+        assert_eq!(interfaces.number("eth0", None), None, "no router is on it any more");
+    }
 }

@@ -8,6 +8,7 @@ use windlass_vrrp::replication::{Connection, ConnectionKey, Connections, Placed}
 use windlass_vrrp::{Family, Time};
 
 use super::backends::Backends;
+use crate::clock;
 use crate::connections::{Aging, AgingLimits, Event, Events, Tracking, TrackingError};
 
 #[cfg(test)]
@@ -29,8 +30,14 @@ const LIST_INTERVAL: Duration = Duration::from_mins(1);
 /// Time between two looks whether the kernel still tells events.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time from one list to the next where more begins, or is told, than is heard: a list takes the longer the more there is.
+/// Time from one list to the next where more begins, or is told, than is heard.
 const OVERLOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// After a list that took `t`, the next one waits at least `LIST_FACTOR * t`: a list takes the longer the more there is.
+const LIST_FACTOR: u32 = 50;
+
+/// Most connections that are told, twice as many as a peer takes ([`super::budget::MOST`]): with more, no peer has all, and each says so.
+const MOST: usize = 1 << 20;
 
 /// Follows the kernel.
 pub(super) struct ServedConnections {
@@ -46,8 +53,8 @@ pub(super) struct ServedConnections {
     backends: Backends,
     /// When a list is to tell what is, if only to be sure.
     list_due: Time,
-    /// When one did last.
-    listed: Option<Time>,
+    /// When one did last, and how long it took.
+    listed: Option<(Time, Duration)>,
 }
 
 impl ServedConnections {
@@ -134,11 +141,14 @@ impl ServedConnections {
             events.watch(self.vips.clone())?;
         }
         if self.aging.take_overflow() {
-            self.list_due = self.list_due.min(self.listed.map_or(now, |listed| listed + OVERLOAD_INTERVAL));
+            let next = self.listed.map_or(now, |(listed, took)| listed + pause(OVERLOAD_INTERVAL, took));
+            self.list_due = self.list_due.min(next);
         }
         if self.list_due <= now {
-            (self.listed, self.list_due) = (Some(now), now + LIST_INTERVAL);
-            let found = Self::list(&self.vips, tracking)?;
+            let begun = clock::now();
+            let found = Self::list(&self.vips, &self.table, tracking)?;
+            let took = clock::now().since(begun);
+            (self.listed, self.list_due) = (Some((now, took)), now + pause(LIST_INTERVAL, took));
             let keys: Vec<ConnectionKey> = found.iter().map(|connection| connection.key).collect();
             self.aging.relist(&keys);
             let gone = self.table.iter().map(|known| known.key).filter(|key| found.get(key).is_none());
@@ -171,14 +181,20 @@ impl ServedConnections {
         Ok(())
     }
 
-    /// What the kernel lists.
-    fn list(vips: &BTreeSet<IpAddr>, tracking: &mut Tracking) -> Result<Connections, TrackingError> {
+    /// What the kernel lists: all that is known already, and as much else as there is room for.
+    fn list(
+        vips: &BTreeSet<IpAddr>,
+        known: &Connections,
+        tracking: &mut Tracking,
+    ) -> Result<Connections, TrackingError> {
         let mut found = Connections::default();
         for family in [Family::V4, Family::V6] {
             if vips.iter().any(|vip| Family::of(*vip) == family) {
                 tracking.list(family, vips, |connection, _| {
-                    // What is of two families no kernel lists.
-                    let _ = found.put(connection);
+                    if found.len() < MOST || known.get(&connection.key).is_some() {
+                        // What is of two families no kernel lists.
+                        let _ = found.put(connection);
+                    }
                 })?;
             }
         }
@@ -193,7 +209,8 @@ fn add(table: &mut Connections, backends: &mut Backends, connections: Vec<Connec
     for connection in connections {
         let answers_to_vip = connection.source.ip() == connection.key.vip.ip();
         let is_elsewhere = !here.contains(&connection.backend.ip());
-        if answers_to_vip && is_elsewhere && is_new(table.put(connection).ok()) {
+        let has_room = table.len() < MOST || table.get(&connection.key).is_some();
+        if answers_to_vip && is_elsewhere && has_room && is_new(table.put(connection).ok()) {
             told.push(Told::Added(connection));
         }
     }
@@ -208,6 +225,11 @@ fn former(event: &Event, known: &Connections) -> Option<ConnectionKey> {
         }
         Event::Closing(_) | Event::Ended(_) | Event::Lost => None,
     }
+}
+
+/// Time to the next list after one that took so long.
+fn pause(shortest: Duration, took: Duration) -> Duration {
+    shortest.max(took.saturating_mul(LIST_FACTOR))
 }
 
 fn is_new(placed: Option<Placed>) -> bool {

@@ -92,7 +92,7 @@ impl Session {
         }
         let mut changes = Vec::new();
         for vip in self.kept.difference(active) {
-            changes.extend(self.receiver.release(*vip));
+            changes.extend(self.receiver.release(*vip, now));
         }
         self.kept.clone_from(active);
         if self.plan.believed != plan.believed {
@@ -188,6 +188,21 @@ impl Session {
         sender.into_iter().chain(receiver).min()
     }
 
+    /// Sets how many connections of the peer are taken.
+    pub(super) fn set_room(&mut self, entries: usize) {
+        self.receiver.set_room(entries);
+    }
+
+    /// Gives up the `count` oldest replicas; what follows from it for the kernel.
+    pub(super) fn give_up(&mut self, count: usize) -> Vec<Change> {
+        self.receiver.give_up(count)
+    }
+
+    /// How often there was no room for a connection of the peer.
+    pub(super) fn untaken(&self) -> u64 {
+        self.receiver.counters().refused_full
+    }
+
     /// What the peer tells.
     pub(super) fn replicas(&self) -> &Connections {
         self.receiver.connections()
@@ -209,7 +224,7 @@ impl Session {
             knows_all: self.sender.as_ref().is_some_and(Sender::is_told),
             in_sync: has_all && self.receiver.is_in_sync(now),
             connections: self.replicas().len(),
-            untaken: self.receiver.counters().refused_full,
+            untaken: self.untaken(),
             refused: self.refused,
         }
     }

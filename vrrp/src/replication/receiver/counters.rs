@@ -28,6 +28,6 @@ pub struct ReceiverCounters {
     pub refused_nonsense: u64,
     /// Connections of VIPs that are not this node's.
     pub refused_vip: u64,
-    /// Connections beyond [`super::ReceiverConfig::entries`].
+    /// Connections beyond what there was room for.
     pub refused_full: u64,
 }

@@ -9,6 +9,7 @@ use super::super::entry::Entry;
 use super::super::number::{add, count};
 use super::super::table::{Connections, Placed, Summary};
 use super::{Change, ReceiverCounters};
+use crate::units::Time;
 
 /// Most VIPs that are remembered because something of them was refused. With more it is not known any more which.
 const REFUSED: usize = 4096;
@@ -18,6 +19,8 @@ pub(super) struct Replicas {
     table: Connections,
     /// What the snapshot under way, or the last one, names is of this generation.
     generation: u32,
+    /// Second in which what comes now comes.
+    second: u32,
     limit: usize,
     full: bool,
     vips: Arc<BTreeSet<IpAddr>>,
@@ -30,7 +33,16 @@ pub(super) struct Replicas {
 impl Replicas {
     pub(super) fn new(limit: usize, vips: Arc<BTreeSet<IpAddr>>) -> Self {
         let (kept, refused) = (BTreeSet::new(), BTreeSet::new());
-        Self { table: Connections::default(), generation: 0, limit, full: false, vips, kept, refused }
+        Self {
+            table: Connections::default(),
+            generation: 0,
+            second: 0,
+            limit,
+            full: false,
+            vips,
+            kept,
+            refused,
+        }
     }
 
     pub(super) fn connections(&self) -> &Connections {
@@ -39,6 +51,29 @@ impl Replicas {
 
     pub(super) fn is_full(&self) -> bool {
         self.full
+    }
+
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// What comes from now on came at this time.
+    pub(super) fn set_time(&mut self, now: Time) {
+        self.second = u32::try_from(now.since(Time::default()).as_secs()).unwrap_or(u32::MAX);
+    }
+
+    /// Takes out the oldest, as if there had been no room for them.
+    pub(super) fn give_up(&mut self, count: usize, counters: &mut ReceiverCounters) -> Vec<Change> {
+        let gone = self.table.remove_oldest(count, &self.kept);
+        self.full |= !gone.is_empty();
+        let mut changes = Vec::new();
+        self.tell_forgotten(&gone, counters, &mut changes);
+        changes
+    }
+
+    /// Whether it was full and has room for all that the sender has.
+    pub(super) fn has_room_for(&self, all: Summary) -> bool {
+        self.full && usize::try_from(all.count).is_ok_and(|count| count <= self.limit)
     }
 
     /// Whether it was full and an eighth is free.
@@ -102,7 +137,7 @@ impl Replicas {
             self.full = true;
             return;
         }
-        match self.table.put_as_of(connection, self.generation) {
+        match self.table.put_as_of(connection, self.generation, self.second) {
             Ok(Placed::New | Placed::Changed) => {
                 count(&mut counters.put);
                 if !self.kept.contains(&vip) {
@@ -154,8 +189,16 @@ impl Replicas {
         self.kept.insert(vip);
     }
 
-    pub(super) fn release(&mut self, vip: IpAddr) -> Vec<Change> {
-        if self.kept.remove(&vip) { self.table.of_vip(vip).map(Change::Put).collect() } else { Vec::new() }
+    /// `is_current`: the peer is heard. Else its connections of the VIP leave the table, and the kernel keeps what it has.
+    pub(super) fn release(&mut self, vip: IpAddr, is_current: bool) -> Vec<Change> {
+        match (self.kept.remove(&vip), is_current) {
+            (false, _) => Vec::new(),
+            (true, true) => self.table.of_vip(vip).map(Change::Put).collect(),
+            (true, false) => {
+                self.table.remove_vip(vip);
+                Vec::new()
+            }
+        }
     }
 
     fn refuse(&mut self, vip: IpAddr) {

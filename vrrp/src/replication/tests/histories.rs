@@ -88,7 +88,7 @@ fn whatever_happens_all_have_the_same_once_the_lan_is_good() {
 
 fn happen(world: &mut World) {
     let chosen = usize::try_from(world.random.below(world.backups.len() as u64)).unwrap();
-    match world.random.below(8) {
+    match world.random.below(9) {
         0 => {
             let clock_went_back = world.random.chance(500);
             world.restart_active(clock_went_back);
@@ -102,6 +102,11 @@ fn happen(world: &mut World) {
         5 => world.lan = bad(world.random.below(500)),
         // More changes at once than may wait.
         6 => world.add(1000),
+        // Other things need the kernel's table, or need it no more.
+        7 => {
+            let room = usize::try_from(world.random.below(3000)).unwrap();
+            world.set_room(chosen, room);
+        }
         _ => world.churn = 50 + world.random.below(500),
     }
 }

@@ -234,7 +234,11 @@ fn a_sender_that_is_silent_for_long_is_forgotten_and_the_kernel_keeps_what_this_
         pair.step(|_| false);
     }
     assert_eq!((pair.told(), pair.numbers()), ((0, 10), 0));
-    assert_eq!(pair.receiver.release(vip(1)), [], "nothing comes back that may have ended since");
+    assert_eq!(
+        pair.receiver.release(vip(1), at(pair.now)),
+        [],
+        "nothing comes back that may have ended since"
+    );
     pair.receiver.keep(vip(1));
     // It is back: what it says of the other VIP is told when this node is Active for it no more.
     pair.put(connection(1, 2, 1));
@@ -242,8 +246,31 @@ fn a_sender_that_is_silent_for_long_is_forgotten_and_the_kernel_keeps_what_this_
     pair.run(6000);
     assert!(pair.is_in_sync());
     assert_eq!(pair.told(), (10, 0));
-    assert_eq!(pair.receiver.release(vip(1)), [Change::Put(connection(1, 2, 1))]);
-    assert_eq!(pair.receiver.release(vip(1)), []);
+    assert_eq!(pair.receiver.release(vip(1), at(pair.now)), [Change::Put(connection(1, 2, 1))]);
+    assert_eq!(pair.receiver.release(vip(1), at(pair.now)), []);
+}
+
+/// As after a takeover whose new Active has to let go, for its own cable's sake: the kernel has them, and no other node has.
+#[test]
+fn what_a_dead_peer_told_of_a_vip_is_this_nodes_own_after_it_was_active() {
+    let mut pair = Pair::with(10, 1000);
+    pair.told();
+    pair.receiver.keep(vip(0));
+    for _ in 0..2000 {
+        pair.step(|_| false);
+    }
+    assert_eq!(pair.receiver.release(vip(0), at(pair.now)), [], "what has ended since does not come back");
+    let forgotten = pair.receiver.set_vips(vips(0), at(pair.now));
+    assert_eq!(forgotten, [], "nor is what goes on forgotten, whatever becomes of the virtual router");
+    assert_eq!(pair.receiver.set_vips(vips(4), at(pair.now)), []);
+    for _ in 0..302_000 {
+        pair.step(|_| false);
+    }
+    assert_eq!((pair.told(), pair.numbers()), ((0, 0), 0), "nor after minutes");
+    // It was not dead after all, and serves them.
+    pair.run(16_000);
+    assert!(pair.is_in_sync());
+    assert_eq!((pair.told(), pair.numbers()), ((10, 0), 10));
 }
 
 #[test]
@@ -293,6 +320,41 @@ fn who_is_full_says_so_and_asks_again_when_there_is_room() {
     pair.run(6000);
     assert!(!pair.receiver.is_full() && pair.is_in_sync());
     assert_eq!(pair.numbers(), 50);
+}
+
+#[test]
+fn the_oldest_are_given_up_and_asked_for_again_when_there_is_room_for_all() {
+    let mut pair = Pair::with(50, 1000);
+    for number in 50..100 {
+        pair.put(connection(0, number, 1));
+    }
+    pair.run(1200);
+    pair.receiver.set_room(60);
+    let given_up = pair.receiver.give_up(40);
+    let first: BTreeSet<ConnectionKey> = (0..50).map(|number| connection(0, number, 1).key).collect();
+    let is_first = |change: &Change| matches!(change, Change::Forget(key) if first.contains(key));
+    assert!(given_up.len() == 40 && given_up.iter().all(is_first));
+    assert!((50..100).all(|number| pair.receiver.connections().get(&connection(0, number, 1).key).is_some()));
+    assert!(pair.receiver.is_full() && !pair.is_in_sync());
+    pair.told();
+    pair.run(20_000);
+    assert!(pair.sender.peer_is_full() && !pair.sender.is_told(), "the sender knows");
+    assert_eq!((pair.told(), pair.sender.counters().snapshots), ((0, 0), 1), "they do not come back");
+    // Less than an eighth is free, and that is enough.
+    pair.receiver.set_room(100);
+    pair.run(6000);
+    assert_eq!(pair.told(), (40, 0));
+    assert!(pair.is_in_sync() && pair.sender.is_told() && pair.numbers() == 100);
+}
+
+#[test]
+fn what_this_node_is_active_for_is_not_given_up() {
+    let mut pair = Pair::with(10, 1000);
+    pair.put(connection(1, 1, 1));
+    pair.run(10);
+    pair.receiver.keep(vip(0));
+    assert_eq!(pair.receiver.give_up(usize::MAX), [Change::Forget(connection(1, 1, 1).key)]);
+    assert_eq!(pair.numbers(), 10);
 }
 
 /// The digest finds what no number shows: here the sender was not told of a change.

@@ -44,6 +44,8 @@ pub(super) struct Backup {
     pub(super) running: bool,
     /// When the newest of what it heard was sent for the first time.
     newest: Time,
+    /// How many connections it has room for.
+    room: usize,
     address: IpAddr,
 }
 
@@ -106,7 +108,16 @@ impl World {
             let (sender, receiver) = (world.sender(), world.receiver());
             let address = Ipv4Addr::new(192, 0, 2, 10 + number).into();
             let kernel = BTreeMap::new();
-            world.backups.push(Backup { sender, receiver, kernel, running: true, newest: at(0), address });
+            let room = world.receiver_config.entries;
+            world.backups.push(Backup {
+                sender,
+                receiver,
+                kernel,
+                running: true,
+                newest: at(0),
+                room,
+                address,
+            });
         }
         world
     }
@@ -135,6 +146,20 @@ impl World {
         let backup = &mut self.backups[index];
         (backup.receiver, backup.kernel, backup.running, backup.newest) =
             (receiver, BTreeMap::new(), true, at(0));
+        backup.room = self.receiver_config.entries;
+    }
+
+    /// A Backup has room for so many from now on, and gives up what is beyond that.
+    pub(super) fn set_room(&mut self, index: usize, room: usize) {
+        let backup = &mut self.backups[index];
+        backup.room = room;
+        backup.receiver.set_room(room);
+        let excess = backup.receiver.connections().len().saturating_sub(room);
+        for change in backup.receiver.give_up(excess) {
+            backup.carry_out(change);
+        }
+        assert!(backup.receiver.connections().len() <= room);
+        assert!(excess == 0 || !backup.receiver.is_in_sync(self.now));
     }
 
     pub(super) fn put(&mut self, connection: Connection) {
@@ -345,7 +370,7 @@ impl World {
                 backup.carry_out(change);
             }
             assert!(backup.receiver.out_of_order() < usize::try_from(WINDOW).unwrap());
-            assert!(backup.receiver.connections().len() <= self.receiver_config.entries);
+            assert!(backup.receiver.connections().len() <= backup.room);
         }
         if *origin == Origin::Sent && self.lan.attacks > 0 && self.random.chance(100) {
             if self.recorded.len() < 1000 {
@@ -430,6 +455,7 @@ impl World {
     /// The LAN is good and nothing changes: soon all have the same.
     pub(super) fn assert_settles(&mut self) {
         self.lan = GOOD;
+        (0..self.backups.len()).for_each(|index| self.set_room(index, self.receiver_config.entries));
         self.run_for(Duration::from_secs(8));
         let churn = std::mem::take(&mut self.churn);
         self.run_for(Duration::from_millis(30));

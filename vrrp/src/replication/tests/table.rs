@@ -53,16 +53,52 @@ proptest! {
     ) {
         let (mut table, mut expected) = (Connections::default(), Connections::default());
         for (vip_number, number) in &old {
-            table.put_as_of(connection(*vip_number, *number, 0), 1).unwrap();
+            table.put_as_of(connection(*vip_number, *number, 0), 1, 0).unwrap();
         }
         for (vip_number, number) in &new {
-            table.put_as_of(connection(*vip_number, *number, 0), 2).unwrap();
+            table.put_as_of(connection(*vip_number, *number, 0), 2, 0).unwrap();
             expected.put(connection(*vip_number, *number, 0)).unwrap();
         }
         let before = table.len();
         let gone = table.remove_others(2);
         prop_assert_eq!(gone.len(), before - expected.len());
         prop_assert!(table.iter().eq(expected.iter()));
+        prop_assert_eq!(table.summary(&vips(6)), expected.summary(&vips(6)));
+        prop_assert!(table.vips().eq(expected.vips()));
+    }
+}
+
+proptest! {
+    /// Against a map of the seconds in which they came: what is there already, and is put again, does not become younger.
+    #[test]
+    fn the_oldest_go_first_but_for_those_of_vips_that_are_kept(
+        steps in proptest::collection::vec((0..6_u8, 0..40_u32, 0..2_u8, 0..9_u32), 0..120),
+        count in 0..130_usize,
+        kept in 0..6_u8,
+    ) {
+        let (mut table, mut came) = (Connections::default(), BTreeMap::new());
+        for (vip_number, number, backend, second) in steps {
+            let connection = connection(vip_number, number, backend);
+            if table.get(&connection.key) != Some(connection) {
+                came.insert(connection.key, second);
+            }
+            table.put_as_of(connection, 1, second).unwrap();
+        }
+        let kept: BTreeSet<IpAddr> = [vip(kept)].into();
+        let is_kept = |key: &ConnectionKey| kept.contains(&key.vip.ip());
+        let mut expected = table.clone();
+        let gone = table.remove_oldest(count, &kept);
+        prop_assert_eq!(gone.len(), count.min(came.keys().filter(|key| !is_kept(key)).count()));
+        prop_assert!(!gone.iter().any(|connection| is_kept(&connection.key)));
+        let youngest_gone = gone.iter().map(|connection| came[&connection.key]).max();
+        let left = table.iter().filter(|connection| !is_kept(&connection.key));
+        let oldest_left = left.map(|connection| came[&connection.key]).min();
+        prop_assert!(gone.is_empty() || oldest_left.is_none() || youngest_gone <= oldest_left);
+        for connection in &gone {
+            prop_assert_eq!(expected.remove(&connection.key), Some(*connection));
+        }
+        prop_assert!(table.iter().eq(expected.iter()));
+        prop_assert_eq!(table.len(), expected.len());
         prop_assert_eq!(table.summary(&vips(6)), expected.summary(&vips(6)));
         prop_assert!(table.vips().eq(expected.vips()));
     }

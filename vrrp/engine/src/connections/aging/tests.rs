@@ -73,7 +73,7 @@ fn what_there_is_no_room_for_is_told_by_an_overflow() {
     assert!(aging.take_overflow(), "a third young one");
     assert!(!aging.take_overflow());
     assert_eq!(due(&mut aging, 1000), [1]);
-    assert!(aging.take_overflow(), "a second old one");
+    assert!(!aging.take_overflow(), "a second old one, for which a list would have no room either");
     aging.hear(&Event::Lost, at(1000));
     assert!(aging.take_overflow());
 }

@@ -44,3 +44,14 @@ fn the_next_one_from_a_port_is_told_in_place_of_the_former() {
     aging.hear(&Event::Established(next), at(2100));
     assert_eq!(aging.due(at(3100)), Some(next));
 }
+
+/// A million entries take a second or more to list.
+#[test]
+fn lists_take_a_fiftieth_of_the_time_at_most_however_much_there_is_to_list() {
+    for (took, expected) in [(0, 5000), (35, 5000), (100, 5000), (200, 10_000), (2000, 100_000)] {
+        let took = Duration::from_millis(took);
+        assert_eq!(pause(OVERLOAD_INTERVAL, took), Duration::from_millis(expected), "{took:?}");
+        assert!(pause(LIST_INTERVAL, took) >= LIST_INTERVAL);
+    }
+    assert_eq!(pause(LIST_INTERVAL, Duration::MAX), Duration::MAX);
+}

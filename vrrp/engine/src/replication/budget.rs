@@ -1,0 +1,62 @@
+//! How many replicas this node has room for, of all peers and both families together. Pure.
+//!
+//! The kernel spares lasting connections when its table is full, replicas among them, and refuses what the node itself begins. So replicas
+//! yield: they take half of the table at most, none is added while 90 % are in use, and beyond 95 % the oldest go.
+
+use crate::connections::{SHARE, Usage};
+
+#[cfg(test)]
+mod tests;
+
+/// Most replicas: 24 MB for IPv4, 50 MB for IPv6.
+pub(super) const MOST: usize = 524_288;
+/// Percentage of the kernel's table that replicas may take.
+const OF_TABLE: u8 = 50;
+/// Percentage of the kernel's table in use beyond which replicas are given up, until [`SHARE`] are in use.
+const TOO_FULL: u8 = 95;
+
+/// Most replicas, by how full the kernel's table is with those that are `held`.
+pub(super) fn budget(usage: Usage, held: usize) -> usize {
+    if usage.limit == 0 {
+        return MOST;
+    }
+    let entries = usize::try_from(usage.entries).unwrap_or(usize::MAX);
+    let part = |percent: u8| {
+        let part = u64::from(usage.limit) * u64::from(percent) / 100;
+        usize::try_from(part).unwrap_or(usize::MAX)
+    };
+    let by_use = if entries > part(TOO_FULL) {
+        held.saturating_sub(entries - part(SHARE))
+    } else {
+        held.saturating_add(part(SHARE).saturating_sub(entries))
+    };
+    by_use.min(part(OF_TABLE)).min(MOST)
+}
+
+/// Most replicas of a peer that has so many of the `total`: its equal part in any case, and what the others leave.
+pub(super) fn room(budget: usize, peers: usize, total: usize, held: usize) -> usize {
+    let left = budget.saturating_sub(total);
+    (budget / peers.max(1)).max(held.saturating_add(left))
+}
+
+/// How many replicas of each peer are too many for the budget: those that have the most yield, down to one level.
+pub(super) fn excess(budget: usize, held: &[usize]) -> Vec<usize> {
+    let level = level(budget, held);
+    held.iter().map(|held| held.saturating_sub(level)).collect()
+}
+
+/// The level under which all together are within the budget.
+fn level(budget: usize, held: &[usize]) -> usize {
+    let mut sorted = held.to_vec();
+    sorted.sort_unstable();
+    let (mut left, mut peers) = (budget, sorted.len());
+    for held in sorted {
+        let part = left / peers;
+        if held > part {
+            return part;
+        }
+        left -= held;
+        peers -= 1;
+    }
+    usize::MAX
+}
