@@ -13,6 +13,7 @@ use windlass_vrrp::{Family, Vrid, wire};
 use crate::clock;
 use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
+use crate::endings::Endings;
 use crate::event::Event;
 use crate::event_thread::{self, EventSender, WaitingEvents};
 use crate::handle::{RouterHandle, SharedState};
@@ -42,6 +43,7 @@ pub struct Engine {
     /// Held while orders are given: the timer thread and the watcher of the links must not follow two different callers.
     orders: Mutex<()>,
     shared: Arc<SharedState>,
+    endings: Arc<Endings>,
     lateness: Arc<LatenessMeter>,
     /// The thread whose panic ended the engine.
     stopped_by: Arc<OnceLock<&'static str>>,
@@ -72,14 +74,17 @@ impl Engine {
             connection_replication,
             tag,
             announcements,
+            ending_notice,
             foreign_router_period,
         } = options;
         let (events, waiting_events) = event_thread::channel();
+        let shared = Arc::new(SharedState::new().map_err(os)?);
         let mut engine = Self {
             inbox: Arc::new(Inbox::new().map_err(os)?),
             links: Arc::new(Links::new().map_err(os)?),
             orders: Mutex::default(),
-            shared: Arc::new(SharedState::new().map_err(os)?),
+            endings: Arc::new(Endings::new(Arc::clone(&shared), ending_notice)),
+            shared,
             lateness: Arc::default(),
             stopped_by: Arc::default(),
             timer_thread: None,
@@ -92,7 +97,7 @@ impl Engine {
         let net_admin = realtime::may_administer_network();
         let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
         engine
-            .start_helpers(on_event, waiting_events, connection_replication, follower)
+            .start_helpers(on_event, waiting_events, connection_replication, follower, net_admin)
             .map_err(no_thread)?;
         let (inbox, stopped_by) = (Arc::clone(&engine.inbox), Arc::clone(&engine.stopped_by));
         let stop_on_panic = StopOnPanic { inbox, events: events.clone(), stopped_by };
@@ -130,6 +135,7 @@ impl Engine {
         waiting_events: WaitingEvents,
         connection_replication: Option<ConnectionReplication>,
         follower: Follower,
+        net_admin: bool,
     ) -> io::Result<()> {
         let never = |_: &str| false;
         let nothing = |_: &str| ();
@@ -146,6 +152,14 @@ impl Engine {
                 Ok(())
             };
             self.helpers.push(self.supervisor.spawn("windlass-connections", withdraw, never, replicate)?);
+        }
+        if net_admin {
+            let endings = Arc::clone(&self.endings);
+            let end = move |helper: &Helper| {
+                endings.run(helper);
+                Ok(())
+            };
+            self.helpers.push(self.supervisor.spawn("windlass-endings", nothing, never, end)?);
         }
         let (links, inbox, mut follower) = (Arc::clone(&self.links), Arc::clone(&self.inbox), Some(follower));
         let follow = move |helper: &Helper| links.run(follower.take(), &inbox, helper);
@@ -205,8 +219,12 @@ impl Engine {
     /// dropped, and what is for no port of a VIP is refused, from this node itself as well, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
     /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
     /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
+    ///
+    /// A connection that NAT rules have translated does not outlive its permission. Where its port, its client's source range or all
+    /// owners of its address go, or others own the address instead, its packets are refused (TCP: reset) in both directions for
+    /// [`Options::ending_notice`], and then the kernel forgets it; where others own the address, immediately.
     pub fn restrict(&self, restrictions: Arc<Restrictions>) {
-        self.shared.restrict(restrictions);
+        self.endings.follow(restrictions);
     }
 
     /// Which restrictions are in force. [`Event::GuardChanged`] tells of a change.
@@ -342,6 +360,7 @@ impl Drop for Engine {
             thread::sleep(HAND_OVER_POLL);
         }
         self.shared.stop();
+        self.endings.stop();
         self.links.stop();
         self.supervisor.stop();
         if let Some(thread) = self.neighbour_thread.take() {

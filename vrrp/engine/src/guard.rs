@@ -53,6 +53,8 @@
 //!     type ipv6_addr
 //!     flags interval
 //!   }
+//!   set ended4 { type ipv4_addr; }         # addresses that lost all their owners a moment ago, any node's
+//!   set ended6 { type ipv6_addr; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -74,19 +76,51 @@
 //!     meta l4proto tcp accept              # judged in input and forward
 //!     goto arrived
 //!   }
+//!   chain over {
+//!     meta l4proto icmp accept
+//!     meta l4proto ipv6-icmp accept
+//!     tcp flags rst accept
+//!     goto refuse
+//!   }
+//!   chain ended {
+//!     type filter hook prerouting priority -115; policy accept;
+//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
+//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
+//!   }
+//!   chain ended-local {
+//!     type filter hook output priority -115; policy accept;
+//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
+//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
+//!   }
 //!   chain sources {
 //!     type filter hook prerouting priority -115; policy accept;
 //!     ip daddr . ct mark @moved4 accept
 //!     ip6 daddr . ct mark @moved6 accept
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
 //!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
+//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
+//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
+//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
 //!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
 //!   }
 //!   chain sources-local {
 //!     type filter hook output priority -115; policy accept;
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
 //!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
+//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
+//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
+//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
 //!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
 //!   }
@@ -94,6 +128,10 @@
 //!     type filter hook prerouting priority -115; policy accept;
 //!     ip daddr . ct mark @moved4 accept
 //!     ip6 daddr . ct mark @moved6 accept
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
 //!     ip daddr . meta l4proto @owned4 ct direction reply accept
 //!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
 //!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
@@ -101,6 +139,10 @@
 //!   }
 //!   chain ports-local {
 //!     type filter hook output priority -115; policy accept;
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
 //!     ip daddr . meta l4proto @owned4 ct direction reply accept
 //!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
 //!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
@@ -179,8 +221,8 @@
 //!   }
 //!   chain movable {
 //!     type nat hook postrouting priority srcnat - 10; policy accept;
-//!     icmp type echo-request @th,64,64 0x77696e646c617373 snat ip to ip saddr fully-random     # its own questions for the way back
-//!     icmpv6 type echo-request @th,64,64 0x77696e646c617373 snat ip6 to ip6 saddr fully-random
+//!     iif 0 icmp type echo-request @th,64,64 0x77696e646c617373 snat ip to ip saddr fully-random     # its own questions for the way back
+//!     iif 0 icmpv6 type echo-request @th,64,64 0x77696e646c617373 snat ip6 to ip6 saddr fully-random
 //!     ct original ip daddr . iif @movable4 meta mark & 0x00004000 != 0x00000000 ip daddr != @astray4
 //!       meta mark set meta mark & 0xffffbfff counter snat ip to ct original ip daddr fully-random
 //!     ct original ip6 daddr . iif @movable6 meta mark & 0x00004000 != 0x00000000 ip6 daddr != @astray6
@@ -220,6 +262,10 @@
 //!
 //! Who may send to a port is decided before any translation, for every packet and not for a connection's first alone: who is
 //! taken off the list is kept out at once, and who stays on it notices nothing of a change.
+//!
+//! `ended` and what stands in `sources` and `ports` about answers end connections that were translated before the claim to their address,
+//! their port or their client's permission went: a packet of either direction is judged by where its connection began, and whoever
+//! sends it gets a reset. [`endings`](crate::endings) has the kernel forget what is left of them.
 //!
 //! What is for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to whoever names the VIP
 //! in `spec.externalIPs`. Of VIPs whose ports are not known, and of all that is no port, nothing is decided there.
@@ -289,7 +335,12 @@ impl Guard {
         let mut guard = Self {
             table: Table::open(table)?,
             installed: Guarded::default(),
-            can: Parts { forwards: true, masks_events: true, awake_ms },
+            can: Parts {
+                forwards: true,
+                masks_events: true,
+                masquerade_mark: Restrictions::MASQUERADE_MARK,
+                awake_ms,
+            },
         };
         match guard.make(wanted.clone()) {
             Err(GuardError::Unsupported { what, source }) => {
@@ -395,7 +446,11 @@ impl Guard {
 
     /// What the table has for this.
     fn parts(&self, wanted: &Guarded) -> Parts {
-        Parts { masks_events: self.can.masks_events && !wanted.replicated.is_empty(), ..self.can }
+        Parts {
+            masks_events: self.can.masks_events && !wanted.replicated.is_empty(),
+            masquerade_mark: wanted.restrictions.masquerade_mark(),
+            ..self.can
+        }
     }
 
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {

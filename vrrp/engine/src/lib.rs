@@ -55,6 +55,7 @@ mod config;
 #[doc(hidden)] // public for the tests in network namespaces only
 pub mod connections;
 mod core;
+mod endings;
 mod engine;
 mod event;
 mod event_thread;

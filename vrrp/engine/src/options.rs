@@ -34,6 +34,9 @@ pub struct Options {
     pub tag: AddressTag,
     /// How fast VIPs are announced.
     pub announcements: Pacing,
+    /// Time in which both ends of a connection can get a reset before the kernel forgets it, where its address, port or source range is
+    /// no Service's any more ([`Engine::restrict`](crate::Engine::restrict)). Default: 10 s.
+    pub ending_notice: Duration,
     /// How often [`Event::ForeignRouter`] tells of the same router. Default: once a minute.
     pub foreign_router_period: Duration,
 }
@@ -170,6 +173,7 @@ impl Options {
             connection_replication: None,
             tag: AddressTag::default(),
             announcements: Pacing::default(),
+            ending_notice: Duration::from_secs(10),
             foreign_router_period: Duration::from_mins(1),
         }
     }

@@ -53,15 +53,22 @@ pub struct ProtocolPort {
     pub port: u16,
 }
 
-/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to, but for VIPs whose
+/// The restricted ports of VIPs, who may send to them, and who owns the VIPs; whatever is not named here everybody may send to, but for VIPs whose
 /// ports are known: to other ports of those nobody may.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restrictions {
     sources: BTreeMap<IpAddr, BTreeMap<ProtocolPort, Arc<[IpNet]>>>,
     ports: BTreeMap<IpAddr, BTreeSet<ProtocolPort>>,
+    owners: BTreeMap<IpAddr, BTreeSet<u64>>,
+    ended: BTreeSet<IpAddr>,
+    passes_untranslated: bool,
+    masquerade_mark: Option<u32>,
 }
 
 impl Restrictions {
+    /// kube-proxy's mark for what it masquerades, by default (`masqueradeBit: 14`).
+    pub const MASQUERADE_MARK: u32 = 1 << 14;
+
     /// Lets only these sources send to these ports; none at all where there are none. Ranges of another family than the
     /// address are passed over. Of a port that was restricted before, only what both say is left. Ports that are restricted
     /// together have their ranges together in memory.
@@ -91,6 +98,64 @@ impl Restrictions {
         if ports.peek().is_some() {
             self.ports.entry(address).or_default().extend(ports);
         }
+    }
+
+    /// Records the owners of this address, by numbers that the caller gives them, in one call or several; an empty list: nobody owns it.
+    /// Connections to an address that loses all the owners it had, or gets others in their place, end: see
+    /// [`Engine::restrict`](crate::Engine::restrict). Nothing follows from the owners of an address that is not named here.
+    pub fn owned_by(&mut self, address: IpAddr, owners: impl IntoIterator<Item = u64>) {
+        self.owners.entry(address).or_default().extend(owners);
+    }
+
+    /// Has the guard refuse every packet, of either direction, of connections to this address that NAT rules have translated.
+    pub fn end_connections(&mut self, address: IpAddr) {
+        self.ended.insert(address);
+    }
+
+    /// Has the guard let pass what is for a VIP and was not translated: something else than netfilter takes the packets of Services.
+    pub fn pass_untranslated(&mut self) {
+        self.passes_untranslated = true;
+    }
+
+    pub(crate) fn passes_untranslated(&self) -> bool {
+        self.passes_untranslated
+    }
+
+    /// Has the guard know what is to be masqueraded by this packet mark, rather than by [`Self::MASQUERADE_MARK`].
+    pub fn set_masquerade_mark(&mut self, mark: u32) {
+        self.masquerade_mark = Some(mark);
+    }
+
+    pub(crate) fn masquerade_mark(&self) -> u32 {
+        self.masquerade_mark.unwrap_or(Self::MASQUERADE_MARK)
+    }
+
+    /// The owners of each address of which they are known.
+    pub(crate) fn owners(&self) -> &BTreeMap<IpAddr, BTreeSet<u64>> {
+        &self.owners
+    }
+
+    /// The addresses whose connections end.
+    pub(crate) fn ended(&self) -> &BTreeSet<IpAddr> {
+        &self.ended
+    }
+
+    /// Returns true if this client may send to this port of an address.
+    pub(crate) fn permits(&self, client: IpAddr, address: IpAddr, port: ProtocolPort) -> bool {
+        let is_port = self.ports.get(&address).is_none_or(|ports| ports.contains(&port));
+        let sources = self.sources.get(&address).and_then(|ports| ports.get(&port));
+        is_port && sources.is_none_or(|sources| sources.iter().any(|range| range.contains(&client)))
+    }
+
+    /// Returns true if this permits less to this address than `before` did, or may do so.
+    pub(crate) fn is_narrower_than(&self, before: &Self, address: IpAddr) -> bool {
+        let has_fewer_ports = match (before.ports.get(&address), self.ports.get(&address)) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(before), Some(now)) => !before.is_subset(now),
+        };
+        let sources = self.sources.get(&address);
+        has_fewer_ports || (sources.is_some() && sources != before.sources.get(&address))
     }
 
     /// The restricted ports of an address.

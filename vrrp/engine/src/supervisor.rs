@@ -272,6 +272,7 @@ fn consequence(thread: &str) -> &'static str {
         "windlass-hold" => {
             "the guard stays as it is, and connections of virtual IPs that move are not forwarded"
         }
+        "windlass-endings" => "connections that outlive the claim of a Service stay in connection tracking",
         "windlass-events" => "events of the engine are not reported",
         _ => "its function is missing",
     }

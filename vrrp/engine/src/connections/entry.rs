@@ -138,6 +138,11 @@ impl Entry {
         self.reply == self.original.inverse()
     }
 
+    /// Returns true if it is translated to a backend.
+    pub(super) fn is_translated(&self) -> bool {
+        self.status.is_some_and(|status| status & DESTINATION_NAT != 0)
+    }
+
     /// Whether it lasts and is translated to a backend.
     pub(super) fn is_translated_and_lasting(&self) -> bool {
         self.status.is_some_and(|status| status & (ASSURED | DESTINATION_NAT) == ASSURED | DESTINATION_NAT)

@@ -50,6 +50,12 @@ pub(super) fn list(family: Family) -> Request {
     (Operation::GetConnections(number(family)), filter)
 }
 
+/// Lists connections that are translated to a backend, as the other does.
+pub(super) fn list_translated(family: Family) -> Request {
+    let filter = Attributes::new().number(STATUS, DESTINATION_NAT).number(STATUS_MASK, DESTINATION_NAT);
+    (Operation::GetConnections(number(family)), filter)
+}
+
 /// Tells of the connection one direction of which is this.
 pub(super) fn get(tuple: &Tuple) -> Request {
     (Operation::GetConnection(family(tuple)), named(tuple))

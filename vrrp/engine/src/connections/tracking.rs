@@ -143,6 +143,27 @@ impl Tracking {
         Err(TrackingError::Unsteady { tries: TRIES })
     }
 
+    /// Sends each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
+    pub(crate) fn list_translated(
+        &mut self,
+        family: Family,
+        mut told: impl FnMut(Connection),
+    ) -> Result<(), TrackingError> {
+        let (operation, filter) = request::list_translated(family);
+        for _ in 0..TRIES {
+            let answer = self.netfilter.ask_each(operation, &filter, |object| {
+                if let Some(entry) = Entry::parse(object).filter(Entry::is_translated) {
+                    told(entry.connection());
+                }
+            });
+            match answer {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                answer => return answer.map_err(TrackingError::of("list tracked connections")),
+            }
+        }
+        Err(TrackingError::Unsteady { tries: TRIES })
+    }
+
     /// Forgets these connections; how many there were. One that is absent is none. Only what a client began towards the VIP is forgotten,
     /// not a connection of which such packets are the answers.
     pub fn delete(&mut self, keys: &[ConnectionKey]) -> Result<usize, TrackingError> {

@@ -29,6 +29,21 @@ pub struct Guarded {
     pub astray: BTreeSet<IpNet>,
 }
 
+/// No address at all.
+static NONE: BTreeSet<IpAddr> = BTreeSet::new();
+
+impl Guarded {
+    /// The VIPs to which nothing passes that was not translated.
+    pub(super) fn refused(&self) -> &BTreeSet<IpAddr> {
+        if self.restrictions.passes_untranslated() { &NONE } else { &self.vips }
+    }
+
+    /// The VIPs to which nothing of the node's own passes that was not translated.
+    pub(super) fn refused_here(&self) -> &BTreeSet<IpAddr> {
+        if self.restrictions.passes_untranslated() { &NONE } else { &self.held }
+    }
+}
+
 /// What becomes of packets to a VIP that belong to connections of the node that was Active before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the parts of an element")]

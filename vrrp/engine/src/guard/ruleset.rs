@@ -26,6 +26,7 @@ use crate::netfilter::expression::{
 use crate::netfilter::message::{Batch, Operation};
 use crate::way_back::QUESTION;
 
+mod ended;
 mod handed_over;
 #[cfg(test)]
 mod tests;
@@ -43,14 +44,14 @@ const ECHO_REQUEST_V6: &[u8] = &[128];
 const NEIGHBOUR_DISCOVERY: [&[u8]; 2] = [&[133], &[137]];
 /// One bit of the connection state, in the machine's byte order.
 const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
+/// Something came back on it.
+const ESTABLISHED: [u8; 4] = 2_u32.to_ne_bytes();
 /// Nothing came back on it yet.
 const NEW: [u8; 4] = 8_u32.to_ne_bytes();
 /// One bit of the connection status: its destination is translated.
 const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
 /// The direction of what answers a connection's first packet.
 const ANSWER: &[u8] = &[1];
-/// kube-proxy's mark for what it masquerades, in the machine's byte order.
-const MASQUERADED: u32 = 0x4000;
 const FLAGS: Expression = Payload { base: Base::Transport, offset: 13, length: 1 };
 /// TCP: FIN, SYN, RST, ACK.
 const FLAGS_THAT_MATTER: u8 = 0x17;
@@ -117,6 +118,7 @@ impl Set {
             Kind::Window => matches.push(Map(self.name())),
             // No rule asks for it.
             Kind::Strays => {}
+            Kind::Ended => matches = self.is_of_connection(),
             // The packet's own destination is the backend by then.
             Kind::Movable => matches = self.has_original_destination(),
         }
@@ -185,10 +187,29 @@ impl Set {
         [ends.as_slice(), &self.is_of_connection(), &[Load(&LABEL), LabelConnection]].concat()
     }
 
-    /// Rule matches: "the packet's connection began towards one of the set's addresses".
+    /// Rule matches: "the packet's connection began towards one of the set's addresses", with its port where the set has ports.
     fn is_of_connection(self) -> Vec<Expression> {
         let [family, ..] = self.packet();
-        vec![Meta(PacketFamily), family, self.original_destination(), In(self.name())]
+        let mut matches = vec![Meta(PacketFamily), family, self.original_destination()];
+        match self.kind {
+            Kind::Owned => matches.extend(self.has_protocol()),
+            Kind::Restricted | Kind::Ports => {
+                matches.extend(self.original_port());
+                matches.push(In(self.name()));
+            }
+            Kind::Vips
+            | Kind::Held
+            | Kind::Sources
+            | Kind::Moved
+            | Kind::Window
+            | Kind::Left
+            | Kind::Strays
+            | Kind::Movable
+            | Kind::Replicated
+            | Kind::Astray
+            | Kind::Ended => matches.push(In(self.name())),
+        }
+        matches
     }
 
     const fn original_destination(self) -> Expression {
@@ -200,15 +221,15 @@ impl Set {
 
     /// The rule that has the backends answer to the VIP, so to whoever is Active, what kube-proxy would have them answer to this
     /// node, but for those whose answers would go astray. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
-    fn with_vip_as_source(self) -> Vec<Expression> {
+    fn with_vip_as_source(self, masquerade_mark: u32) -> Vec<Expression> {
         let family = match self.family {
             Family::V4 => IPV4,
             Family::V6 => IPV6,
         };
-        let masqueraded = [Meta(PacketMark), Mask(MASQUERADED.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
+        let masqueraded = [Meta(PacketMark), Mask(masquerade_mark.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
         let [_, _, backend] = self.packet();
         let answers_arrive = [backend, NotIn(Self { kind: Kind::Astray, ..self }.name())];
-        let unmarked = [Meta(PacketMark), Mask((!MASQUERADED).to_ne_bytes()), MarkPacket];
+        let unmarked = [Meta(PacketMark), Mask((!masquerade_mark).to_ne_bytes()), MarkPacket];
         let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
         [self.has_destination().as_slice(), &masqueraded, &answers_arrive, &unmarked, &translated].concat()
     }
@@ -242,7 +263,7 @@ fn of_type(protocol: &'static [u8], kind: &'static [u8]) -> [Expression; 4] {
     [Meta(Protocol), Compare(Equal, protocol), TYPE, Compare(Equal, kind)]
 }
 
-/// The rules that leave the engine's own questions for the way back the source that they ask from: pod networks masquerade what a
+/// The rules that leave the engine's own questions for the way back, which come by no interface, the source that they ask from: pod networks masquerade what a
 /// node sends to pods from its address on the LAN, and the answer would come by another way than the one that is asked for.
 fn asking_from_its_source() -> Vec<Vec<Expression>> {
     let of_family = |family: Family| {
@@ -257,7 +278,8 @@ fn asking_from_its_source() -> Vec<Vec<Expression>> {
             }
         };
         let ours = [ECHOED, Compare(Equal, &QUESTION), source, TranslateSourceTo(number)];
-        [[Meta(PacketFamily), is_family].as_slice(), &echo, &ours].concat()
+        let own = [Meta(InputInterface), Compare(Equal, &[0; 4])];
+        [[Meta(PacketFamily), is_family].as_slice(), &own, &echo, &ours].concat()
     };
     [Family::V4, Family::V6].map(of_family).to_vec()
 }
@@ -296,6 +318,8 @@ pub(super) struct Parts {
     pub(super) forwards: bool,
     /// What has the kernel tell only the events that matter of connections that are replicated.
     pub(super) masks_events: bool,
+    /// kube-proxy's mark for what it masquerades.
+    pub(super) masquerade_mark: u32,
     /// How long it counts that the process said that it lives, in milliseconds.
     pub(super) awake_ms: u64,
 }
@@ -326,13 +350,28 @@ fn chains(with: Parts) -> Vec<Chain> {
     let elsewhere = if with.forwards { both(Kind::Moved, |set| set.to_any(Accept)) } else { Vec::new() };
     let forward = [elsewhere.clone(), answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
     // Backends answer to a VIP that has been put in the place of the client.
-    let sources = [answers(Kind::Restricted), both(Kind::Restricted, Set::only_from_sources)].concat();
-    let ports = [answers(Kind::Owned), both(Kind::Owned, Set::only_own_ports)].concat();
+    let sources = [
+        both(Kind::Restricted, Set::no_answers_to_others),
+        answers(Kind::Restricted),
+        both(Kind::Restricted, Set::no_more_from_others),
+        both(Kind::Restricted, Set::only_from_sources),
+    ]
+    .concat();
+    let ports = [
+        both(Kind::Owned, Set::no_answers_of_other_ports),
+        answers(Kind::Owned),
+        both(Kind::Owned, Set::only_own_ports),
+    ]
+    .concat();
+    let ended = both(Kind::Ended, Set::over);
     let but_elsewhere = |rules: &[Vec<Expression>]| [&elsewhere, rules].concat();
     let mut chains = vec![
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
+        chain(ended::OVER, ended::over()),
+        base("ended", filter(PREROUTING, BEFORE_ALL_NAT), ended.clone()),
+        base("ended-local", filter(OUTPUT, BEFORE_ALL_NAT), ended),
         base("sources", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&sources)),
         base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), sources),
         base("ports", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&ports)),
@@ -353,6 +392,7 @@ fn chains(with: Parts) -> Vec<Chain> {
         ),
     ];
     if with.forwards {
+        let masqueraded = |set: Set| set.with_vip_as_source(with.masquerade_mark);
         let answered =
             [both(Kind::Moved, Set::as_before), both(Kind::Window, Set::answers_to_the_previous)].concat();
         let marked = [
@@ -368,7 +408,7 @@ fn chains(with: Parts) -> Vec<Chain> {
             base(
                 "movable",
                 nat(POSTROUTING),
-                [asking_from_its_source(), both(Kind::Movable, Set::with_vip_as_source)].concat(),
+                [asking_from_its_source(), Kind::Movable.sets().map(masqueraded).to_vec()].concat(),
             ),
             base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);

@@ -42,6 +42,7 @@ pub(super) enum Kind {
     Movable,
     Replicated,
     Astray,
+    Ended,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -52,7 +53,7 @@ pub(super) struct Set {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -66,6 +67,7 @@ impl Kind {
         Self::Movable,
         Self::Replicated,
         Self::Astray,
+        Self::Ended,
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -94,6 +96,7 @@ impl Set {
             Kind::Movable => ["movable4", "movable6"],
             Kind::Replicated => ["replicated4", "replicated6"],
             Kind::Astray => ["astray4", "astray6"],
+            Kind::Ended => ["ended4", "ended6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -109,7 +112,13 @@ impl Set {
     fn parts(self) -> Vec<Part> {
         let address = Part::address(self.family);
         match self.kind {
-            Kind::Vips | Kind::Held | Kind::Window | Kind::Left | Kind::Replicated | Kind::Astray => {
+            Kind::Vips
+            | Kind::Held
+            | Kind::Window
+            | Kind::Left
+            | Kind::Replicated
+            | Kind::Astray
+            | Kind::Ended => {
                 vec![address]
             }
             Kind::Moved => vec![address, Part::MARK],
@@ -134,7 +143,8 @@ impl Set {
             | Kind::Moved
             | Kind::Left
             | Kind::Movable
-            | Kind::Replicated => attributes.number(3, 0),
+            | Kind::Replicated
+            | Kind::Ended => attributes.number(3, 0),
             Kind::Window => {
                 let (kind, length) = element::kind_and_length(&[Part::MARK]);
                 attributes.number(3, MAP).number(6, kind).number(7, length)
@@ -153,7 +163,7 @@ impl Set {
     pub(super) const fn elements_in_a_message(self) -> usize {
         match self.kind {
             // 28 bytes each.
-            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated => 2000,
+            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated | Kind::Ended => 2000,
             // 40 bytes each.
             Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable | Kind::Astray => 1500,
             // 100 bytes each.
@@ -164,8 +174,8 @@ impl Set {
     /// Whether it has the same elements for both, as far as can be told without looking at each.
     pub(super) fn is_untouched(self, old: &Guarded, new: &Guarded) -> bool {
         match self.kind {
-            Kind::Vips => old.vips == new.vips,
-            Kind::Held => old.held == new.held,
+            Kind::Vips => old.refused() == new.refused(),
+            Kind::Held => old.refused_here() == new.refused_here(),
             Kind::Moved | Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
             Kind::Restricted | Kind::Sources => old.restrictions.has_sources_of(&new.restrictions),
             Kind::Owned | Kind::Ports => Arc::ptr_eq(&old.restrictions, &new.restrictions),
@@ -173,6 +183,7 @@ impl Set {
             Kind::Movable => old.movable == new.movable,
             Kind::Replicated => old.replicated == new.replicated,
             Kind::Astray => old.astray == new.astray,
+            Kind::Ended => old.restrictions.ended() == new.restrictions.ended(),
         }
     }
 
@@ -180,9 +191,10 @@ impl Set {
     /// are made into elements.
     pub(super) fn missing(self, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
         match self.kind {
-            Kind::Vips => self.addresses(one.vips.difference(&other.vips)),
-            Kind::Held => self.addresses(one.held.difference(&other.held)),
+            Kind::Vips => self.addresses(one.refused().difference(other.refused())),
+            Kind::Held => self.addresses(one.refused_here().difference(other.refused_here())),
             Kind::Replicated => self.addresses(one.replicated.difference(&other.replicated)),
+            Kind::Ended => self.addresses(one.restrictions.ended().difference(other.restrictions.ended())),
             Kind::Owned => ports::owned(self.family, &one.restrictions, &other.restrictions),
             Kind::Ports => ports::ports(self.family, &one.restrictions, &other.restrictions),
             Kind::Restricted | Kind::Sources => {
@@ -242,9 +254,10 @@ impl Set {
         let own = |address: &IpAddr| self.owns(address);
         let moved = guarded.moved.iter().filter(|(vip, _)| own(vip));
         match self.kind {
-            Kind::Vips => self.addresses(guarded.vips.iter()),
-            Kind::Held => self.addresses(guarded.held.iter()),
+            Kind::Vips => self.addresses(guarded.refused().iter()),
+            Kind::Held => self.addresses(guarded.refused_here().iter()),
             Kind::Replicated => self.addresses(guarded.replicated.iter()),
+            Kind::Ended => self.addresses(guarded.restrictions.ended().iter()),
             Kind::Moved => moved
                 .filter_map(|(vip, moved)| {
                     Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))

@@ -15,6 +15,8 @@ const PACKET_MARK: u32 = 3;
 const FIRST_WORD: u32 = 8;
 const VERDICT_REGISTER: u32 = 0;
 /// What connection tracking knows of addresses, by their families.
+const ORIGINAL_SOURCE_V4: u32 = 19;
+const ORIGINAL_SOURCE_V6: u32 = 21;
 const ORIGINAL_DESTINATION_V4: u32 = 20;
 const ORIGINAL_DESTINATION_V6: u32 = 22;
 const ORIGINAL_DESTINATION_PORT: u32 = 12;
@@ -34,6 +36,8 @@ pub(crate) enum Expression {
     Connection(Connection),
     /// Loads the destination that the first packet of the packet's connection had, of this many bytes.
     OriginalDestination(Length),
+    /// Loads the source that the first packet of the packet's connection had, of this many bytes.
+    OriginalSource(Length),
     /// Loads the destination port that the first packet of the packet's connection had.
     OriginalPort,
     /// Loads a number below this one, another for each packet by chance, in the machine's byte order.
@@ -161,6 +165,7 @@ impl Expression {
             Self::From(_, load) => load.name(),
             Self::Connection(_)
             | Self::OriginalDestination(_)
+            | Self::OriginalSource(_)
             | Self::OriginalPort
             | Self::MarkConnection
             | Self::MaskEvents
@@ -194,6 +199,13 @@ impl Expression {
                     Length::V6 => ORIGINAL_DESTINATION_V6,
                 };
                 // Direction 0 is the first packet's.
+                data.number(1, register).number(2, key).bytes(3, &[0])
+            }
+            Self::OriginalSource(length) => {
+                let key = match length {
+                    Length::V4 => ORIGINAL_SOURCE_V4,
+                    Length::V6 => ORIGINAL_SOURCE_V6,
+                };
                 data.number(1, register).number(2, key).bytes(3, &[0])
             }
             Self::OriginalPort => {

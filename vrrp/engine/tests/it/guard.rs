@@ -1,5 +1,6 @@
 //! What the guard does to packets, and that it stays.
 
+mod ended;
 mod keep;
 mod ports;
 pub(crate) mod proxy;

@@ -173,6 +173,30 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     }
 }
 
+/// As all nodes do when the Service is deleted.
+#[test]
+fn what_outlived_a_node_ends_with_the_owner_of_its_address() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::for_engines(Backend::OnThirdHost);
+    let nodes = start(&scene, replicate);
+    let owned = |owners: &[u64]| {
+        let mut restrictions = Restrictions::default();
+        VIPS.iter().for_each(|vip| restrictions.owned_by(*vip, owners.iter().copied()));
+        nodes.iter().for_each(|node| node.engine.restrict(Arc::new(restrictions.clone())));
+    };
+    owned(&[1]);
+    let streams = replicated(&scene, &nodes);
+    first_node_dies(&scene, &nodes);
+    assert_eq!(kept(&streams), 2 * MANY);
+    owned(&[]);
+    let ended = || run(scene.node(B), "nft list set inet windlass ended6", "").contains("2001:db8::50");
+    await_some("the refusal", || ended().then_some(()));
+    assert_eq!(kept(&streams), 0);
+}
+
 #[test]
 fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     if !require_root() {

@@ -76,7 +76,7 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
     assert_eq!(told, all);
 }
 
-const ALL: Parts = Parts { forwards: true, masks_events: true, awake_ms: 15_000 };
+const ALL: Parts = Parts { forwards: true, masks_events: true, masquerade_mark: 0x4000, awake_ms: 15_000 };
 
 #[test]
 fn rules_refer_only_to_sets_and_chains_that_exist() {
@@ -127,6 +127,24 @@ fn without_what_a_kernel_lacks_the_table_has_all_the_rest() {
     assert_eq!(rules(true, true), rules(true, false) + 6);
     assert_eq!(rules(false, true), rules(false, false) + 6);
     assert!(rules(true, false) > rules(false, false));
+}
+
+#[test]
+fn what_kube_proxy_masquerades_is_known_by_its_own_mark_which_is_taken_off() {
+    for mark in [0x4000_u32, 0x10_0000] {
+        let chains = chains(Parts { masquerade_mark: mark, ..ALL });
+        let movable = chains.iter().find(|chain| chain.name == "movable").unwrap();
+        let masks: BTreeSet<[u8; 4]> = movable
+            .rules
+            .iter()
+            .flatten()
+            .filter_map(|expression| match expression {
+                Mask(mask) => Some(*mask),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(masks, [mark.to_ne_bytes(), (!mark).to_ne_bytes()].into(), "{mark:#x}");
+    }
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::lab::{LIMIT, VIP, address, await_some, require_root};
+use crate::lab::{Capture, LIMIT, VIP, address, await_some, require_root};
 
 use super::proxy::Mode;
-use super::scene::{Refused, Scene, VIP6, refused, run};
+use super::scene::{NODE, NODE6, Refused, Scene, VIP6, refused, run};
 
 #[test]
 fn fragments_are_put_together_first() {
@@ -104,4 +104,40 @@ fn an_icmp_error_about_nothing_known_is_dropped() {
     });
     await_some("invalid packet", || (refused(scene.node(), Refused::Invalid) == 1).then_some(()));
     assert_eq!(refused(scene.node(), Refused::Unreachable), 0);
+}
+
+/// The source of an echo request that begins with the engine's own words, if the frame is one.
+fn asks_as_the_engine(frame: &[u8]) -> Option<IpAddr> {
+    let at = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default();
+    match (at(12..14), at(23..24), at(20..21)) {
+        ([8, 0], [1], _) if at(34..35) == [8] && at(42..50) == b"windlass" => {
+            <[u8; 4]>::try_from(at(26..30)).ok().map(IpAddr::from)
+        }
+        ([0x86, 0xdd], _, [58]) if at(54..55) == [128] && at(62..70) == b"windlass" => {
+            <[u8; 16]>::try_from(at(22..38)).ok().map(IpAddr::from)
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn a_pod_that_asks_as_the_engine_does_is_masqueraded_as_others_are() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let pods = "table inet pods {
+           chain masquerading {
+             type nat hook postrouting priority srcnat;
+             iifname pod0 oifname eth0 masquerade
+           }
+         }";
+    run(scene.node(), "nft -f -", pods);
+    let _guard = scene.guard();
+    let frames = Capture::on(scene.client());
+    for (client, node) in [("192.0.2.1", IpAddr::from(NODE)), ("2001:db8::1", NODE6.into())] {
+        // "windlass".
+        run(&scene.pod, &format!("ping -n -c 1 -W 20 -s 8 -p 77696e646c617373 {client}"), "");
+        assert_eq!(frames.await_frame("the question", asks_as_the_engine), node);
+    }
 }

@@ -1,0 +1,97 @@
+//! Rules about connections that were translated to a backend before the claim to their address, port or client ended: both ends get a
+//! reset at the next packet. A packet is judged by where its connection began, so that answers of backends are judged as well. Pure.
+
+use super::super::set::{Kind, Set};
+use super::{ANSWER, ESTABLISHED, FLAGS, ICMP, ICMPV6, TCP, TRANSLATED};
+use crate::netfilter::expression::{
+    Comparison::{Equal, NotEqual},
+    Connection::{Direction, State, Status},
+    Expression::{
+        self, Compare, Connection, From, Mask, MaskByte, Meta, NotIn, OriginalPort, OriginalSource, Verdict,
+    },
+    Length,
+    Meta::Protocol,
+    Verdict::{Accept, Goto},
+};
+use windlass_vrrp::Family;
+
+/// The chain that refuses what is over.
+pub(super) const OVER: &str = "over";
+const REFUSED: Expression = Verdict(Goto(OVER));
+/// TCP: RST.
+const RESET: u8 = 0x04;
+const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
+const IS_TRANSLATED: [Expression; 3] =
+    [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
+
+/// The rules of [`OVER`]: what tells of an end passes, as the answers of this very chain do.
+pub(super) fn over() -> Vec<Vec<Expression>> {
+    let of_protocol = |protocol| [Meta(Protocol), Compare(Equal, protocol)];
+    vec![
+        [of_protocol(ICMP).as_slice(), &[Verdict(Accept)]].concat(),
+        [of_protocol(ICMPV6).as_slice(), &[Verdict(Accept)]].concat(),
+        [
+            of_protocol(TCP).as_slice(),
+            &[FLAGS, MaskByte(RESET), Compare(NotEqual, &[0]), Verdict(Accept)],
+        ]
+        .concat(),
+        vec![Verdict(Goto("refuse"))],
+    ]
+}
+
+impl Set {
+    /// The rule that refuses all packets of translated connections to the set's addresses.
+    pub(super) fn over(self) -> Vec<Expression> {
+        [self.is_of_connection().as_slice(), &IS_TRANSLATED, &[REFUSED]].concat()
+    }
+
+    /// The rule that refuses what backends answer on connections to ports that no owner has any more.
+    pub(super) fn no_answers_of_other_ports(self) -> Vec<Expression> {
+        let ports = Self { kind: Kind::Ports, ..self };
+        let port = [&[self.original_destination()], self.original_port().as_slice()].concat();
+        [
+            self.is_of_connection().as_slice(),
+            &IS_ANSWER,
+            &IS_TRANSLATED,
+            &port,
+            &[NotIn(ports.name()), REFUSED],
+        ]
+        .concat()
+    }
+
+    /// The rule that refuses what backends answer to clients that may no longer send to the port.
+    pub(super) fn no_answers_to_others(self) -> Vec<Expression> {
+        let sources = Self { kind: Kind::Sources, ..self };
+        let client = match self.family {
+            Family::V4 => From(3, const { &OriginalSource(Length::V4) }),
+            Family::V6 => From(6, const { &OriginalSource(Length::V6) }),
+        };
+        let [protocol, port] = self.original_port();
+        let other = [self.original_destination(), protocol, port, client, NotIn(sources.name())];
+        [self.is_of_connection().as_slice(), &IS_ANSWER, &IS_TRANSLATED, &other, &[REFUSED]].concat()
+    }
+
+    /// The rule that resets established TCP connections of clients that may no longer send to the port: what is new is dropped.
+    pub(super) fn no_more_from_others(self) -> Vec<Expression> {
+        let sources = Self { kind: Kind::Sources, ..self };
+        let established = [
+            Meta(Protocol),
+            Compare(Equal, TCP),
+            Connection(State),
+            Mask(ESTABLISHED),
+            Compare(NotEqual, &[0; 4]),
+        ];
+        let other = self.has_no_source_in(sources);
+        [self.has_destination().as_slice(), &established, &other, &[REFUSED]].concat()
+    }
+
+    /// The protocol of the packet and the destination port of its connection's first packet, after that one's destination.
+    pub(super) fn original_port(self) -> [Expression; 2] {
+        let [protocol, _] = self.port();
+        let port = match self.family {
+            Family::V4 => From(2, &OriginalPort),
+            Family::V6 => From(5, &OriginalPort),
+        };
+        [protocol, port]
+    }
+}
