@@ -32,11 +32,33 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Leads packets with the mark of this number to this node.
-    pub(crate) fn lead(self, hop: NextHop, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
-        let route = RouteNetlinkMessage::NewRoute(self.route(Family::of(hop.address), number, Some(hop)));
-        let rule = RouteNetlinkMessage::NewRule(self.rule(Family::of(hop.address), number));
-        [(route, NLM_F_CREATE | NLM_F_REPLACE), (rule, NLM_F_CREATE | NLM_F_EXCL)]
+    /// Leads packets to these addresses with the mark of this number to this node. Others that have such a mark, as other programs give
+    /// packets, find no route in the number's table, and go on by the rules that follow.
+    pub(crate) fn lead_to(
+        self,
+        hop: NextHop,
+        number: u32,
+        addresses: impl IntoIterator<Item = IpAddr>,
+    ) -> Vec<(RouteNetlinkMessage, u16)> {
+        let family = Family::of(hop.address);
+        let rule = RouteNetlinkMessage::NewRule(self.rule(family, number));
+        let routes = addresses.into_iter().map(|address| {
+            let route = to(self.route(family, number, Some(hop)), address);
+            (RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
+        });
+        // The rule last: what it leads to is there.
+        routes.chain([(rule, NLM_F_CREATE | NLM_F_EXCL)]).collect()
+    }
+
+    /// Leads packets to these addresses nowhere any more.
+    pub(crate) fn release_to(
+        self,
+        family: Family,
+        number: u32,
+        addresses: impl IntoIterator<Item = IpAddr>,
+    ) -> impl Iterator<Item = (RouteNetlinkMessage, u16)> {
+        let route = move |address| to(self.route(family, number, None), address);
+        addresses.into_iter().map(move |address| (RouteNetlinkMessage::DelRoute(route(address)), 0))
     }
 
     /// Leads packets with the mark of this number and this source to this node, but for those to these addresses: they go on by the rules
@@ -52,8 +74,8 @@ impl Owner {
         let add = NLM_F_CREATE | NLM_F_EXCL;
         let but = but_to.into_iter().map(|address| self.but_to(family, number, address));
         let mut orders: Vec<_> = but.map(|route| (RouteNetlinkMessage::NewRoute(route), add)).collect();
-        let [(route, replace), _] = self.lead(hop, number);
-        orders.push((route, replace));
+        let route = RouteNetlinkMessage::NewRoute(self.route(family, number, Some(hop)));
+        orders.push((route, NLM_F_CREATE | NLM_F_REPLACE));
         let rules = sources.into_iter().map(|source| self.rule_from(family, number, source));
         orders.extend(rules.map(|rule| (RouteNetlinkMessage::NewRule(rule), add)));
         orders
@@ -70,7 +92,7 @@ impl Owner {
         but.map(|route| (RouteNetlinkMessage::DelRoute(route), 0)).collect()
     }
 
-    /// Leads them nowhere any more.
+    /// Has neither the rule without a source nor the default route of the number any more.
     pub(crate) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let rule = RouteNetlinkMessage::DelRule(self.rule(family, number));
         let route = RouteNetlinkMessage::DelRoute(self.route(family, number, None));
@@ -123,13 +145,18 @@ impl Owner {
     fn but_to(self, family: Family, number: u32, address: IpAddr) -> RouteMessage {
         let mut message = self.route(family, number, None);
         message.header.kind = RouteType::Throw;
-        let (length, destination) = match address {
-            IpAddr::V4(address) => (32, RouteAddress::Inet(address)),
-            IpAddr::V6(address) => (128, RouteAddress::Inet6(address)),
-        };
-        message.header.destination_prefix_length = length;
-        message.attributes.push(RouteAttribute::Destination(destination));
-        message
+        to(message, address)
+    }
+
+    /// Of all routes those of this tag's tables, as the message to delete it.
+    pub(crate) fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
+        let table = route.attributes.iter().find_map(|attribute| match attribute {
+            RouteAttribute::Table(table) => Some(*table),
+            _ => None,
+        });
+        let is_ours = route.header.protocol == RouteProtocol::from(self.tag)
+            && table?.checked_sub(self.first_table()).is_some_and(|number| number < TABLES_PER_TAG);
+        is_ours.then(|| RouteNetlinkMessage::DelRoute(route.clone()))
     }
 
     fn rule(self, family: Family, number: u32) -> RuleMessage {
@@ -166,6 +193,17 @@ impl Owner {
         }
         message
     }
+}
+
+/// The same route, to this address alone.
+fn to(mut route: RouteMessage, address: IpAddr) -> RouteMessage {
+    let (length, destination) = match address {
+        IpAddr::V4(address) => (32, RouteAddress::Inet(address)),
+        IpAddr::V6(address) => (128, RouteAddress::Inet6(address)),
+    };
+    route.header.destination_prefix_length = length;
+    route.attributes.push(RouteAttribute::Destination(destination));
+    route
 }
 
 fn family_of(family: Family) -> AddressFamily {

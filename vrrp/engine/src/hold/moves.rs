@@ -30,6 +30,8 @@ use questions::Questions;
 
 /// Time between two looks at whether rules and nodes are still there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Routes that are written again at each look: the hold thread does nothing heavy.
+const ROUTES_A_LOOK: usize = 256;
 /// Time until the next try after the kernel refused.
 const RETRY: Duration = Duration::from_secs(30);
 /// Time in which most connections that go on speak after a VIP has come here, and time between two looks for strays in it; they
@@ -44,8 +46,10 @@ pub(super) struct Moves {
     owner: Owner,
     plan: MovePlan,
     route: KeptRouteSocket,
-    /// Rules and routes that the kernel has been told, by family and number.
-    told: BTreeMap<(Family, u32), NextHop>,
+    /// Rules and routes that the kernel has been told, by family and number: the node, and the VIPs whose packets are led to it.
+    told: BTreeMap<(Family, u32), (NextHop, BTreeSet<IpAddr>)>,
+    /// Looks until now.
+    looks: usize,
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     /// What the guard marks connections with, and has marked until now.
     marked: BTreeSet<(IpAddr, u32)>,
@@ -69,6 +73,7 @@ impl Moves {
             plan: MovePlan::new(settings),
             route: KeptRouteSocket::default(),
             told: BTreeMap::new(),
+            looks: 0,
             moved: Arc::default(),
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
@@ -84,12 +89,13 @@ impl Moves {
     pub(super) fn sweep(&mut self) {
         let owner = self.owner;
         let swept = self.route.with(|route| {
-            for rule in route.rules()? {
-                let Some((deletion, family, number)) = owner.left_behind(&rule) else { continue };
-                let [_, route_deletion] = owner.release(family, number);
-                route.batch([(deletion, 0), route_deletion])?;
-            }
-            Ok(())
+            let rules = route.rules()?;
+            let rules = rules.iter().filter_map(|rule| owner.left_behind(rule)).map(|(deletion, ..)| deletion);
+            let routes = route.routes_by(owner.tag)?;
+            let routes = routes.iter().filter_map(|route| owner.left_behind_route(route));
+            let deletions: Vec<_> = rules.chain(routes).map(|deletion| (deletion, 0)).collect();
+            // What is refused is gone already.
+            route.batch(deletions).map(drop)
         });
         if let Err(error) = swept {
             tracing::warn!(%error, "cannot look for routing rules that an earlier engine left behind");
@@ -149,21 +155,35 @@ impl Moves {
 
     /// Removes the routing that the guard needs no longer.
     pub(super) fn release(&mut self) {
-        let wanted: BTreeSet<(Family, u32)> = self.plan.hops().map(key_of).collect();
+        let wanted = self.plan.led().into_iter().map(|(led, vips)| (key_of(led), vips)).collect();
         if let Err(error) = self.release_but(&wanted) {
             tracing::warn!(%error, "cannot remove routing rules; trying again");
         }
     }
 
-    /// Removes all routing but for these marks.
-    fn release_but(&mut self, wanted: &BTreeSet<(Family, u32)>) -> Result<(), NetlinkError> {
+    /// Removes all routing but for these marks and VIPs.
+    fn release_but(
+        &mut self,
+        wanted: &BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
+    ) -> Result<(), NetlinkError> {
         let owner = self.owner;
-        let over = self.told.keys().filter(|key| !wanted.contains(key));
-        let orders: Vec<_> = over.flat_map(|(family, number)| owner.release(*family, *number)).collect();
+        let mut orders = Vec::new();
+        for ((family, number), (_, told)) in &self.told {
+            let wanted = wanted.get(&(*family, *number));
+            if wanted.is_none() {
+                let [rule, _] = owner.release(*family, *number);
+                orders.push(rule);
+            }
+            let over = told.iter().filter(|vip| wanted.is_none_or(|wanted| !wanted.contains(vip)));
+            orders.extend(owner.release_to(*family, *number, over.copied()));
+        }
         if !orders.is_empty() {
             // What is refused is gone already.
             self.route.with(|route| route.batch(orders))?;
-            self.told.retain(|key, _| wanted.contains(key));
+            self.told.retain(|key, _| wanted.contains_key(key));
+            for (key, (_, told)) in &mut self.told {
+                told.retain(|vip| wanted.get(key).is_some_and(|wanted| wanted.contains(vip)));
+            }
         }
         Ok(())
     }
@@ -175,7 +195,7 @@ impl Moves {
 
     /// Removes all rules.
     pub(super) fn end(&mut self) {
-        if let Err(error) = self.release_but(&BTreeSet::new()) {
+        if let Err(error) = self.release_but(&BTreeMap::new()) {
             tracing::warn!(%error, "routing rules for addresses that were handed over stay; a later start removes them");
         }
     }
@@ -233,16 +253,19 @@ impl Moves {
 
     /// Tells the kernel what is new, and looks now and then whether rules and nodes are still there.
     fn look(&mut self, now: Time) {
-        let hops: Vec<(NextHop, u32)> = self.plan.hops().collect();
-        let new = hops.iter().any(|(hop, number)| self.told.get(&key_of((*hop, *number))) != Some(hop));
-        if !new && (hops.is_empty() || now < self.next_look) {
+        let led = self.plan.led();
+        let new = led.iter().any(|((hop, number), vips)| {
+            let told = self.told.get(&key_of((*hop, *number)));
+            told.is_none_or(|(told, known)| told != hop || !vips.is_subset(known))
+        });
+        if !new && (led.is_empty() || now < self.next_look) {
             return;
         }
         if let Some((until, _)) = self.refused.as_ref().filter(|(until, _)| now < *until) {
             self.next_look = *until;
             return;
         }
-        let refused = match self.lead(&hops) {
+        let refused = match self.lead(&led) {
             Ok(refusal) => refusal,
             Err(error) => Some(error.to_string()),
         };
@@ -260,11 +283,15 @@ impl Moves {
         if self.refused.take().is_some() {
             tracing::info!("connections of addresses that are handed over are forwarded");
         }
+        let hops: Vec<(NextHop, u32)> = led.into_keys().collect();
         self.bury_the_dead(&hops, now);
     }
 
-    /// Leads marked packets to these nodes; why that cannot be.
-    fn lead(&mut self, hops: &[(NextHop, u32)]) -> Result<Option<String>, NetlinkError> {
+    /// Leads marked packets to these VIPs to these nodes; why that cannot be.
+    fn lead(
+        &mut self,
+        led: &BTreeMap<(NextHop, u32), BTreeSet<IpAddr>>,
+    ) -> Result<Option<String>, NetlinkError> {
         if fs::read_to_string(PICKS_UP_CONNECTIONS).is_ok_and(|value| value.trim() == "0") {
             return Ok(Some(format!(
                 "{PICKS_UP_CONNECTIONS} is 0, so that this node takes packets of connections that it did not see begin for \
@@ -272,15 +299,23 @@ impl Moves {
             )));
         }
         let owner = self.owner;
-        let orders: Vec<_> = hops.iter().flat_map(|(hop, number)| owner.lead(*hop, *number)).collect();
-        let answers = self.route.with(|route| route.batch(orders))?;
-        for (answers, (hop, number)) in answers.chunks(2).zip(hops) {
-            let refusal = answers.iter().find_map(|answer| match answer {
+        self.looks = self.looks.wrapping_add(1);
+        let (mut orders, mut counts) = (Vec::new(), Vec::new());
+        for ((hop, number), vips) in led {
+            let told = self.told.get(&key_of((*hop, *number))).filter(|(told, _)| told == hop);
+            let own = owner.lead_to(*hop, *number, due(vips, told.map(|(_, vips)| vips), self.looks));
+            counts.push(own.len());
+            orders.extend(own);
+        }
+        let mut answers = self.route.with(|route| route.batch(orders))?.into_iter();
+        for (((hop, number), vips), count) in led.iter().zip(counts) {
+            let own: Vec<_> = answers.by_ref().take(count).collect();
+            let refusal = own.iter().find_map(|answer| match answer {
                 Err(refusal) if refusal.errno != Errno::EEXIST => Some(refusal),
                 Ok(()) | Err(_) => None,
             });
             match refusal {
-                None => drop(self.told.insert(key_of((*hop, *number)), *hop)),
+                None => self.note_told((*hop, *number), vips),
                 // The interface has gone, and with it the LAN on which the node was.
                 Some(refusal) if matches!(refusal.errno, Errno::ENODEV | Errno::ENETDOWN | Errno::EINVAL) => {
                     tracing::debug!(%refusal, peer = %hop.address, "no way to the node that handed over");
@@ -290,6 +325,13 @@ impl Moves {
             }
         }
         Ok(None)
+    }
+
+    fn note_told(&mut self, led: (NextHop, u32), vips: &BTreeSet<IpAddr>) {
+        let (told, known) = self.told.entry(key_of(led)).or_insert_with(|| (led.0, BTreeSet::new()));
+        *told = led.0;
+        // What is over is still there, until it is released.
+        known.extend(vips.iter().copied());
     }
 
     /// Doubts nodes whose place another has taken in some virtual router: if they died, the kernel would notice only in seconds.
@@ -343,6 +385,21 @@ impl Moves {
         }
         self.plan.expire(now);
     }
+}
+
+/// The VIPs whose routes are to be written now: those that the kernel was not told, and some of the others in turn, as somebody may have
+/// removed their routes.
+fn due(
+    vips: &BTreeSet<IpAddr>,
+    told: Option<&BTreeSet<IpAddr>>,
+    looks: usize,
+) -> impl Iterator<Item = IpAddr> + use<> {
+    let is_told = |vip: &IpAddr| told.is_some_and(|told| told.contains(vip));
+    let new: Vec<IpAddr> = vips.iter().filter(|vip| !is_told(vip)).copied().collect();
+    let turns = vips.len().div_ceil(ROUTES_A_LOOK).max(1);
+    let again = vips.iter().skip(looks % turns * ROUTES_A_LOOK).take(ROUTES_A_LOOK);
+    let again: Vec<IpAddr> = again.filter(|vip| is_told(vip)).copied().collect();
+    new.into_iter().chain(again)
 }
 
 fn key_of((hop, number): (NextHop, u32)) -> (Family, u32) {

@@ -3,17 +3,18 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink_packet_core::NlasIterator;
+use netlink_packet_core::{NlasIterator, Parseable};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::RouteMessage;
 
 use super::error::NetlinkError;
 use super::route::{RouteSocket, towards};
 
-/// Length of `struct rtmsg`, and where its `rtm_family`, `rtm_dst_len` and `rtm_type` are.
+/// Length of `struct rtmsg`, and where its `rtm_family`, `rtm_dst_len`, `rtm_protocol` and `rtm_type` are.
 const HEADER: usize = 12;
 const FAMILY: usize = 0;
 const LENGTH: usize = 1;
+const PROTOCOL: usize = 5;
 const TYPE: usize = 7;
 /// Length of `struct rtnexthop`, and where its `rtnh_ifindex` is.
 const NEXT_HOP: usize = 8;
@@ -53,6 +54,16 @@ impl RouteSocket {
     pub(crate) fn way_towards(&mut self, far: IpAddr) -> Result<Option<Way>, NetlinkError> {
         let found = self.ask(RouteNetlinkMessage::GetRoute(towards(far)), way)?;
         Ok(found.flatten())
+    }
+
+    /// The routes that the program of this number made (rtm_protocol), of any table. Routes that cannot be read are left out.
+    pub(crate) fn routes_by(&mut self, protocol: u8) -> Result<Vec<RouteMessage>, NetlinkError> {
+        let all = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+        let dump = self.dump_as(&all, |kind, payload| {
+            let is_by = kind == libc::RTM_NEWROUTE && payload.get(PROTOCOL) == Some(&protocol);
+            Ok(is_by.then(|| RouteMessage::parse(payload).ok()).flatten())
+        })?;
+        Ok(dump.entries)
     }
 
     /// The routes to other hosts, of any table: without those that every IPv6 link has.

@@ -15,6 +15,7 @@ use crate::lab::{
 };
 use crate::lab6::{VIP6, number, router6};
 
+mod ended;
 mod former_active;
 mod ports;
 
@@ -514,6 +515,7 @@ fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
     // What a killed engine left, and what others have.
     host.ip("rule add pref 87 fwmark 0x30/0xf0 lookup 22275 protocol 87");
     host.ip("route add default via 192.0.2.99 dev eth0 table 22275");
+    host.ip("route add 192.0.2.77/32 via 192.0.2.99 dev eth0 table 22275 protocol 87");
     host.ip("rule add pref 86 fwmark 0x30/0xf0 lookup 22275");
     host.ip("rule add pref 88 fwmark 0x30/0xf0 lookup 9 protocol 87");
     let rules = || run(host, "ip rule list", "");
@@ -523,6 +525,20 @@ fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
     let mut connections = scene.connections();
     scene.prefer_second(&nodes, true);
     ask_all(&mut connections, 1, "after the move");
+    assert!(!run(host, "ip route show table 22275", "").contains("192.0.2.77"));
+    // Marks of other programs may have the same bits: their packets to other hosts go as without us.
+    let (vip, vip6) = (VIP.to_string(), VIP6.to_string());
+    for (mark, to, is_led) in [
+        ("0x10", vip.as_str(), true),
+        ("0x10", vip6.as_str(), true),
+        ("0x10", "192.0.2.3", false),
+        ("0x1bd10", "192.0.2.3", false),
+        ("0x10", "2001:db8::3", false),
+        ("0x1bd10", "2001:db8::3", false),
+    ] {
+        let route = run(host, &format!("ip route get {to} mark {mark}"), "");
+        assert_eq!(route.contains("via"), is_led, "{mark}: {route}");
+    }
     let ours = |rules: String| rules.contains("87:") && rules.contains("fwmark 0x10/0xf0");
     assert!(ours(rules()), "{}", rules());
     host.ip("rule del pref 87");

@@ -224,6 +224,19 @@ impl MovePlan {
         self.slots.iter().map(|(hop, slot)| (*hop, slot.number))
     }
 
+    /// The nodes that handed over, with the numbers of their marks, and the VIPs whose marked packets are led to each.
+    pub(super) fn led(&self) -> BTreeMap<(NextHop, u32), BTreeSet<IpAddr>> {
+        let mut led: BTreeMap<(NextHop, u32), BTreeSet<IpAddr>> =
+            self.hops().map(|hop| (hop, BTreeSet::new())).collect();
+        for (vip, known) in &self.vips {
+            let hop = known.hop.and_then(|hop| Some((hop, self.slots.get(&hop)?.number)));
+            if let Some(vips) = hop.and_then(|hop| led.get_mut(&hop)) {
+                vips.insert(*vip);
+            }
+        }
+        led
+    }
+
     /// The next time from which on [`Self::moved`] or [`Self::hops`] is another by itself.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let window = self.settings.window;
