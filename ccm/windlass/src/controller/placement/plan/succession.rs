@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use kube::ResourceExt as _;
 use windlass_api::VirtualRouter;
 
 use super::router_draft::{RouterDraft, router_name, used_vrids};
