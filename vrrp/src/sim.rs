@@ -133,6 +133,8 @@ pub struct Lan {
     queue: BTreeMap<(Time, EventOrder, u64), Event>,
     queued: u64,
     lost_adverts: LostAdverts,
+    /// Unicast that is recorded and sent to the group, in thousandths.
+    replayed: u64,
     trace: Vec<TraceEntry>,
     violation: Option<Violation>,
 }
@@ -150,6 +152,7 @@ impl Lan {
             queue: BTreeMap::new(),
             queued: 0,
             lost_adverts: LostAdverts::default(),
+            replayed: 0,
             trace: Vec::new(),
             violation: None,
         }
@@ -334,7 +337,7 @@ impl Lan {
                     let machine = &mut self.nodes[node].routers[router].router;
                     let turn = machine.poll_turn();
                     let copies: Vec<_> = machine.copies().iter().copied().chain(turn).collect();
-                    self.nodes[node].routers[router].record.advertised(self.now);
+                    self.nodes[node].routers[router].record.advertised(self.now, priority);
                     self.send(node, router, priority, true, &copies);
                     if !copies.is_empty() {
                         let event = TraceEvent::Unicast(copies.len());
@@ -345,6 +348,9 @@ impl Lan {
                 Action::SendUnicast { priority } => {
                     adverts += 1;
                     let copies = self.nodes[node].routers[router].router.copies().to_vec();
+                    if priority.is_none() {
+                        self.nodes[node].routers[router].record.asked();
+                    }
                     self.send(node, router, priority, false, &copies);
                     TraceEvent::Unicast(copies.len())
                 }
@@ -353,6 +359,7 @@ impl Lan {
                     if !record.became(from, to, reason, self.now, clock_time) {
                         self.record_violation(router, BrokenInvariant::TransitionOrder(node));
                     }
+                    self.check_resignation(node, router);
                     TraceEvent::Became(to, reason)
                 }
                 Action::Announce(what) => TraceEvent::Announced(what),

@@ -1,5 +1,7 @@
 //! What an advert does in each state (RFC 9568 §6.4.2 and §6.4.3).
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use super::fallback::Copies;
@@ -35,14 +37,20 @@ impl Router {
             None if advert.unicast && self.config.unicast_fallback => {
                 self.handle_question(advert.source, now)
             }
-            None => self.handle_resignation(now),
+            None => self.handle_resignation(advert.source, now),
             Some(priority) => self.handle_claim(advert, priority, now),
         }
     }
 
-    fn handle_resignation(&mut self, now: Time) -> AdvertOutcome {
+    /// Handles the resignation of an Active. A Backup obeys that of the Active it follows. While it knows no Active, it obeys any
+    /// peer's. From all other peers it is no resignation: a recorded question ([`Self::handle_question`]) that is sent to the group has the
+    /// same bytes, and its trailer holds.
+    fn handle_resignation(&mut self, source: IpAddr, now: Time) -> AdvertOutcome {
         match &mut self.state_data {
             StateData::Initialize => AdvertOutcome::NotRunning,
+            StateData::Backup(backup) if backup.followed().is_some_and(|active| active != source) => {
+                AdvertOutcome::Asked
+            }
             StateData::Backup(backup) => {
                 // T5
                 backup.hear_resignation(&self.config, now);
@@ -60,7 +68,9 @@ impl Router {
     fn handle_question(&mut self, source: IpAddr, now: Time) -> AdvertOutcome {
         match &mut self.state_data {
             StateData::Initialize => AdvertOutcome::NotRunning,
-            StateData::Backup(backup) if backup.active == Some(source) => self.handle_resignation(now),
+            StateData::Backup(backup) if backup.followed() == Some(source) => {
+                self.handle_resignation(source, now)
+            }
             StateData::Backup(_) => AdvertOutcome::Asked,
             StateData::Active(_) => {
                 if self.fallback.grant(source, &self.config, now) {
@@ -117,7 +127,7 @@ impl Router {
                     }
                     self.send_advert(Copies::Needed, now);
                     if let StateData::Active(active) = &mut self.state_data {
-                        active.answers = answers + 1;
+                        active.answers = answers.saturating_add(1);
                     }
                     self.actions.push_back(Action::Announce(Announce::Contention));
                     AdvertOutcome::Inferior

@@ -156,7 +156,8 @@ pub enum AdvertOutcome {
     IntervalMismatch,
     /// In version 2, from a peer that was lately heard in version 3: ignored (RFC 9568 §8.4.2).
     Superseded,
-    /// By unicast, from a peer that hears no multicast of this router and asks for more of this (priority 0).
+    /// Priority 0 of a peer that is not the Active this router follows: by unicast the question of a peer that hears no multicast of
+    /// this router, by multicast nothing to obey.
     Asked,
     /// Not from a peer: ignored.
     NotAPeer,

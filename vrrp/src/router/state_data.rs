@@ -70,6 +70,11 @@ impl Backup {
         backup
     }
 
+    /// Returns the Active that it follows: the one obeyed last or, if none was, the one that it is to preempt.
+    pub(super) fn followed(&self) -> Option<IpAddr> {
+        self.obeyed.or(self.active)
+    }
+
     /// An advert of an Active was heard, obeyed or not.
     pub(super) fn hear(&mut self, source: IpAddr, unicast: bool, now: Time) {
         if self.active != Some(source) {

@@ -87,6 +87,23 @@ impl Lan {
         }
     }
 
+    /// A router that is Active because the Active that it obeyed has resigned, which that has not: it still is.
+    pub(super) fn check_resignation(&mut self, node: usize, router: usize) {
+        let obeyed = self.nodes[node].routers[router].record.resigned_to_it(self.now);
+        let other = obeyed.and_then(|source| {
+            (0..self.nodes.len()).find(|&other| {
+                let found = self.nodes[other].routers.get(router);
+                found.is_some_and(|SimRouter { router: machine, record, .. }| {
+                    let is_active = machine.state() == State::Active;
+                    machine.config().primary == source && is_active && !record.has_resigned()
+                })
+            })
+        });
+        if let Some(other) = other {
+            self.record_violation(router, BrokenInvariant::NoResignation(other, node));
+        }
+    }
+
     /// A router that has changed its state since `calm`.
     pub(super) fn restless(&self, calm: Time) -> Option<Violation> {
         let changed = |e: &&TraceEntry| e.at > calm && matches!(e.event, TraceEvent::Became(..));

@@ -62,6 +62,21 @@ impl Lan {
         }
     }
 
+    /// Perhaps an attacker sends what was for one node to all others, as if it were for the group. None of them has seen it.
+    fn replay_to_group(&mut self, from: usize, to: usize, router: usize, heard: ReceivedAdvert) {
+        if !self.random.chance(self.replayed) {
+            return;
+        }
+        let heard = ReceivedAdvert { unicast: false, ..heard };
+        let delay = self.medium.latency;
+        let others = (0..self.nodes.len()).filter(|&other| other != from && other != to);
+        for to in others.filter(|&other| router < self.nodes[other].routers.len()) {
+            self.queued += 1;
+            let event = Event::Arrival(Packet { from, to, router, heard });
+            self.queue.insert((self.now + delay, EventOrder::Arrival, self.queued), event);
+        }
+    }
+
     /// Sends an advert of the node's router in each version it speaks: to all others by multicast if it is for the `group`, and
     /// to the nodes of these addresses by unicast.
     pub(super) fn send(
@@ -90,6 +105,9 @@ impl Lan {
                         continue;
                     }
                     let heard = ReceivedAdvert { source: primary, priority, interval, version, unicast };
+                    if unicast && self.replayed > 0 {
+                        self.replay_to_group(from, to, router, heard);
+                    }
                     for delay in self.medium.carry(&mut self.random) {
                         lost = false;
                         self.queued += 1;

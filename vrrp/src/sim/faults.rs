@@ -1,6 +1,5 @@
 //! What can go wrong on a LAN, and be put right.
 
-use super::invariants::RouterRecord;
 use super::{Freeze, Lan, Medium, RunState};
 use crate::router::Router;
 
@@ -52,13 +51,20 @@ impl Lan {
         }
     }
 
+    /// Has an attacker record unicast and send it to the group, this often in a thousand times. Its trailer would hold: it does not
+    /// cover the destination.
+    pub fn replay(&mut self, permille: u64) {
+        self.replayed = permille;
+    }
+
     /// Ends a node without a word.
     pub fn crash(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         node.run_state = RunState::Crashed;
         for sim_router in &mut node.routers {
             sim_router.router = Router::new(sim_router.router.vrid(), sim_router.router.config().clone());
-            (sim_router.record, sim_router.wake) = (RouterRecord::new(), None);
+            sim_router.record.ended();
+            sim_router.wake = None;
         }
     }
 

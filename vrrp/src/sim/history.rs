@@ -64,6 +64,8 @@ pub struct History {
     pub preempt_turn: Duration,
     /// Whether all routers tell peers by unicast that multicast does not reach. If so, it is filtered to the end.
     pub unicast_fallback: bool,
+    /// How often an attacker sends unicast that it recorded to the group, in thousandths.
+    pub replayed: u64,
     /// The nodes.
     pub members: Vec<Member>,
     /// The faults in order, each so long after the one before.
@@ -103,6 +105,7 @@ impl History {
             preempt_delay,
             preempt_turn,
             unicast_fallback: false,
+            replayed: 0,
             members,
             faults: Vec::new(),
         };
@@ -134,6 +137,7 @@ impl History {
             let faults: Vec<_> = [(after, Fault::Unfilter)].into_iter().chain(filters).collect();
             self.faults.splice(at..at, faults);
         }
+        self.replayed = pick(r, &[0, 100, 1000]);
     }
 
     fn fault(&self, r: &mut Random) -> Fault {
@@ -165,6 +169,7 @@ impl History {
     /// Plays it, and then a while without faults in which all is to settle.
     pub fn play(&self) -> Lan {
         let mut lan = Lan::new(self.seed, Medium::faultless(LATENCY));
+        lan.replay(self.replayed);
         for node in 0..self.members.len() {
             let clock = Clock::faster_by(self.members[node].clock);
             lan.add_node(

@@ -8,6 +8,7 @@
 //! | silence | nor is it Active or has it advertised when it has read what waited and looked at its timers |
 //! | obedience | a Backup that is to preempt obeys no advert of lower priority |
 //! | storm | one input makes a router send one advert at most |
+//! | resignation | a Backup takes over because the Active that it obeyed has resigned only if that has, or is not Active any more |
 //! | order | a router leaves the state it is in, for another |
 //! | stuck | time moves on: what is due is dealt with |
 //! | quiet | at the end of a history, when nothing happens any more, no router changes its state |
@@ -53,6 +54,8 @@ pub enum BrokenInvariant {
     SpokeBeforeListening(usize, usize),
     /// This Backup obeyed a router that it ought to preempt.
     ObeyedInferior(usize),
+    /// The second took over because the first, which it obeyed, had resigned; it had not.
+    NoResignation(usize, usize),
     /// This router sent several adverts at once.
     AdvertStorm(usize),
     /// This router left a state that it was not in, or for the same.
@@ -96,6 +99,9 @@ impl fmt::Display for Violation {
             BrokenInvariant::ObeyedInferior(node) => {
                 write!(f, "node {node} obeys an Active that it ought to preempt")
             }
+            BrokenInvariant::NoResignation(active, node) => {
+                write!(f, "node {node} takes over because node {active} has resigned, which it has not")
+            }
             BrokenInvariant::AdvertStorm(node) => {
                 write!(f, "node {node} answers one input with several adverts")
             }
@@ -123,6 +129,8 @@ pub(super) struct RouterRecord {
     promoted: Option<(TransitionReason, Option<IpAddr>, Time)>,
     /// When it last advertised.
     advertised: Time,
+    /// Whether it ever said that it is not Active, in this life or before: it resigned, or asked who is.
+    has_resigned: bool,
     /// Its clock has stood still since.
     unaware: bool,
     /// Since when it waits as Backup.
@@ -139,6 +147,7 @@ impl RouterRecord {
             active_since: None,
             promoted: None,
             advertised: Time::default(),
+            has_resigned: false,
             unaware: false,
             listening_since: Time::default(),
             learned: None,
@@ -157,8 +166,31 @@ impl RouterRecord {
         self.active_since = self.active_since.map(|_| now);
     }
 
-    pub(super) fn advertised(&mut self, now: Time) {
+    /// It sent an advert to the group; with no priority it resigned.
+    pub(super) fn advertised(&mut self, now: Time, priority: Option<Priority>) {
         (self.advertised, self.unaware) = (now, false);
+        self.has_resigned |= priority.is_none();
+    }
+
+    /// It asked who is Active.
+    pub(super) fn asked(&mut self) {
+        self.has_resigned = true;
+    }
+
+    /// Whether it ever said that it is not Active.
+    pub(super) fn has_resigned(&self) -> bool {
+        self.has_resigned
+    }
+
+    /// Starts anew after its end, of which others may still hear.
+    pub(super) fn ended(&mut self) {
+        *self = Self { has_resigned: self.has_resigned, ..Self::new() };
+    }
+
+    /// The Active that it obeyed last, if it took over at this instant because that has resigned.
+    pub(super) fn resigned_to_it(&self, now: Time) -> Option<IpAddr> {
+        let (reason, obeyed, at) = self.promoted?;
+        obeyed.filter(|_| reason == TransitionReason::ActiveResigned && at == now)
     }
 
     /// Its clock stood still.

@@ -39,10 +39,50 @@ fn a_question_is_answered_by_an_active_once_and_obeyed_by_nobody() {
 /// By unicast as by multicast, and to a router without fallback either is one.
 #[test]
 fn priority_0_of_the_active_is_its_resignation() {
-    for (config, source) in [(falling_back(), HIGHER), (config(), HIGHER), (config(), LOWER)] {
-        let mut backup = backup_of_higher(config);
-        assert_eq!(backup.handle_advert(by_unicast(advert(source, 0, 1000)), START), AdvertOutcome::Obeyed);
-        assert_eq!(backup.poll_timeout(), Some(START + interval(1000).skew(priority(100))));
+    for config in [falling_back(), config()] {
+        for resignation in [advert(HIGHER, 0, 1000), by_unicast(advert(HIGHER, 0, 1000))] {
+            let mut backup = backup_of_higher(config.clone());
+            assert_eq!(backup.handle_advert(resignation, START), AdvertOutcome::Obeyed);
+            assert_eq!(backup.poll_timeout(), Some(START + interval(1000).skew(priority(100))));
+        }
+    }
+}
+
+/// No trailer says where an advert goes to: a question that was recorded and is sent to the group cannot be told from a resignation.
+#[test]
+fn priority_0_of_a_peer_that_is_not_active_moves_nothing_by_multicast_as_by_unicast() {
+    for config in [falling_back(), config()] {
+        for heard in [advert(LOWER, 0, 1000), by_unicast(advert(LOWER, 0, 1000))] {
+            let mut obeying = backup_of_higher(config.clone());
+            let mut preempting = router(State::Backup, config.clone(), START);
+            preempting.handle_advert(advert(HIGHER, 50, 1000), START);
+            for backup in [&mut obeying, &mut preempting] {
+                let timer = backup.poll_timeout();
+                assert_eq!(backup.handle_advert(heard, START), AdvertOutcome::Asked);
+                assert_eq!((backup.poll_timeout(), backup.poll_action()), (timer, None));
+            }
+        }
+    }
+}
+
+/// The Active obeyed last is followed although an inferior one was heard since: until that yields there are two.
+#[test]
+fn the_active_that_is_followed_resigns_though_an_inferior_one_was_heard_since_and_that_one_cannot() {
+    for (source, expected) in [(HIGHER, AdvertOutcome::Obeyed), (LOWER, AdvertOutcome::Asked)] {
+        let mut backup = backup_of_higher(config());
+        assert_eq!(backup.handle_advert(advert(LOWER, 50, 1000), START), AdvertOutcome::Inferior);
+        assert_eq!(backup.handle_advert(advert(source, 0, 1000), START), expected);
+    }
+}
+
+#[test]
+fn a_backup_that_knows_no_active_obeys_a_resignation_to_the_group_and_no_question() {
+    for (heard, expected) in [
+        (advert(LOWER, 0, 1000), AdvertOutcome::Obeyed),
+        (by_unicast(advert(LOWER, 0, 1000)), AdvertOutcome::Asked),
+    ] {
+        let mut backup = router(State::Backup, falling_back(), START);
+        assert_eq!(backup.handle_advert(heard, START), expected);
     }
 }
 

@@ -60,6 +60,16 @@ fn an_active_that_trusts_its_active_period_for_too_long_is_reported() {
     assert_eq!(found, Some(BrokenInvariant::ActiveAfterTakeover(0, 1)));
 }
 
+/// A resignation in the name of an Active that goes on.
+#[test]
+fn a_takeover_from_an_active_that_has_not_resigned_is_reported() {
+    let found = first_violation(&[200, 100], |lan| {
+        lan.freeze(0, Freeze::Process);
+        lan.send(0, 0, None, true, &[]);
+    });
+    assert_eq!(found, Some(BrokenInvariant::NoResignation(0, 1)));
+}
+
 #[test]
 fn a_violation_names_time_router_and_nodes() {
     let at = Time::from_nanos(1_500_000_000);
