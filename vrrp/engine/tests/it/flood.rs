@@ -17,7 +17,7 @@ const BURST: u64 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Sends until it is dropped.
-struct Flood {
+pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -25,7 +25,7 @@ struct Flood {
 
 impl Flood {
     /// From this host.
-    fn from(host: &Host, flooder: impl FnOnce() -> Flooder + Send + 'static) -> Self {
+    pub(crate) fn from(host: &Host, flooder: impl FnOnce() -> Flooder + Send + 'static) -> Self {
         let flooder = host.run(flooder);
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
@@ -41,7 +41,7 @@ impl Flood {
         Self { stop, sent, thread: Some(thread) }
     }
 
-    fn await_sent(&self, count: u64) {
+    pub(crate) fn await_sent(&self, count: u64) {
         await_some("flood", || (self.sent.load(Ordering::Relaxed) >= count).then_some(()));
     }
 }

@@ -43,6 +43,23 @@ impl Flooder {
         Self { socket, to: Destination::Group(SocketAddrV4::new(GROUP_V4, 0).into()), packet }
     }
 
+    /// Datagrams that look as one node tells another connections, sent by `eth0` of the caller's namespace.
+    pub(crate) fn replicas(source: Ipv4Addr, to: Ipv4Addr, hops: u8) -> Self {
+        const PORT: u16 = 10_112;
+        const MESSAGE: usize = 40;
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))
+            .expect("raw socket");
+        socket.bind_device(Some(b"eth0")).expect("eth0");
+        let udp = u16::try_from(8 + MESSAGE).unwrap();
+        // The kernel fills in the length and the checksum of IP; UDP may be without one.
+        let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, hops, 17, 0, 0];
+        packet.extend([source.octets(), to.octets()].concat());
+        packet.extend([PORT, PORT, udp, 0].map(u16::to_be_bytes).concat());
+        packet.extend(b"WLCN\x01");
+        packet.resize(20 + usize::from(udp), 0);
+        Self { socket, to: Destination::Group(SocketAddrV4::new(to, 0).into()), packet }
+    }
+
     /// ARP requests, sent by `eth0` of the caller's namespace, in the name of `sender`.
     pub(crate) fn questions(sender: Ipv4Addr, target: Ipv4Addr) -> Self {
         let mut entries = getifaddrs().expect("interfaces").filter(|entry| entry.interface_name == "eth0");

@@ -17,6 +17,7 @@ use crate::lab6::router6;
 
 mod audience;
 mod crowd;
+mod flood;
 mod planned;
 mod trouble;
 
@@ -225,6 +226,13 @@ fn a_node_that_was_cut_off_tells_its_connections_again_once_it_is_back() {
     let streams = replicated(&scene, &nodes);
     first_node_dies(&scene, &nodes);
     assert_eq!(kept(&streams), 2 * MANY);
+    // A switch begins anew, say: the connections that it has taken over are nowhere else.
+    nodes[B].forget_events();
+    scene.lan.pull_cable(B);
+    await_states(&nodes[B], State::Initialize);
+    scene.lan.plug_cable(B);
+    await_states(&nodes[B], State::Active);
+    assert_eq!(kept(&streams), 2 * MANY, "after a moment without a carrier");
     nodes[A].forget_events();
     scene.lan.plug_cable(A);
     await_states(&nodes[A], State::Active);
