@@ -88,7 +88,7 @@ pub(crate) async fn accept_local(
         match accepted {
             Ok((stream, _)) => {
                 let handler = Arc::clone(&handler);
-                connections.spawn(async move { note_end("socket", requests(stream, &handler).await) });
+                connections.spawn(async move { note_end("socket", requests(stream, &handler, None).await) });
             }
             Err(error) if is_of_the_connection(&error) => {}
             Err(error) => {
@@ -136,7 +136,7 @@ async fn one(
     _slot: OwnedSemaphorePermit,
 ) {
     let ended = match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => requests(stream, &handler).await,
+        Ok(Ok(stream)) => requests(stream, &handler, Some(peer.ip().to_canonical())).await,
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
     };
@@ -152,9 +152,11 @@ fn note_end(peer: impl Display, ended: Result<(), String>) {
 async fn requests(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     handler: &RequestHandler,
+    address: Option<IpAddr>,
 ) -> Result<(), String> {
-    let service =
-        service_fn(async |request| Ok::<_, std::convert::Infallible>(handler.handle(&request).await));
+    let service = service_fn(async |request| {
+        Ok::<_, std::convert::Infallible>(handler.handle(&request, address).await)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_LIMIT)

@@ -1,5 +1,7 @@
 //! HTTP requests and their responses.
 
+use std::net::IpAddr;
+
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -48,8 +50,12 @@ pub(crate) struct RequestHandler {
 }
 
 impl RequestHandler {
-    /// Answers a request, whose body is not read.
-    pub(crate) async fn handle<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    /// Answers a request of a caller at this address, whose body is not read.
+    pub(crate) async fn handle<B>(
+        &self,
+        request: &Request<B>,
+        address: Option<IpAddr>,
+    ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let route = route(path, &self.pages);
         // People ask for pages, by browsers, which have no other way to give a token.
@@ -59,7 +65,8 @@ impl RequestHandler {
             Some(auth_filter) => {
                 let verb = request.method().as_str().to_ascii_lowercase();
                 let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-                auth_filter.authorize(AuthRequest { verb: &verb, path, authorization, by_password }).await
+                let request = AuthRequest { verb: &verb, path, authorization, by_password, address };
+                auth_filter.authorize(request).await
             }
         };
         let access = match access {

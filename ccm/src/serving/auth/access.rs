@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 use tokio::time::Instant;
 
 use super::cache::{self, Cache};
-use super::review::ReviewClient;
+use super::review::{Caller, ReviewClient};
 use super::{AuthError, User};
 
 const WHAT: &str = "whether this user may ask this";
@@ -46,7 +46,8 @@ impl Authorizer {
             return Ok(cached);
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer = self.review_client.ask(&review, WHAT).await?;
+        let caller = Caller::User(user.name.clone());
+        let answer = self.review_client.ask(&review, caller, WHAT).await?;
         let may = answer.status.as_ref().is_some_and(allowed);
         let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
         self.cached.lock().unwrap_or_else(PoisonError::into_inner).put(key, may, now, ttl);

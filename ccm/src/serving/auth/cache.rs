@@ -50,6 +50,11 @@ impl<V> Cache<V> {
         }
         self.entries.insert(key, (value, now + ttl));
     }
+
+    /// Removes an answer.
+    pub(crate) fn remove(&mut self, key: &Key) {
+        self.entries.remove(key);
+    }
 }
 
 impl<V: Clone> Cache<V> {

@@ -14,6 +14,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -48,6 +49,8 @@ pub(crate) struct AuthRequest<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
     /// Whether the token may be the password of Basic authentication: browsers can send no bearer token.
     pub(crate) by_password: bool,
+    /// Where the caller is; `None`: on this process's own socket.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// Why a request is rejected. The messages are for the caller: they give away nothing of the cluster.
@@ -118,7 +121,7 @@ impl AuthFilter {
         let password =
             || request.by_password.then(|| password(request.authorization)).flatten().map(Cow::Owned);
         let token = bearer.or_else(password).ok_or_else(|| AuthError::Unauthenticated(unknown.to_owned()))?;
-        self.token_authenticator.user(&token).await
+        self.token_authenticator.user(&token, request.address).await
     }
 }
 

@@ -1,7 +1,16 @@
 //! Token and access reviews by the API server: few at a time, and never for long.
+//!
+//! | caller | named by | reviews under way |
+//! |---|---|---|
+//! | known: its token was good lately, or it is a user whose token is | the token, the user | of one 2, of all 4 |
+//! | unknown | its address | of one 2, of all 4 |
+//!
+//! So a caller that sends one token after another, known or not, delays itself, and unknown callers delay no known one.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use kube::api::{Api, PostParams};
@@ -12,20 +21,40 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::AuthError;
+use super::cache::Key;
 use crate::apiserver::describe;
 
-/// Reviews under way at most: a caller that floods this endpoint with tokens must not flood the API server.
-const AT_A_TIME: usize = 8;
+/// Reviews under way at most, of known callers and of all others: a caller that floods this endpoint with tokens must not flood the API
+/// server.
+const AT_A_TIME: usize = 4;
+/// Reviews of one caller under way at most.
+const OF_ONE: usize = 2;
+/// Callers up to which those that are gone stay in the list.
+const CALLERS: usize = 256;
 /// Waiting for a turn and for the answer together.
 const LIMIT: Duration = Duration::from_secs(10);
 /// A failure is logged at most once in this time, however many callers it concerns.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// Asks the API server for reviews; clones share the limit.
+/// The caller on whose behalf the API server is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Caller {
+    /// The bearer of a token that was good lately.
+    Token(Key),
+    /// A user whose token is good.
+    User(String),
+    /// An unknown one at this address; `None`: on this process's own socket.
+    Address(Option<IpAddr>),
+}
+
+/// Asks the API server for reviews; clones share the limits.
 #[derive(Clone)]
 pub(crate) struct ReviewClient {
     client: Client,
-    turns: Arc<Semaphore>,
+    of_known: Arc<Semaphore>,
+    of_others: Arc<Semaphore>,
+    /// Of callers with reviews under way or waiting.
+    of_one: Arc<Mutex<HashMap<Caller, Weak<Semaphore>>>>,
     logged: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -37,17 +66,43 @@ impl Debug for ReviewClient {
 
 impl ReviewClient {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, turns: Arc::new(Semaphore::new(AT_A_TIME)), logged: Arc::default() }
+        let turns = || Arc::new(Semaphore::new(AT_A_TIME));
+        Self { client, of_known: turns(), of_others: turns(), of_one: Arc::default(), logged: Arc::default() }
+    }
+
+    /// The turns of all callers of the same kind.
+    fn turns(&self, caller: &Caller) -> &Semaphore {
+        match caller {
+            Caller::Token(_) | Caller::User(_) => &self.of_known,
+            Caller::Address(_) => &self.of_others,
+        }
+    }
+
+    /// The turns of this caller.
+    fn own_turns(&self, caller: Caller) -> Arc<Semaphore> {
+        let mut all = self.of_one.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= CALLERS {
+            all.retain(|_, turns| turns.strong_count() > 0);
+        }
+        if let Some(turns) = all.get(&caller).and_then(Weak::upgrade) {
+            return turns;
+        }
+        let turns = Arc::new(Semaphore::new(OF_ONE));
+        all.insert(caller, Arc::downgrade(&turns));
+        turns
     }
 
     /// The API server's answer to a review; `what` is what could not be found out otherwise.
-    pub(crate) async fn ask<K>(&self, review: &K, what: &'static str) -> Result<K, AuthError>
+    pub(crate) async fn ask<K>(&self, review: &K, caller: Caller, what: &'static str) -> Result<K, AuthError>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
     {
         let api = Api::<K>::all(self.client.clone());
         let asked = tokio::time::timeout(LIMIT, async {
-            let _turn = self.turns.acquire().await;
+            let turns = self.turns(&caller);
+            let own_turns = self.own_turns(caller);
+            let _own_turn = own_turns.acquire().await;
+            let _turn = turns.acquire().await;
             api.create(&PostParams::default(), review).await
         });
         let reason = match asked.await {

@@ -16,11 +16,15 @@ fn auth_filter() -> (ApiServer, Arc<AuthFilter>) {
 }
 
 async fn authorize(auth_filter: &AuthFilter, token: &str) -> Result<Access, AuthError> {
+    authorize_from(auth_filter, token, 1).await
+}
+
+/// The same by a caller whose address ends in this number.
+async fn authorize_from(auth_filter: &AuthFilter, token: &str, caller: u8) -> Result<Access, AuthError> {
     let authorization = format!("Bearer {token}");
-    let authorization = Some(authorization.as_bytes());
-    auth_filter
-        .authorize(AuthRequest { verb: "get", path: "/metrics", authorization, by_password: false })
-        .await
+    let (authorization, address) = (Some(authorization.as_bytes()), Some([192, 0, 2, caller].into()));
+    let request = AuthRequest { verb: "get", path: "/metrics", authorization, by_password: false, address };
+    auth_filter.authorize(request).await
 }
 
 /// How often the API server was asked for reviews of this kind.
@@ -66,21 +70,79 @@ async fn what_was_revoked_is_believed_no_longer_than_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_tokens_is_asked_about_eight_at_a_time() {
+async fn a_flood_of_tokens_is_asked_about_four_at_a_time_and_two_of_one_caller() {
+    for (callers, asked) in [(100, 4), (1, 2)] {
+        let (api, auth_filter) = auth_filter();
+        api.set_silent(true);
+        let began = Instant::now();
+        let flood: Vec<_> = (0..100)
+            .map(|index| {
+                let auth_filter = Arc::clone(&auth_filter);
+                let ask = async move {
+                    authorize_from(&auth_filter, &format!("nonsense-{index}"), index % callers).await
+                };
+                tokio::spawn(ask)
+            })
+            .collect();
+        for asking in flood {
+            assert!(matches!(asking.await.unwrap(), Err(AuthError::Unavailable(_))));
+        }
+        assert_eq!(api.request_count(), asked, "the others gave up waiting for their turn");
+        assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_flood_of_tokens_of_one_caller_who_is_known_and_a_caller_elsewhere_are_answered() {
     let (api, auth_filter) = auth_filter();
+    assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
+    // What was answered is believed no longer.
+    advance(Duration::from_mins(1)).await;
     api.set_silent(true);
-    let began = Instant::now();
+    let before = api.request_count();
     let flood: Vec<_> = (0..100)
         .map(|index| {
             let auth_filter = Arc::clone(&auth_filter);
             tokio::spawn(async move { authorize(&auth_filter, &format!("nonsense-{index}")).await })
         })
         .collect();
-    for asking in flood {
-        assert!(matches!(asking.await.unwrap(), Err(AuthError::Unavailable(_))));
+    sleep(Duration::from_secs(1)).await;
+    // Those of the flood that are under way stay unanswered.
+    api.add_token("rotated", "prometheus", &[]);
+    let asking = [("scraper", 1), ("rotated", 2)].map(|(token, caller)| {
+        let auth_filter = Arc::clone(&auth_filter);
+        tokio::spawn(async move { authorize_from(&auth_filter, token, caller).await })
+    });
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(api.request_count(), before + 2 + 2, "beside the two of the flood");
+    api.set_silent(false);
+    for one in asking {
+        assert_eq!(one.await.unwrap(), Ok(Access::Authorized));
     }
-    assert_eq!(api.request_count(), 8, "the others gave up waiting for their turn");
-    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+    for one in flood {
+        assert!(one.await.unwrap().is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_good_no_longer_is_a_strangers() {
+    let (api, auth_filter) = auth_filter();
+    assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
+    api.remove_token("scraper");
+    advance(Duration::from_mins(1)).await;
+    assert!(authorize(&auth_filter, "scraper").await.is_err());
+    advance(Duration::from_mins(1)).await;
+    api.set_silent(true);
+    let flood = ["nonsense", "nothing", "scraper"].map(|token| {
+        let auth_filter = Arc::clone(&auth_filter);
+        tokio::spawn(async move { authorize(&auth_filter, token).await })
+    });
+    let before = api.request_count();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(api.request_count(), before + 2, "it waits behind the others of its address");
+    for one in flood {
+        assert!(one.await.unwrap().is_err());
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Bearer tokens: whose they are is the API server's word (TokenReview).
 
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,27 +8,32 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenRe
 use tokio::time::Instant;
 
 use super::cache::{self, Cache};
-use super::review::ReviewClient;
+use super::review::{Caller, ReviewClient};
 use super::{AuthError, User};
 
 /// No token of Kubernetes comes near this length, in bytes.
 const LONGEST: usize = 16 * 1024;
+
+/// How long a token that was good is a known caller's.
+const KNOWN: Duration = Duration::from_hours(24);
 
 /// Finds the users of bearer tokens.
 #[derive(Debug)]
 pub(crate) struct TokenAuthenticator {
     review_client: ReviewClient,
     cached: Mutex<Cache<Option<User>>>,
+    /// Tokens that were good when they were last asked about.
+    good: Mutex<Cache<()>>,
     ttl: Duration,
 }
 
 impl TokenAuthenticator {
     pub(crate) fn new(review_client: ReviewClient, ttl: Duration) -> Self {
-        Self { review_client, cached: Mutex::default(), ttl }
+        Self { review_client, cached: Mutex::default(), good: Mutex::default(), ttl }
     }
 
-    /// The user of a token.
-    pub(crate) async fn user(&self, token: &str) -> Result<User, AuthError> {
+    /// The user of a token, which a caller at this address sent.
+    pub(crate) async fn user(&self, token: &str, address: Option<IpAddr>) -> Result<User, AuthError> {
         if token.len() > LONGEST {
             return Err(invalid_token());
         }
@@ -40,8 +46,17 @@ impl TokenAuthenticator {
         } else {
             let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
             let review = TokenReview { spec, ..TokenReview::default() };
-            let answer = self.review_client.ask(&review, "whose the token is").await?;
+            let is_known = self.good.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now).is_some();
+            let caller = if is_known { Caller::Token(key) } else { Caller::Address(address) };
+            let answer = self.review_client.ask(&review, caller, "whose the token is").await?;
             let user = answer.status.and_then(read);
+            let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
+            if user.is_some() {
+                good.put(key, (), now, KNOWN);
+            } else {
+                good.remove(&key);
+            }
+            drop(good);
             let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
             cached.put(key, user.clone(), now, self.ttl);
             user

@@ -16,7 +16,7 @@ async fn ended_after(said: &str, buffer: usize) -> (Result<(), String>, Duration
     let (mut client, server) = duplex(buffer);
     let begin = Instant::now();
     client.write_all(said.as_bytes()).await.unwrap();
-    let ended = requests(server, &handler).await;
+    let ended = requests(server, &handler, None).await;
     (ended, begin.elapsed(), client)
 }
 
