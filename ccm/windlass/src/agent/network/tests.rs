@@ -121,7 +121,7 @@ fn a_flood_of_strangers_is_bounded() {
 fn a_flood_of_strangers_hides_none_that_uses_a_vrid_of_the_cluster() {
     let start = Instant::now();
     let mut foreign_routers = ForeignRouters::default();
-    let ours = |vrid: u8| (vrid, std::net::IpAddr::from([192, 0, 2, 12]));
+    let ours = |vrid: u8| (vrid, IpAddr::from([192, 0, 2, 12]));
     foreign_routers.rank((64..70).map(ours), start);
     for n in 0..2000u32 {
         let source = Ipv4Addr::from(0xc000_0300 + n);

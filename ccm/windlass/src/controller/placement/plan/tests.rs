@@ -564,22 +564,6 @@ fn a_node_that_left_the_subnet_leaves_the_ranking_and_a_new_address_is_taken_ove
 }
 
 #[test]
-fn a_router_stays_when_its_lan_gets_another_prefix_length_and_new_ones_are_named_after_that() {
-    let mut cluster = Cluster::of(2);
-    cluster.vip("192.0.2.100");
-    cluster.plan();
-    for number in 1..=2 {
-        cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/23")]);
-        let plan = cluster.plan();
-        assert_eq!(plan.routers_by_vip["192.0.2.100"], "v4-192.0.2.0-24-64");
-        assert_eq!(plan.routers["v4-192.0.2.0-24-64"].segment, "192.0.2.0/23");
-        assert_eq!(names(&plan, "v4-192.0.2.0-24-64").len(), 2);
-    }
-    cluster.vip("192.0.3.100");
-    assert_eq!(cluster.router("192.0.3.100").as_deref(), Some("v4-192.0.2.0-23-65"));
-}
-
-#[test]
 fn a_vip_that_is_being_deleted_is_carried_no_more() {
     let mut cluster = Cluster::of(1);
     cluster.vip("192.0.2.100");

@@ -208,3 +208,19 @@ fn a_lan_that_was_renumbered_keeps_nothing_of_the_old_one() {
     assert_eq!(cluster.router("192.0.2.100"), before, "nobody is better");
     assert_eq!(place(&cluster, "192.0.2.100"), None);
 }
+
+#[test]
+fn a_router_stays_when_its_lan_gets_another_prefix_length_and_new_ones_are_named_after_that() {
+    let mut cluster = Cluster::of(2);
+    cluster.vip("192.0.2.100");
+    cluster.plan();
+    for number in 1..=2 {
+        cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/23")]);
+        let plan = cluster.plan();
+        assert_eq!(plan.routers_by_vip["192.0.2.100"], "v4-192.0.2.0-24-64");
+        assert_eq!(plan.routers["v4-192.0.2.0-24-64"].segment, "192.0.2.0/23");
+        assert_eq!(names(&plan, "v4-192.0.2.0-24-64").len(), 2);
+    }
+    cluster.vip("192.0.3.100");
+    assert_eq!(cluster.router("192.0.3.100").as_deref(), Some("v4-192.0.2.0-23-65"));
+}
