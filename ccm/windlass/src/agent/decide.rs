@@ -35,6 +35,11 @@ impl Decider {
         is_complete(&self.routers) && is_complete(&self.vips)
     }
 
+    /// Forgets what was decided, and what is held: it is of another cluster.
+    pub(super) fn forget(&mut self, hold: Hold) {
+        (self.index, self.hold, self.news) = (None, hold, None);
+    }
+
     /// Brings `desired` up to date after these objects changed. `None`: it is as it was.
     pub(super) fn decide(
         &mut self,

@@ -5,6 +5,7 @@
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
 //! | [`index`] | keeps that true by what changed: one virtual IP costs work for itself (pure) | |
 //! | [`changes`], [`decide`] | which objects changed; what that makes of the desired state | |
+//! | [`cluster`] | whether the state on disk is of this cluster | yes |
 //! | [`hold`] | what goes on although its objects were deleted all at once (pure) | |
 //! | [`admission`], [`engine_updates`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
 //! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
@@ -25,6 +26,7 @@ mod addresses;
 mod admission;
 mod backoff;
 mod changes;
+mod cluster;
 mod decide;
 mod desired;
 mod duplicates;
@@ -62,7 +64,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use prometheus::Registry;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
@@ -71,6 +73,7 @@ use windlass_ccm::files::POLL_INTERVAL;
 use windlass_engine::{ConnectionForwarding, ConnectionReplication, Engine, Event, TransitionReason};
 
 use self::changes::{ChangeQueue, Changed};
+use self::cluster::{ClusterFile, Origin};
 use self::decide::Decider;
 use self::desired::{Desired, is_wanted};
 use self::engine_events::Fault;
@@ -153,6 +156,7 @@ pub(crate) async fn run(
         deletion_hold,
     } = options;
     let file = StateFile::new(&state_dir, &node);
+    let cluster_file = ClusterFile::of(&state_dir);
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
 
     let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
@@ -284,6 +288,9 @@ pub(crate) async fn run(
         hold: Hold::new(deletion_hold),
         news: None,
     };
+    let (found_cluster, mut cluster) = oneshot::channel();
+    keep(&mut tasks, Box::pin(cluster::ask(client.clone(), found_cluster)));
+    let mut is_cluster_unknown = true;
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tell_again = tokio::time::interval(TELL_LASTING);
@@ -334,6 +341,21 @@ pub(crate) async fn run(
                 }
             }
             () = due(engine_updates.next_delay_change()) => engine_updates.shorten_delays(),
+            found = &mut cluster, if is_cluster_unknown => {
+                is_cluster_unknown = false;
+                if let Ok(uid) = found {
+                    if cluster_file.origin(&uid) == Origin::Other {
+                        tracing::warn!(%uid, "the state on disk is of another cluster (kube-system has another UID): it is set aside");
+                        let none = Desired::default();
+                        engine_updates.update(&none, &Update::Whole);
+                        desired_sender.send_replace(Some(Arc::new(none)));
+                        decider.forget(Hold::new(deletion_hold));
+                        queue.add(Changed::all());
+                    }
+                    let cluster_file = cluster_file.clone();
+                    keep(&mut tasks, Box::pin(async move { cluster_file.store_later(&uid).await }));
+                }
+            }
             Ok(()) = failed.changed() => {
                 let known = failed.borrow_and_update().clone();
                 engine_updates.set_failed(known);

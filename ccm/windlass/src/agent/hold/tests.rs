@@ -255,6 +255,23 @@ fn a_restarted_agent_holds_what_its_file_says_and_one_that_is_told_not_to_holds_
     }
 }
 
+#[test]
+fn what_is_of_another_cluster_is_left_at_once_and_not_held() {
+    let before = Agent::new("n1", 4).desired;
+    let mut agent = Agent::new("n1", 0);
+    agent.desired = before;
+    agent.changed = Changed::list();
+    agent.decide();
+    assert_eq!(agent.does().len(), 4, "while it is not known whose the state is");
+    // As the agent does when the API server has another UID.
+    (agent.desired, agent.hold) = (Desired::default(), Hold::new(HOLD));
+    agent.changed = Changed::all();
+    for time in [Duration::ZERO, GRACE, HOLD] {
+        assert_eq!(agent.pass(time), None);
+        assert!(agent.does().is_empty());
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     LoseVip(u8),
