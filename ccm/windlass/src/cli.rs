@@ -42,7 +42,8 @@ enum Role {
     Probe(ProbeArgs),
     /// Holds virtual IPs of this host's own programs, such as the API server's, electing by VRRP; needs no cluster
     Vip(Box<VipArgs>),
-    /// Prints the pools of another load balancer as pools of Windlass
+    /// Prints the pools of another load balancer as pools of Windlass. Exit code 0: nothing was lost; 1: an object was left out, or there
+    /// is none; 3: all objects were converted, and a setting was not. Standard error has a line for each, with its consequence and what to do
     #[command(subcommand)]
     Convert(convert::Source),
     /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
@@ -338,7 +339,7 @@ pub(crate) fn run() -> ExitCode {
             show(&completion(shell));
             Ok(())
         }
-        Role::Convert(source) => convert::run(&source).map_err(Into::into),
+        Role::Convert(source) => return code(convert::run(&source).map_err(Into::into)),
         Role::Inspect(command) => return run_inspect(command),
         Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
         Role::Version(VersionArgs { output }) => {

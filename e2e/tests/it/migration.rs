@@ -86,7 +86,8 @@ fn converted(program: &str, input: &str) -> anyhow::Result<String> {
     process.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
     let output = process.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}: {said}", output.status);
+    // 3: all objects are converted, and not every setting of them.
+    ensure!(matches!(output.status.code(), Some(0 | 3)), "{}: {said}", output.status);
     Ok(String::from_utf8(output.stdout)?)
 }
 

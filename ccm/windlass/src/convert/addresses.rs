@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
+use super::input::template;
+
 /// Blocks of which no Service can have an address; a `VirtualIPPool` refuses them.
 const UNUSABLE: [&str; 6] =
     ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
@@ -15,6 +17,10 @@ pub(super) enum RangeError {
         "{0:?} is neither a CIDR nor a range of two addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
     )]
     Unreadable(String),
+    #[error(
+        "{0:?} is a template: have `helm template`, envsubst or what else fills it in print the addresses"
+    )]
+    Template(String),
     #[error("{0:?} mixes IPv4 and IPv6: write one range for each family")]
     MixedFamilies(String),
     #[error("{0:?} ends before it begins: swap its ends")]
@@ -39,6 +45,9 @@ impl Range {
     /// MetalLB refuses, is a range of one.
     pub(super) fn read(text: &str) -> Result<Self, RangeError> {
         let unreadable = || RangeError::Unreadable(text.to_owned());
+        if template(text).is_some() || text.starts_with('$') {
+            return Err(RangeError::Template(text.to_owned()));
+        }
         let address = |part: &str| part.trim().parse::<IpAddr>().ok().filter(|ip| !is_mapped(*ip));
         let range = if let Some((first, last)) = text.split_once('-') {
             let (first, last) =
@@ -64,6 +73,33 @@ impl Range {
             return Err(RangeError::Unusable(text.to_owned()));
         }
         Ok(range)
+    }
+
+    /// The range of one address.
+    pub(super) const fn of(address: IpAddr) -> Self {
+        Self { first: address, last: address, subnet: None }
+    }
+
+    /// The ranges in ascending order, those that adjoin as one. Subnets stay as they are.
+    pub(super) fn joined(mut ranges: Vec<Self>) -> Vec<Self> {
+        ranges.sort_unstable_by_key(|range| range.first);
+        let mut joined: Vec<Self> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(before)
+                    if before.is_loose() && range.is_loose() && after(before.last) == Some(range.first) =>
+                {
+                    *before = Self { first: before.first, last: range.last, subnet: None };
+                }
+                Some(_) | None => joined.push(range),
+            }
+        }
+        joined
+    }
+
+    /// True of a range that was not written as a subnet, and of a single address.
+    fn is_loose(self) -> bool {
+        self.subnet.is_none() || self.first == self.last
     }
 
     /// Whether `text` is a subnet written with bits behind its prefix; then the subnet.

@@ -3,16 +3,12 @@
 //! MetalLB announces an address as all `L2Advertisement`s together say that are for it; of the Announcements that are for it one
 //! applies. So one Announcement is made of all that are for the same addresses.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde_json::{Value, json};
 use windlass_api::AnnouncementSpec;
 
-use super::Conversion;
 use super::interfaces::is_interface;
-use super::metallb::{Advertisement, Pool};
-use super::write::{differing, object_name, print, take_name};
+use super::metallb::{Advertisement, Pool, Protocol};
+use super::write::{Writer, object_name};
 
 /// As many pools, selectors and interfaces an `Announcement` has at most.
 const MAX_POOLS: usize = 256;
@@ -32,26 +28,21 @@ struct Group<'a> {
 }
 
 /// Converts how `pools` were announced; beside each is the name of its `VirtualIPPool`.
-pub(super) fn convert(
-    pools: &[(&Pool, String)],
-    advertisements: &[Advertisement],
-    conversion: &mut Conversion,
-) {
-    let layer2: Vec<&Advertisement> = advertisements.iter().filter(|one| one.layer2).collect();
+pub(super) fn convert(pools: &[(&Pool, String)], advertisements: &[Advertisement], writer: &mut Writer) {
+    let layer2: Vec<&Advertisement> =
+        advertisements.iter().filter(|one| one.protocol == Protocol::Layer2).collect();
     for one in layer2.iter().filter(|one| !one.is_open()) {
         for name in one.pools.iter().filter(|name| !pools.iter().any(|(pool, _)| pool.name == **name)) {
-            conversion.warnings.push(format!(
-                "{}: spec.ipAddressPools names {name:?}, and the input has no such pool that was converted: no Announcement is \
-                 for it. Convert both at once",
-                one.origin
-            ));
+            let what = format!(
+                "spec.ipAddressPools names {name:?}, and the input has no such pool that was converted: no Announcement is for it. \
+                 Convert both at once"
+            );
+            writer.warn(&one.origin, &what);
         }
     }
-    let mut names = BTreeSet::new();
-    for group in groups(pools, &layer2, conversion) {
-        let Some(spec) = group.spec(pools.len(), conversion) else { continue };
-        let name = group.name(&mut names);
-        print("Announcement", &name, &Value::Object(spec), &group.origins(), conversion);
+    for group in groups(pools, &layer2, writer) {
+        let Some(spec) = group.spec(pools.len(), writer) else { continue };
+        writer.announcement(&group.origins(), &group.name(), &spec);
     }
 }
 
@@ -59,22 +50,22 @@ pub(super) fn convert(
 fn groups<'a>(
     pools: &'a [(&Pool, String)],
     layer2: &[&'a Advertisement],
-    conversion: &mut Conversion,
+    writer: &mut Writer,
 ) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (pool, name) in pools {
         let of_pool = layer2.iter().copied().filter(|one| one.announces(pool));
         let (general, selective): (Vec<_>, Vec<_>) =
             of_pool.partition(|one| one.service_selectors.is_empty());
-        if general.iter().any(|one| one.is_open()) {
+        if pool.protocol == Some(Protocol::Layer2) || general.iter().any(|one| one.is_open()) {
             continue;
         }
         if general.is_empty() && !selective.is_empty() {
-            conversion.warnings.push(format!(
-                "{}: the advertisements of MetalLB announce only Services that their spec.serviceSelectors select; Windlass \
-                 announces every Service with an address. Give the VirtualIPPool spec.serviceSelectors",
-                pool.origin
-            ));
+            writer.warn(
+                &pool.origin,
+                "the advertisements of MetalLB announce only Services that their spec.serviceSelectors select; Windlass announces \
+                 every Service with an address. Give the VirtualIPPool spec.serviceSelectors",
+            );
         }
         let mut of_services: Vec<Vec<&Advertisement>> = Vec::new();
         for one in selective {
@@ -88,11 +79,12 @@ fn groups<'a>(
         }
         if let [_, _, ..] = of_services[..] {
             let origins = origins(of_services.iter().flatten());
-            conversion.warnings.push(format!(
-                "{origins}: a Service of pool {:?} that several of them select is announced by MetalLB as all of them say, and \
-                 by Windlass as one: see that their spec.serviceSelectors select different Services",
+            let what = format!(
+                "a Service of pool {:?} that several of them select is announced by MetalLB as all of them say, and by Windlass as \
+                 one: see that their spec.serviceSelectors select different Services",
                 pool.name
-            ));
+            );
+            writer.warn(&origins, &what);
         }
         let first = !general.is_empty();
         let chosen = of_services
@@ -115,24 +107,24 @@ fn groups<'a>(
 }
 
 impl Group<'_> {
-    /// Only the fields that differ from their defaults.
-    fn spec(&self, all_pools: usize, conversion: &mut Conversion) -> Option<serde_json::Map<String, Value>> {
+    fn spec(&self, all_pools: usize, writer: &mut Writer) -> Option<AnnouncementSpec> {
         let origins = self.origins();
         let node_selectors = union(self.members.iter().map(|one| one.node_selectors.as_slice()));
         let interfaces = union(self.members.iter().map(|one| one.interfaces.as_slice()));
         if !self.is_product(&node_selectors, &interfaces) {
-            conversion.warnings.push(format!(
-                "{origins}: MetalLB announces on the spec.interfaces of each from the spec.nodeSelectors of each; the \
-                 Announcement has all of these interfaces on all of these nodes, because one Announcement applies to an \
-                 address: see that this is right"
-            ));
+            writer.warn(
+                &origins,
+                "MetalLB announces on the spec.interfaces of each from the spec.nodeSelectors of each; the Announcement has all of \
+                 these interfaces on all of these nodes, because one Announcement applies to an address: see that this is right",
+            );
         }
-        let interfaces = self.existing(interfaces, conversion)?;
+        let interfaces = self.existing(interfaces, writer)?;
         if interfaces.len() > 1 {
-            conversion.warnings.push(format!(
-                "{origins}: spec.interfaces has {interfaces:?}, and MetalLB announces on each of them; Windlass announces an \
-                 address in one subnet, on one interface of each node"
-            ));
+            let what = format!(
+                "spec.interfaces has {interfaces:?}, and MetalLB announces on each of them; Windlass announces an address in one \
+                 subnet, on one interface of each node. Name one interface of each node if the choice matters"
+            );
+            writer.warn(&origins, &what);
         }
         // (Those of a group are alike, but for the ones that are for all Services.)
         let service_selectors =
@@ -146,22 +138,22 @@ impl Group<'_> {
             ("interfaces", interfaces.len(), MAX_ENTRIES),
         ];
         if let Some((field, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
-            conversion.errors.push(format!(
-                "{origins}: an Announcement of it would have {count} entries in spec.{field}, and it has {most} at most; split it. \
-                 It was left out, and its pools are announced from every node that has their subnet"
-            ));
+            let why = format!(
+                "an Announcement of it would have {count} entries in spec.{field}, and it has {most} at most; split it. Until then its \
+                 pools are announced from every node that has their subnet"
+            );
+            writer.refuse(&origins, &why);
             return None;
         }
         let default = AnnouncementSpec::default();
-        let spec = AnnouncementSpec {
+        Some(AnnouncementSpec {
             priority: if self.first { FIRST } else { default.priority },
             pools: pools.iter().map(|&pool| pool.to_owned()).collect(),
             service_selectors,
             node_selectors,
             interfaces,
-            ..AnnouncementSpec::default()
-        };
-        Some(differing(json!(spec), &json!(default)))
+            ..default
+        })
     }
 
     /// Whether all of these nodes with all of these interfaces are what the members have, each by itself.
@@ -174,24 +166,23 @@ impl Group<'_> {
     }
 
     /// Those of `interfaces` that can exist; `None` where some were named, and none of them can.
-    fn existing(&self, interfaces: Vec<String>, conversion: &mut Conversion) -> Option<Vec<String>> {
+    fn existing(&self, interfaces: Vec<String>, writer: &mut Writer) -> Option<Vec<String>> {
         let (good, bad): (Vec<String>, Vec<String>) =
             interfaces.into_iter().partition(|name| is_interface(name));
         if bad.is_empty() {
             return Some(good);
         }
         let said = format!(
-            "{}: spec.interfaces has {bad:?}, and no interface can be called so: its name has 1 to 15 characters without blanks \
-             and \"/\"",
-            self.origins()
+            "spec.interfaces has {bad:?}, and no interface can be called so: its name has 1 to 15 characters without blanks and \"/\""
         );
         if good.is_empty() {
-            conversion.errors.push(format!(
-                "{said}; correct it. It was left out, and its pools are announced from every node that has their subnet"
-            ));
+            let why = format!(
+                "{said}; correct it. Until then its pools are announced from every node that has their subnet"
+            );
+            writer.refuse(&self.origins(), &why);
             return None;
         }
-        conversion.warnings.push(format!("{said}; left out"));
+        writer.warn(&self.origins(), &format!("{said}; left out"));
         Some(good)
     }
 
@@ -200,11 +191,11 @@ impl Group<'_> {
         origins(&self.members)
     }
 
-    /// The names of its members, and a number where that is taken.
-    fn name(&self, names: &mut BTreeSet<String>) -> String {
+    /// The names of its members.
+    fn name(&self) -> String {
         let of_members: Vec<String> = self.members.iter().filter_map(|one| object_name(&one.name)).collect();
         let joined: String = of_members.join("-").chars().take(MAX_NAME).collect();
-        take_name(object_name(&joined).unwrap_or_else(|| "metallb".to_owned()), names)
+        object_name(&joined).unwrap_or_else(|| "metallb".to_owned())
     }
 }
 

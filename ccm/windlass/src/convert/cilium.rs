@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use serde_json::Value;
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 
-use super::fields::{self, FieldError, name, origin};
+use super::fields::{self, FieldError, Object, name, origin};
 use super::services::{self, Becomes, Program};
 use super::write::{Draft, Listed, Writer};
 use super::{Conversion, input, interfaces};
@@ -21,6 +21,9 @@ const ACROSS: Becomes = Becomes::Nothing(
 );
 
 const PROGRAM: Program = Program {
+    name: "Cilium",
+    prefixes: &["lbipam.cilium.io/", "io.cilium/lb-ipam"],
+    sharing: &[],
     annotations: &[
         ("lbipam.cilium.io/ips", Becomes::Ours("windlass.dev/addresses")),
         ("io.cilium/lb-ipam-ips", Becomes::Ours("windlass.dev/addresses")),
@@ -33,45 +36,110 @@ const PROGRAM: Program = Program {
     classes: &["io.cilium/l2-announcer", "io.cilium/bgp-control-plane"],
 };
 
+const BGP: &str = "Windlass does not speak BGP. Keep Cilium's BGP control plane for addresses that are in no subnet of the nodes";
+/// Kinds of Cilium's BGP control plane.
+const BGP_KINDS: [&str; 6] = [
+    "CiliumBGPPeeringPolicy",
+    "CiliumBGPClusterConfig",
+    "CiliumBGPPeerConfig",
+    "CiliumBGPAdvertisement",
+    "CiliumBGPNodeConfig",
+    "CiliumBGPNodeConfigOverride",
+];
+
+/// By what Cilium announces the addresses of the input's pools.
+#[derive(Clone, Copy)]
+struct Announced {
+    policies: usize,
+    by_bgp: bool,
+}
+
 /// Converts every object of Cilium in `text`.
 pub(super) fn convert(text: &str) -> Conversion {
     let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new("Cilium", Vec::new(), errors);
+    let mut writer = Writer::new(PROGRAM.name, errors);
     let (services, others): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object["kind"] == "Service");
-    let is_cilium = |object: &Value| {
-        object["apiVersion"].as_str().is_some_and(|version| version.starts_with("cilium.io/"))
+    let is_policy = |object: &Object<'_>| {
+        object.kind() == "CiliumL2AnnouncementPolicy"
+            && fields::boolean(object, "spec.loadBalancerIPs", false).unwrap_or_default()
     };
-    let is_policy = |object: &&Value| object["kind"] == "CiliumL2AnnouncementPolicy" && is_cilium(object);
-    let policies = others.iter().filter(is_policy).count();
+    let cilium = || others.iter().map(Object::new).filter(|object| object.is_of("cilium.io"));
+    let announced = Announced {
+        policies: cilium().filter(is_policy).count(),
+        by_bgp: cilium().any(|object| BGP_KINDS.contains(&object.kind())),
+    };
     for object in &others {
-        let origin = origin(object);
-        let result = match object["kind"].as_str() {
-            Some("CiliumLoadBalancerIPPool") if is_cilium(object) => {
-                pool(object, &origin, policies > 0, &mut writer)
+        let (origin, object) = (origin(object), Object::new(object));
+        let result = match object.kind() {
+            "CiliumLoadBalancerIPPool" if object.is_of("cilium.io") => {
+                pool(&object, &origin, announced, &mut writer)
             }
-            Some("CiliumL2AnnouncementPolicy") if is_cilium(object) => {
-                policy(object, &origin, policies > 1, &mut writer)
+            "CiliumL2AnnouncementPolicy" if object.is_of("cilium.io") => {
+                policy(&object, &origin, announced.policies > 1, &mut writer)
             }
-            Some(_) | None => {
-                writer
-                    .warn(&origin, "neither a pool nor a policy of L2 announcements nor a Service, left out");
-                Ok(())
+            kind if BGP_KINDS.contains(&kind) => {
+                writer.unconverted(&origin, &object, BGP);
+                continue;
+            }
+            _ => {
+                writer.foreign(origin.clone());
+                continue;
             }
         };
-        if let Err(error) = result {
-            writer.refuse(&origin, &error.to_string());
+        match result {
+            Ok(()) => writer.unread(&origin, &object, &[]),
+            Err(error) => writer.refuse(&origin, &error.to_string()),
         }
     }
-    services::look(&services, &PROGRAM, &mut writer);
-    writer.conversion
+    services::look(&services, &PROGRAM, &[], &mut writer);
+    writer.finish()
 }
 
-fn pool(object: &Value, origin: &str, has_policy: bool, writer: &mut Writer) -> Result<(), FieldError> {
+/// The addresses that a pool lists; `None` if none can be read, which is reported.
+fn listed(
+    object: &Object<'_>,
+    origin: &str,
+    without_ends: bool,
+    writer: &mut Writer,
+) -> Result<Option<Vec<Listed>>, FieldError> {
+    // Of versions before 1.15 `cidrs`.
+    let (mut listed, mut has_errors) = (Vec::new(), false);
+    for list in ["spec.blocks", "spec.cidrs"] {
+        for block in object.parts(list)? {
+            let text = |part| Ok(fields::text(&block, part)?.filter(|text| !text.is_empty()));
+            let text = match (text("cidr")?, text("start")?, text("stop")?) {
+                (Some(cidr), None, None) => cidr.to_owned(),
+                (None, Some(start), None) => start.to_owned(),
+                (None, Some(start), Some(stop)) => format!("{start}-{stop}"),
+                (Some(_), _, _) | (None, None, _) => {
+                    block.mark("");
+                    has_errors = true;
+                    writer.refuse(
+                        &format!("{origin}: {}", block.path("")),
+                        "it has neither a cidr alone nor a start; correct it",
+                    );
+                    continue;
+                }
+            };
+            let field = block.path("");
+            listed.push(Listed { without_ends: without_ends && text.contains('/'), field, text });
+        }
+    }
+    Ok(Some(listed).filter(|listed| !(listed.is_empty() && has_errors)))
+}
+
+fn pool(
+    object: &Object<'_>,
+    origin: &str,
+    announced: Announced,
+    writer: &mut Writer,
+) -> Result<(), FieldError> {
     let without_ends = match fields::text(object, "spec.allowFirstLastIPs")? {
         None | Some("" | "Yes") => false,
         Some("No") => true,
         Some(other) => {
+            object.mark("spec");
             writer.refuse(
                 origin,
                 &format!("spec.allowFirstLastIPs is {other:?}, and there are Yes and No; correct it"),
@@ -79,28 +147,13 @@ fn pool(object: &Value, origin: &str, has_policy: bool, writer: &mut Writer) -> 
             return Ok(());
         }
     };
-    // Of versions before 1.15 `cidrs`.
-    let mut listed = Vec::new();
-    for list in ["blocks", "cidrs"] {
-        for (index, block) in fields::list(object, &format!("spec.{list}"))?.iter().enumerate() {
-            let field = format!("spec.{list}[{index}]");
-            let text = |part| fields::text(block, part);
-            let text = match (text("cidr")?.filter(|cidr| !cidr.is_empty()), text("start")?, text("stop")?) {
-                (Some(cidr), None, None) => cidr.to_owned(),
-                (None, Some(start), None) => start.to_owned(),
-                (None, Some(start), Some(stop)) => format!("{start}-{stop}"),
-                (Some(_), _, _) | (None, None, _) => {
-                    writer.refuse(
-                        &format!("{origin}: {field}"),
-                        "it has neither a cidr alone nor a start; correct it",
-                    );
-                    continue;
-                }
-            };
-            listed.push(Listed { without_ends: without_ends && text.contains('/'), field, text });
-        }
-    }
-    let Some(selected) = selected(object, origin, writer)? else { return Ok(()) };
+    let (listed, selected) =
+        (listed(object, origin, without_ends, writer)?, selected(object, origin, writer)?);
+    let (Some(listed), Some(selected)) = (listed, selected) else {
+        object.mark("spec");
+        return Ok(());
+    };
+    let is_bgp_alone = announced.by_bgp && announced.policies == 0;
     let draft = Draft {
         origin: origin.to_owned(),
         name: name(object, "metadata.name")?,
@@ -108,6 +161,7 @@ fn pool(object: &Value, origin: &str, has_policy: bool, writer: &mut Writer) -> 
         ends_usable: false,
         restrictions: "spec.serviceSelector",
         spec: VirtualIPPoolSpec {
+            auto_assign: !is_bgp_alone,
             disabled: fields::boolean(object, "spec.disabled", false)?,
             namespaces: selected.namespaces,
             namespace_selectors: selected.namespace_selectors,
@@ -115,17 +169,26 @@ fn pool(object: &Value, origin: &str, has_policy: bool, writer: &mut Writer) -> 
             ..VirtualIPPoolSpec::default()
         },
     };
-    if writer.pool(draft).is_some() && !has_policy {
-        writer.warn(
-            origin,
-            "the input has no CiliumL2AnnouncementPolicy, so Cilium announces nothing of it by ARP and NDP. Windlass does, and has no \
-             BGP: see that the addresses are in a subnet of the nodes",
-        );
+    if writer.pool(draft).is_none() || announced.policies > 0 {
+        return Ok(());
     }
+    let what = if is_bgp_alone {
+        "only BGP announces it, which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only Services that name it \
+         get its addresses. Keep Cilium for it, or set autoAssign: true if its addresses are in a subnet of the nodes"
+    } else {
+        "the input has no CiliumL2AnnouncementPolicy with loadBalancerIPs: true, so Cilium announces nothing of it by ARP and NDP. \
+         Windlass does, and does not speak BGP: see that the addresses are in a subnet of the nodes"
+    };
+    writer.warn(origin, what);
     Ok(())
 }
 
-fn policy(object: &Value, origin: &str, is_one_of_many: bool, writer: &mut Writer) -> Result<(), FieldError> {
+fn policy(
+    object: &Object<'_>,
+    origin: &str,
+    is_one_of_many: bool,
+    writer: &mut Writer,
+) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     if fields::boolean(object, "spec.externalIPs", false)? {
         writer.warn(
@@ -136,9 +199,13 @@ fn policy(object: &Value, origin: &str, is_one_of_many: bool, writer: &mut Write
     }
     if !fields::boolean(object, "spec.loadBalancerIPs", false)? {
         writer.warn(origin, "spec.loadBalancerIPs is false, so it announces no address of a pool: no Announcement was made of it");
+        object.mark("spec");
         return Ok(());
     }
-    let Some(selected) = selected(object, origin, writer)? else { return Ok(()) };
+    let Some(selected) = selected(object, origin, writer)? else {
+        object.mark("spec");
+        return Ok(());
+    };
     let selects = !(selected.services.is_empty()
         && selected.namespaces.is_empty()
         && selected.namespace_selectors.is_empty());
@@ -151,21 +218,7 @@ fn policy(object: &Value, origin: &str, is_one_of_many: bool, writer: &mut Write
     };
     for (index, expression) in fields::texts(object, "spec.interfaces")?.iter().enumerate() {
         let field = format!("spec.interfaces[{index}]");
-        match interfaces::patterns(expression) {
-            Ok((patterns, is_wider)) => {
-                if is_wider {
-                    let what = format!(
-                        "{field} {expression:?} became {patterns:?}, which takes more names: see that it is right"
-                    );
-                    writer.warn(origin, &what);
-                }
-                spec.interfaces.extend(patterns);
-            }
-            Err(error) => {
-                writer.refuse(origin, &format!("{field}: {error}"));
-                return Ok(());
-            }
-        }
+        spec.interfaces.extend(interfaces::patterns(expression, origin, &field, writer));
     }
     if selects {
         writer.warn(
@@ -196,7 +249,7 @@ struct Selected {
 }
 
 /// Reads `spec.serviceSelector`; `None`: it cannot be kept, which was told.
-fn selected(object: &Value, origin: &str, writer: &mut Writer) -> Result<Option<Selected>, FieldError> {
+fn selected(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Option<Selected>, FieldError> {
     let field = "spec.serviceSelector";
     let Some(selector) = fields::label_selector(object, field)? else { return Ok(Some(Selected::default())) };
     let LabelSelector { match_labels, match_expressions } = selector;

@@ -3,15 +3,29 @@
 
 use serde_json::Value;
 
+/// Values that a document may have: 10,000 Services with all that `kubectl get -o yaml` prints of them, and a good deal more.
+const MAX_VALUES: usize = 8_000_000;
 /// Lists within lists are followed this deep.
 const MAX_NESTING: usize = 4;
 
 /// The objects, those in lists one by one; and what is wrong with documents that cannot be read.
 pub(super) fn objects(text: &str) -> (Vec<Value>, Vec<String>) {
+    objects_within(MAX_VALUES, text)
+}
+
+fn objects_within(max_values: usize, text: &str) -> (Vec<Value>, Vec<String>) {
     let (mut objects, mut errors) = (Vec::new(), Vec::new());
     for (line, document) in documents(text) {
-        match serde_saphyr::from_str::<Value>(&document) {
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_nodes: max_values, max_events: max_values.saturating_mul(4) },
+        };
+        match serde_saphyr::from_str_with_options::<Value>(&document, options) {
             Ok(value) => flatten(value, MAX_NESTING, &mut objects),
+            Err(_) if template(&document).is_some() => errors.push(format!(
+                "the document that begins in line {line} is a template: it holds {:?}. It was left out: have `helm template` or \
+                 what else fills it in print it, and convert that",
+                template(&document).unwrap_or_default()
+            )),
             Err(error) => errors.push(format!(
                 "the document that begins in line {line} {} and was left out: {}",
                 if is_too_much(&error.to_string()) { "is too much at once" } else { "is not YAML" },
@@ -20,6 +34,15 @@ pub(super) fn objects(text: &str) -> (Vec<Value>, Vec<String>) {
         }
     }
     (objects, errors)
+}
+
+/// The first placeholder in a text, as Helm (`{{ … }}`) and envsubst or Flux (`${…}`) fill them in.
+pub(super) fn template(text: &str) -> Option<&str> {
+    [("{{", "}}"), ("${", "}")].into_iter().find_map(|(begin, end)| {
+        let from = text.find(begin)?;
+        let length = text.get(from..)?.find(end)? + end.len();
+        text.get(from..from + length).filter(|found| found.len() <= 80 && !found.contains('\n'))
+    })
 }
 
 /// The documents that hold something, each with the number of its first line. `---` at the beginning of a line always
@@ -92,4 +115,28 @@ fn mistake(line: usize, error: &str) -> String {
         );
     }
     format!("line {number} {rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_values_are_refused_with_a_remedy_and_ten_thousand_services_are_read() {
+        let many: String = (0..500).map(|_| "- {a: 1}\n").collect();
+        let (_, errors) = objects_within(1000, &many);
+        assert!(errors[0].contains("too many values; give fewer pools at a time"), "{errors:?}");
+        let service = "- {apiVersion: v1, kind: Service, metadata: {name: a, namespace: b, labels: {a: b}}, spec: {type: LoadBalancer, \
+                       ports: [{port: 80, protocol: TCP, targetPort: 80, nodePort: 30000}]}, status: {}}\n";
+        let (services, errors) = objects(&format!("kind: List\nitems:\n{}", service.repeat(10_000)));
+        assert_eq!((services.len(), errors), (10_000, vec![]));
+    }
+
+    #[test]
+    fn a_template_is_named_as_one() {
+        let (_, errors) = objects("kind: ConfigMap\ndata: {{ .Values.data }}\n");
+        assert!(errors[0].contains("is a template: it holds \"{{ .Values.data }}\""), "{errors:?}");
+        assert_eq!(template("a: ${RANGE}/24"), Some("${RANGE}"));
+        assert_eq!(template("{a: {b: c}}"), None);
+    }
 }

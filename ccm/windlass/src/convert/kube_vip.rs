@@ -2,6 +2,10 @@
 //!
 //! A Service takes its address from the first of `cidr-<namespace>`, `cidr-global`, `range-<namespace>` and `range-global` that is
 //! there, and from no other. So does `allow-share`, and `interface`, of its own.
+//!
+//! `pods` reads kube-vip itself, which announces these addresses and holds that of the control plane.
+
+mod pods;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +13,7 @@ use serde_json::Value;
 use windlass_api::{AllocationOrder, AnnouncementSpec, VirtualIPPoolSpec, WhenFull};
 
 use super::Conversion;
-use super::fields::{self, FieldError, origin};
+use super::fields::{self, FieldError, Object, origin};
 use super::input;
 use super::services::{self, Becomes, Program};
 use super::write::{Draft, Listed, Writer};
@@ -20,141 +24,207 @@ const GLOBAL: &str = "global";
 const DHCP: &str = "0.0.0.0/32";
 
 const PROGRAM: Program = Program {
+    name: "kube-vip",
+    prefixes: &["kube-vip.io/"],
+    sharing: &[],
     annotations: &[
-        ("kube-vip.io/loadbalancerIPs", Becomes::IsRead),
+        ("kube-vip.io/loadbalancerIPs", Becomes::IsRead("windlass.dev/addresses")),
         (
             "kube-vip.io/serviceInterface",
             Becomes::Nothing(
                 "an Announcement with spec.serviceSelectors and spec.interfaces says it for the Services it selects",
             ),
         ),
-        (
-            "kube-vip.io/egress",
-            Becomes::Nothing("Windlass leaves the source address of pods to the CNI; keep kube-vip for it"),
-        ),
+        ("kube-vip.io/egress", EGRESS),
         ("kube-vip.io/loadbalancerHostname", Becomes::Nothing("Windlass asks no DHCP server and no DNS")),
         (
             "kube-vip.io/ignore",
             Becomes::Nothing("give the Service a loadBalancerClass of another controller"),
         ),
+        ("kube-vip.io/vipHost", Becomes::Record),
+        ("kube-vip.io/active-endpoint", Becomes::Record),
+        ("kube-vip.io/hwaddr", Becomes::Record),
+        ("kube-vip.io/requestedIP", Becomes::Record),
     ],
     addresses: &["kube-vip.io/loadbalancerIPs"],
     classes: &["kube-vip.io/kube-vip-class"],
 };
+const EGRESS: Becomes =
+    Becomes::Nothing("Windlass leaves the source address of pods to the CNI; keep kube-vip for it");
 
-/// Converts every ConfigMap of kube-vip in `text`.
-pub(super) fn convert(text: &str) -> Conversion {
+/// Converts every ConfigMap of kube-vip in `text`; with `vip`, the control plane's address that its pods hold.
+pub(super) fn convert(text: &str, vip: bool) -> Conversion {
     let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new("kube-vip", Vec::new(), errors);
+    let mut writer = Writer::new(PROGRAM.name, errors);
     let (services, others): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object["kind"] == "Service");
-    for object in others {
-        let origin = origin(&object);
+    let pods: Vec<pods::Settings<'_>> = others.iter().flat_map(pods::read).collect();
+    if vip {
+        let objects = services.iter().chain(&others).map(origin);
+        for other in objects.filter(|origin| !pods.iter().any(|pod| pod.origin == *origin)) {
+            writer.foreign(other);
+        }
+        pods::convert(&pods, &mut writer);
+        return writer.finish();
+    }
+    let announcing = pods::announcing(&pods, &mut writer);
+    for object in &others {
+        let (origin, object) = (origin(object), Object::new(object));
         let data = match fields::labels(&object, "data") {
-            Ok(data) if object["kind"] == "ConfigMap" && data.keys().any(|key| is_known(key)) => data,
-            Err(error) if object["metadata"]["name"] == "kubevip" => {
+            Ok(data) if object.kind() == "ConfigMap" && data.keys().any(|key| is_range(key)) => data,
+            Err(error) if object.value()["metadata"]["name"] == "kubevip" => {
                 writer.refuse(&origin, &error.to_string());
                 continue;
             }
             Ok(_)
             | Err(FieldError::WrongKind { .. } | FieldError::Missing { .. } | FieldError::Selector { .. }) => {
-                writer.warn(&origin, "no pool and no Service, left out");
+                if !pods.iter().any(|pod| pod.origin == origin) {
+                    writer.foreign(origin);
+                }
                 continue;
             }
         };
-        config_map(&data, &origin, &mut writer);
+        config_map(&ConfigMap { data: &data, origin: &origin }, &announcing, &mut writer);
+        writer.unread(&origin, &object, &[]);
     }
-    services::look(&services, &PROGRAM, &mut writer);
-    writer.conversion
+    services::look(&services, &PROGRAM, &announcing.classes, &mut writer);
+    writer.finish()
 }
 
-fn is_known(key: &str) -> bool {
+fn is_range(key: &str) -> bool {
     ["cidr-", "range-"].iter().any(|prefix| key.starts_with(prefix))
 }
 
-fn config_map(data: &BTreeMap<String, String>, origin: &str, writer: &mut Writer) {
-    let get = |what: &str, of: &str| data.get(&format!("{what}-{of}"));
-    let is_set = |key: &str, value: &str| data.get(key).is_some_and(|is| is == value);
-    let without_ends = is_set("skip-end-ips-in-cidr", "true");
-    let highest_first = is_set("search-order", "desc");
-    for (key, value) in data {
-        let (kind, of) = key.split_once('-').unwrap_or((key, ""));
-        let is_cidr = kind == "cidr";
-        if !(is_cidr || kind == "range") {
-            if !matches!(key.as_str(), "skip-end-ips-in-cidr" | "search-order")
-                && !key.starts_with("allow-share-")
+/// The ConfigMap of the cloud provider.
+struct ConfigMap<'a> {
+    data: &'a BTreeMap<String, String>,
+    origin: &'a str,
+}
+
+/// Ranges of which Services of some namespaces get their addresses.
+struct Group<'a> {
+    /// Its keys in the ConfigMap.
+    keys: Vec<&'a str>,
+    /// Namespaces, or [`GLOBAL`].
+    of: Vec<&'a str>,
+    value: &'a str,
+    interface: Option<&'a str>,
+}
+
+impl<'a> ConfigMap<'a> {
+    fn get(&self, what: &str, of: &str) -> Option<&'a str> {
+        self.data.get(&format!("{what}-{of}")).map(String::as_str)
+    }
+
+    /// The setting of a namespace, or else that of all.
+    fn or_global(&self, what: &str, of: &str) -> Option<&'a str> {
+        self.get(what, of).or_else(|| self.get(what, GLOBAL))
+    }
+
+    fn is_set(&self, key: &str, value: &str) -> bool {
+        self.data.get(key).is_some_and(|is| is == value)
+    }
+
+    /// The ranges, those of namespaces first: what several keys have alike is one group.
+    fn groups(&self, writer: &mut Writer) -> Vec<Group<'a>> {
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let of = |key: &'a str| key.split_once('-').map_or("", |(_, of)| of);
+        let keys = || self.data.iter().filter(|(key, _)| is_range(key));
+        let (general, own): (Vec<_>, Vec<_>) = keys().partition(|(key, _)| of(key) == GLOBAL);
+        for (key, value) in own.into_iter().chain(general) {
+            let (key, of, value) = (key.as_str(), of(key), value.trim());
+            let place = format!("{}: data.{key}", self.origin);
+            let first = key
+                .starts_with("range-")
+                .then(|| [of, GLOBAL].into_iter().find(|of| self.get("cidr", of).is_some()));
+            if let Some(first) = first.flatten() {
+                let what = format!(
+                    "kube-vip gives nothing of it, because cidr-{first} comes first; left out. If Services have addresses of it, \
+                     take cidr-{first} out of the input and convert this apart"
+                );
+                writer.warn(&place, &what);
+                continue;
+            }
+            if value == DHCP {
+                writer.refuse(
+                    &place,
+                    "it has kube-vip ask a DHCP server, which Windlass does not; give a range of the LAN",
+                );
+                continue;
+            }
+            let interface = self.or_global("interface", of).map(str::trim);
+            match groups.iter_mut().find(|group| group.value == value && group.interface == interface) {
+                Some(group) => {
+                    group.keys.push(key);
+                    group.of.push(of);
+                }
+                None => groups.push(Group { keys: vec![key], of: vec![of], value, interface }),
+            }
+        }
+        groups
+    }
+
+    /// Reports keys that stand for nothing.
+    fn look_at_keys(&self, writer: &mut Writer) {
+        for key in self.data.keys() {
+            let (kind, of) = key.split_once('-').unwrap_or((key, ""));
+            let place = format!("{}: data.{key}", self.origin);
+            let has_pool = of == GLOBAL || self.get("cidr", of).is_some() || self.get("range", of).is_some();
+            if kind == "interface" && !has_pool {
+                let what = format!(
+                    "it is for namespace {of:?}, which has no pool of its own: make an Announcement with spec.namespaces and \
+                     spec.interfaces"
+                );
+                writer.warn(&place, &what);
+            } else if !is_range(key)
                 && kind != "interface"
+                && !matches!(key.as_str(), "skip-end-ips-in-cidr" | "search-order")
+                && !key.starts_with("allow-share-")
             {
                 writer.warn(
-                    &format!("{origin}: data.{key}"),
-                    "kube-vip's cloud provider has no such key, left out",
+                    &place,
+                    "it is not converted: kube-vip's cloud provider has no such key. Take it out",
                 );
             }
-            continue;
         }
-        let place = format!("{origin}: data.{key}");
-        if let Some(first) =
-            (!is_cidr).then(|| [of, GLOBAL].into_iter().find(|of| get("cidr", of).is_some())).flatten()
+        for (key, values) in [("skip-end-ips-in-cidr", ["true", "false"]), ("search-order", ["desc", "asc"])]
         {
-            let what = format!(
-                "kube-vip gives nothing of it, because cidr-{first} comes first; left out. If Services have addresses of it, take \
-                 cidr-{first} out of the input and convert this apart"
-            );
-            writer.warn(&place, &what);
-            continue;
+            if let Some(value) = self.data.get(key).filter(|value| !values.contains(&value.as_str())) {
+                let what = format!(
+                    "{value:?} is neither {:?} nor {:?}, and kube-vip ignores it: correct it",
+                    values[0], values[1]
+                );
+                writer.warn(&format!("{}: data.{key}", self.origin), &what);
+            }
         }
-        if value.trim() == DHCP {
-            writer.refuse(
-                &place,
-                "it has kube-vip ask a DHCP server, which Windlass does not; give a range of the LAN",
-            );
-            continue;
-        }
-        let cidrs: Vec<&str> = value.split(',').map(str::trim).collect();
-        let trims = |text: &str| without_ends && text.contains('/') && !text.contains(':');
-        if cidrs.iter().filter(|text| trims(text)).count() > 1 {
+    }
+}
+
+fn config_map(map: &ConfigMap<'_>, announcing: &pods::Announcing<'_>, writer: &mut Writer) {
+    for group in map.groups(writer) {
+        let place = format!("{}: data.{}", map.origin, group.keys.join(", data."));
+        let without_ends = leaves_out_ends(map, &group, &place, writer);
+        let draft = draft(map, &group, announcing, &place, without_ends);
+        let Some(name) = writer.pool(draft) else { continue };
+        if announcing.by_bgp {
             writer.warn(
                 &place,
-                "kube-vip joins CIDRs that adjoin before it leaves out their first and last address; the VirtualIPPool leaves out \
-                 those of each. See that no Service has one",
+                "only BGP announces it (bgp_enable), which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only \
+                 Services that name it get its addresses. Keep kube-vip for it, or set autoAssign: true if its addresses are in a \
+                 subnet of the nodes",
             );
         }
-        let listed = cidrs.iter().map(|text| Listed {
-            field: format!("{text:?}"),
-            text: (*text).to_owned(),
-            without_ends: trims(text),
-        });
-        let is_global = of == GLOBAL;
-        let draft = Draft {
-            origin: place.clone(),
-            name: of.to_owned(),
-            listed: listed.collect(),
-            ends_usable: false,
-            restrictions: "the pool",
-            spec: VirtualIPPoolSpec {
-                namespaces: if is_global { Vec::new() } else { vec![of.to_owned()] },
-                // kube-vip gives a namespace with a range of its own nothing of the others.
-                when_full: if is_global { WhenFull::UseOthers } else { WhenFull::Wait },
-                allocation_order: if highest_first {
-                    AllocationOrder::Highest
-                } else {
-                    AllocationOrder::Lowest
-                },
-                ..VirtualIPPoolSpec::default()
-            },
-        };
-        let Some(name) = writer.pool(draft) else { continue };
-        if let Some(interface) = get("interface", of).or_else(|| get("interface", GLOBAL)) {
+        if let Some(interface) = group.interface.or(announcing.interface) {
             let spec = AnnouncementSpec {
                 pools: vec![name.clone()],
-                interfaces: vec![interface.trim().to_owned()],
+                interfaces: vec![interface.to_owned()],
                 ..AnnouncementSpec::default()
             };
             writer.announcement(&place, &name, &spec);
         }
-        let share = get("allow-share", of).or_else(|| get("allow-share", GLOBAL));
         // As Go's strconv.ParseBool reads it.
-        if share.is_some_and(|share| ["1", "t", "T", "true", "TRUE", "True"].contains(&share.as_str())) {
+        let is_true = |share: &str| ["1", "t", "T", "true", "TRUE", "True"].contains(&share);
+        if group.of.iter().any(|of| map.or_global("allow-share", of).is_some_and(is_true)) {
             writer.warn(
                 &place,
                 "allow-share lets Services share addresses by themselves; with Windlass those do that have the same annotation \
@@ -162,15 +232,60 @@ fn config_map(data: &BTreeMap<String, String>, origin: &str, writer: &mut Writer
             );
         }
     }
-    if let Some(of) = data
-        .keys()
-        .filter_map(|key| key.strip_prefix("interface-"))
-        .find(|of| *of != GLOBAL && get("cidr", of).is_none() && get("range", of).is_none())
-    {
-        let what = format!(
-            "interface-{of} is for namespace {of:?}, which has no pool of its own: make an Announcement with spec.namespaces and \
-             spec.interfaces"
+    map.look_at_keys(writer);
+}
+
+/// True if the first and last address of its CIDRs are not given.
+fn leaves_out_ends(map: &ConfigMap<'_>, group: &Group<'_>, place: &str, writer: &mut Writer) -> bool {
+    let without_ends = map.is_set("skip-end-ips-in-cidr", "true");
+    if without_ends && group.value.split(',').filter(|text| trims(text)).count() > 1 {
+        writer.warn(
+            place,
+            "kube-vip joins CIDRs that adjoin before it leaves out their first and last address; the VirtualIPPool leaves out \
+             those of each. See that no Service has one",
         );
-        writer.warn(origin, &what);
+    }
+    without_ends
+}
+
+/// True of an IPv4 CIDR, the only one whose ends kube-vip leaves out.
+fn trims(text: &str) -> bool {
+    text.contains('/') && !text.contains(':')
+}
+
+fn draft(
+    map: &ConfigMap<'_>,
+    group: &Group<'_>,
+    announcing: &pods::Announcing<'_>,
+    place: &str,
+    without_ends: bool,
+) -> Draft {
+    let listed = group.value.split(',').map(str::trim).map(|text| Listed {
+        field: String::new(),
+        text: text.to_owned(),
+        without_ends: without_ends && trims(text),
+    });
+    let is_global = group.of.contains(&GLOBAL);
+    let is_given = !announcing.by_bgp;
+    let namespaces =
+        if is_global { Vec::new() } else { group.of.iter().map(|of| (*of).to_owned()).collect() };
+    Draft {
+        origin: place.to_owned(),
+        name: if is_global { GLOBAL.to_owned() } else { group.of.join("-").chars().take(100).collect() },
+        listed: listed.collect(),
+        ends_usable: false,
+        restrictions: "the pool",
+        spec: VirtualIPPoolSpec {
+            auto_assign: is_given,
+            // kube-vip gives a namespace with a range of its own nothing of the others.
+            when_full: if is_global || !is_given { WhenFull::UseOthers } else { WhenFull::Wait },
+            namespaces,
+            allocation_order: if map.is_set("search-order", "desc") {
+                AllocationOrder::Highest
+            } else {
+                AllocationOrder::Lowest
+            },
+            ..VirtualIPPoolSpec::default()
+        },
     }
 }

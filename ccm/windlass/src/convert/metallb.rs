@@ -1,12 +1,48 @@
-//! MetalLB's objects: IPAddressPools and how they are announced, and the ConfigMap of MetalLB 0.12 and older.
+//! MetalLB's objects: IPAddressPools and how they are announced, the ConfigMap of MetalLB 0.12 and older, and the Helm values that
+//! have that inline.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
-use super::fields::{self, FieldError, name, origin};
+use super::fields::{self, FieldError, Object, name, origin};
+use super::services::{Becomes, Program};
+use super::write::Writer;
 use super::{input, selectors};
+
+const ADDRESSES: Becomes = Becomes::IsRead("windlass.dev/addresses");
+const POOL: Becomes = Becomes::IsRead("windlass.dev/pool");
+const SHARING: Becomes = Becomes::IsRead("windlass.dev/sharing-key");
+
+pub(super) const PROGRAM: Program = Program {
+    name: "MetalLB",
+    prefixes: &["metallb.io/", "metallb.universe.tf/"],
+    sharing: &["metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip"],
+    annotations: &[
+        ("metallb.io/loadBalancerIPs", ADDRESSES),
+        ("metallb.universe.tf/loadBalancerIPs", ADDRESSES),
+        ("metallb.io/address-pool", POOL),
+        ("metallb.universe.tf/address-pool", POOL),
+        ("metallb.io/allow-shared-ip", SHARING),
+        ("metallb.universe.tf/allow-shared-ip", SHARING),
+        ("metallb.io/ip-allocated-from-pool", Becomes::Record),
+        ("metallb.universe.tf/ip-allocated-from-pool", Becomes::Record),
+    ],
+    addresses: &["metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"],
+    classes: &["metallb", "metallb.io/metallb", "metallb.universe.tf/metallb"],
+};
+
+/// Fields without a counterpart, and the nearest thing to do.
+const UNCONVERTED: &[(&str, &str)] = &[
+    ("spec.bgpAdvertisements", BGP),
+    ("bgp-advertisements", BGP),
+    ("peers", BGP),
+    ("bgp-communities", BGP),
+    ("bfd-profiles", BGP),
+];
+const BGP: &str =
+    "Windlass does not speak BGP. Keep MetalLB for addresses that are in no subnet of the nodes";
 
 /// A pool as MetalLB has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,8 +55,28 @@ pub(super) struct Pool {
     pub(super) addresses: Vec<String>,
     pub(super) auto_assign: bool,
     pub(super) avoid_buggy_ips: bool,
+    /// The protocol that the pool itself names, as pools of 0.12 and of `AddressPool` do.
+    pub(super) protocol: Option<Protocol>,
     /// `spec.serviceAllocation`.
     pub(super) allocation: Option<Allocation>,
+}
+
+/// How addresses are announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// By ARP and NDP.
+    Layer2,
+    Bgp,
+}
+
+impl Protocol {
+    fn read(object: &Object<'_>, field: &str) -> Result<Option<Self>, FieldError> {
+        Ok(match fields::text(object, field)? {
+            Some("layer2") => Some(Self::Layer2),
+            Some("bgp") => Some(Self::Bgp),
+            Some(_) | None => None,
+        })
+    }
 }
 
 /// For which Services a pool is, and in which order pools are searched.
@@ -36,8 +92,7 @@ pub(super) struct Allocation {
 /// How pools are announced.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Advertisement {
-    /// Whether it announces by ARP and NDP.
-    pub(super) layer2: bool,
+    pub(super) protocol: Protocol,
     pub(super) origin: String,
     pub(super) name: String,
     /// The pools it names; with none, and no selectors either, all.
@@ -71,70 +126,84 @@ impl Advertisement {
     }
 }
 
-/// MetalLB's objects in an input, and what cannot be converted.
-#[derive(Debug, Default)]
+/// MetalLB's objects in an input.
 pub(super) struct MetalLbObjects {
     pub(super) pools: Vec<Pool>,
     pub(super) advertisements: Vec<Advertisement>,
-    pub(super) warnings: Vec<String>,
-    pub(super) errors: Vec<String>,
+    pub(super) services: Vec<Value>,
+    /// Classes of load balancers that its Helm values name.
+    pub(super) classes: Vec<String>,
+    pub(super) writer: Writer,
 }
 
 /// Reads every object in `text`.
 pub(super) fn read(text: &str) -> MetalLbObjects {
     let (objects, errors) = input::objects(text);
-    let mut read = MetalLbObjects { errors, ..MetalLbObjects::default() };
+    let (services, objects) = objects.into_iter().partition(|object: &Value| object["kind"] == "Service");
+    let mut read = MetalLbObjects {
+        pools: Vec::new(),
+        advertisements: Vec::new(),
+        services,
+        classes: Vec::new(),
+        writer: Writer::new(PROGRAM.name, errors),
+    };
     for object in &objects {
-        read.add(object);
+        let object = Object::new(object);
+        let origin = origin(object.value());
+        if let Err(error) = read.add(&object, &origin) {
+            read.writer.refuse(&origin, &error.to_string());
+        }
     }
     read
 }
 
 impl MetalLbObjects {
-    fn add(&mut self, object: &Value) {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let origin = origin(object);
-        let is_metallb =
-            object["apiVersion"].as_str().is_some_and(|version| version.starts_with("metallb.io/"));
-        let result = match kind {
-            "IPAddressPool" | "AddressPool" if is_metallb => self.pool(object, &origin),
-            "L2Advertisement" if is_metallb => self.advertisement(object, &origin, true),
-            "BGPAdvertisement" if is_metallb => self.advertisement(object, &origin, false),
+    fn add(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+        let is_metallb = object.is_of("metallb.io");
+        match object.kind() {
+            "IPAddressPool" | "AddressPool" if is_metallb => self.pool(object, origin)?,
+            "L2Advertisement" if is_metallb => self.advertisement(object, origin, Protocol::Layer2)?,
+            "BGPAdvertisement" if is_metallb => return self.bgp_advertisement(object, origin),
             "BGPPeer" | "BFDProfile" | "Community" if is_metallb => {
-                self.warnings.push(format!(
-                    "{origin}: Windlass has no BGP; it announces by ARP and NDP, so addresses must be in a subnet of \
-                     the nodes. Keep MetalLB for addresses that need BGP"
-                ));
-                Ok(())
+                self.writer.unconverted(origin, object, BGP);
+                return Ok(());
             }
-            "ConfigMap" => self.config_map(object, &origin),
-            "" if object.get("address-pools").is_some() => self.config(object, "the configuration"),
+            "ConfigMap" => return self.config_map(object, origin),
+            "HelmRelease" => return self.values_at(object, "spec.values", origin),
+            "HelmChart" | "HelmChartConfig" => return self.values_at(object, "spec.valuesContent", origin),
+            "Application" => {
+                self.values_at(object, "spec.source.helm.valuesObject", origin)?;
+                return self.values_at(object, "spec.source.helm.values", origin);
+            }
+            "" if look(object, "address-pools") => return self.config(object, "the configuration"),
+            "" if ["configInline", "metallb", "loadBalancerClass"]
+                .iter()
+                .any(|field| look(object, field)) =>
+            {
+                return self.values(object, "the Helm values");
+            }
             _ => {
-                self.warnings.push(format!("{origin}: no pool and nothing of MetalLB, left out"));
-                Ok(())
+                self.writer.foreign(origin.to_owned());
+                return Ok(());
             }
-        };
-        if let Err(error) = result {
-            self.errors.push(format!("{origin}: {error}; it was left out"));
         }
+        self.writer.unread(origin, object, UNCONVERTED);
+        Ok(())
     }
 
-    fn pool(&mut self, object: &Value, origin: &str) -> Result<(), FieldError> {
+    fn pool(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
         let name = name(object, "metadata.name")?;
-        let allocation = fields::at(object, "spec.serviceAllocation")
-            .map(|_| -> Result<_, FieldError> {
-                let field = |field: &str| format!("spec.serviceAllocation.{field}");
+        let allocation = object
+            .part("spec.serviceAllocation")
+            .map(|part| -> Result<_, FieldError> {
                 Ok(Allocation {
-                    priority: fields::number(object, &field("priority"))?,
-                    namespaces: fields::texts(object, &field("namespaces"))?,
-                    namespace_selectors: fields::label_selectors(object, &field("namespaceSelectors"))?,
-                    service_selectors: fields::label_selectors(object, &field("serviceSelectors"))?,
+                    priority: fields::number(&part, "priority")?,
+                    namespaces: fields::texts(&part, "namespaces")?,
+                    namespace_selectors: fields::label_selectors(&part, "namespaceSelectors")?,
+                    service_selectors: fields::label_selectors(&part, "serviceSelectors")?,
                 })
             })
             .transpose()?;
-        if fields::text(object, "spec.protocol")? == Some("bgp") {
-            self.warn_of_bgp(origin, "spec.protocol");
-        }
         self.pools.push(Pool {
             origin: origin.to_owned(),
             name,
@@ -142,19 +211,25 @@ impl MetalLbObjects {
             addresses: fields::texts(object, "spec.addresses")?,
             auto_assign: fields::boolean(object, "spec.autoAssign", true)?,
             avoid_buggy_ips: fields::boolean(object, "spec.avoidBuggyIPs", false)?,
+            protocol: Protocol::read(object, "spec.protocol")?,
             allocation,
         });
         Ok(())
     }
 
-    fn advertisement(&mut self, object: &Value, origin: &str, layer2: bool) -> Result<(), FieldError> {
+    fn advertisement(
+        &mut self,
+        object: &Object<'_>,
+        origin: &str,
+        protocol: Protocol,
+    ) -> Result<(), FieldError> {
         // A selector without conditions selects all, and so does an empty list.
         let selectors = |field: &str| -> Result<_, FieldError> {
             let all = fields::label_selectors(object, &format!("spec.{field}"))?;
             Ok(if all.iter().any(selectors::selects_all) { Vec::new() } else { all })
         };
         let mut advertisement = Advertisement {
-            layer2,
+            protocol,
             origin: origin.to_owned(),
             name: fields::text(object, "metadata.name")?.unwrap_or_default().to_owned(),
             pools: fields::texts(object, "spec.ipAddressPools")?,
@@ -163,68 +238,108 @@ impl MetalLbObjects {
             service_selectors: Vec::new(),
             interfaces: Vec::new(),
         };
-        if layer2 {
+        if protocol == Protocol::Layer2 {
             advertisement.node_selectors = selectors("nodeSelectors")?;
             advertisement.service_selectors = selectors("serviceSelectors")?;
             advertisement.interfaces = fields::texts(object, "spec.interfaces")?;
-        } else {
-            self.warn_of_bgp(origin, "it");
         }
         self.advertisements.push(advertisement);
         Ok(())
     }
 
-    fn config_map(&mut self, object: &Value, origin: &str) -> Result<(), FieldError> {
-        let Some(config) = object.get("data").and_then(|data| data.get("config")) else {
-            self.warnings.push(format!("{origin}: no configuration of MetalLB, left out"));
-            return Ok(());
-        };
-        let text = config.as_str().unwrap_or_default();
-        let (inner, errors) = input::objects(text);
-        self.errors.extend(errors.into_iter().map(|error| format!("{origin}: data.config: {error}")));
-        if inner.iter().all(|config| config.get("address-pools").is_none()) {
-            self.warnings.push(format!("{origin}: data.config has no address-pools, left out"));
-        }
-        inner.iter().try_for_each(|config| self.config(config, origin))
+    /// Named as a whole: which pools it is for has an effect, and that is to be named, too.
+    fn bgp_advertisement(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+        self.writer.unconverted(origin, object, BGP);
+        self.advertisement(object, origin, Protocol::Bgp)
     }
 
-    /// The configuration file of MetalLB 0.12 and older.
-    fn config(&mut self, config: &Value, origin: &str) -> Result<(), FieldError> {
-        if !fields::list(config, "peers")?.is_empty() {
-            self.warn_of_bgp(origin, "peers");
+    fn config_map(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+        if !look(object, "data.config") {
+            self.writer.foreign(origin.to_owned());
+            return Ok(());
         }
-        for (index, pool) in fields::list(config, "address-pools")?.iter().enumerate() {
-            let origin = format!("{origin}: address-pools[{index}]");
-            match Self::config_pool(pool, &origin) {
-                Ok((read, bgp)) => {
-                    self.pools.push(read);
-                    if bgp {
-                        self.warn_of_bgp(&origin, "protocol");
-                    }
-                }
-                Err(error) => self.errors.push(format!("{origin}: {error}; it was left out")),
-            }
-        }
+        let text = fields::text(object, "data.config")?.unwrap_or_default();
+        self.config_text(text, &format!("{origin}: data.config"))?;
+        self.writer.unread(origin, object, UNCONVERTED);
         Ok(())
     }
 
-    fn config_pool(pool: &Value, origin: &str) -> Result<(Pool, bool), FieldError> {
-        let read = Pool {
+    fn config_text(&mut self, text: &str, origin: &str) -> Result<(), FieldError> {
+        let (inner, errors) = input::objects(text);
+        for error in errors {
+            self.writer.refuse(origin, &error);
+        }
+        inner.iter().try_for_each(|config| self.config(&Object::new(config), origin))
+    }
+
+    /// The configuration file of MetalLB 0.12 and older.
+    fn config(&mut self, config: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+        for pool in config.parts("address-pools")? {
+            let origin = format!("{origin}: {}", pool.path(""));
+            match Self::config_pool(&pool, &origin) {
+                Ok(read) => self.pools.push(read),
+                Err(error) => {
+                    pool.mark("");
+                    self.writer.refuse(&origin, &error.to_string());
+                }
+            }
+        }
+        self.writer.unread(origin, config, UNCONVERTED);
+        Ok(())
+    }
+
+    fn config_pool(pool: &Object<'_>, origin: &str) -> Result<Pool, FieldError> {
+        Ok(Pool {
             origin: origin.to_owned(),
             name: name(pool, "name")?,
             labels: BTreeMap::new(),
             addresses: fields::texts(pool, "addresses")?,
             auto_assign: fields::boolean(pool, "auto-assign", true)?,
             avoid_buggy_ips: fields::boolean(pool, "avoid-buggy-ips", false)?,
+            protocol: Protocol::read(pool, "protocol")?,
             allocation: None,
-        };
-        Ok((read, fields::text(pool, "protocol")? == Some("bgp")))
+        })
     }
 
-    fn warn_of_bgp(&mut self, origin: &str, field: &str) {
-        self.warnings.push(format!(
-            "{origin}: {field} announces by BGP, which Windlass has not: its addresses are announced by ARP and NDP and \
-             must be in a subnet of the nodes. Keep MetalLB for those that are not"
-        ));
+    /// Helm values in an object that installs the chart, as YAML or in a text.
+    fn values_at(&mut self, object: &Object<'_>, field: &str, origin: &str) -> Result<(), FieldError> {
+        let Some(values) = fields::at(object, field) else { return Ok(()) };
+        let origin = format!("{origin}: {field}");
+        let Some(text) = values.as_str() else { return self.values(&Object::new(values), &origin) };
+        let (inner, errors) = input::objects(text);
+        for error in errors {
+            self.writer.refuse(&origin, &error);
+        }
+        inner.iter().try_for_each(|values| self.values(&Object::new(values), &origin))
     }
+
+    /// Values of MetalLB's chart, or of one that has it as a part.
+    fn values(&mut self, values: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+        if let Some(metallb) = values.part("metallb") {
+            let metallb = Object::new(metallb.value());
+            values.mark("metallb");
+            self.values(&metallb, &format!("{origin}.metallb"))?;
+        }
+        self.classes.extend(fields::text(values, "loadBalancerClass")?.map(str::to_owned));
+        match fields::at(values, "configInline") {
+            Some(Value::String(text)) => self.config_text(text, &format!("{origin}.configInline"))?,
+            Some(config) => self.config(&Object::new(config), &format!("{origin}.configInline"))?,
+            None => {}
+        }
+        let others: Vec<String> = values.unread(&[]).into_iter().map(|(path, _)| path).collect();
+        if !others.is_empty() {
+            let what = format!(
+                "the values {} are of MetalLB's own installation and not converted: see whether manifests/ or the chart of Windlass \
+                 needs the same",
+                others.join(", ")
+            );
+            self.writer.warn(origin, &what);
+        }
+        Ok(())
+    }
+}
+
+/// True if the object has the field; it does not count as read.
+fn look(object: &Object<'_>, field: &str) -> bool {
+    field.split('.').try_fold(object.value(), |value, name| value.get(name)).is_some()
 }

@@ -2,28 +2,53 @@
 
 use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
-use super::metallb::{Advertisement, Allocation, MetalLbObjects, Pool};
+use super::metallb::{Advertisement, Allocation, MetalLbObjects, PROGRAM, Pool, Protocol};
 use super::write::{Draft, Listed, Writer};
-use super::{Conversion, announcements};
+use super::{Conversion, announcements, services};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
 
 /// Converts the pools, and how they were announced.
 pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
-    let MetalLbObjects { pools, advertisements, warnings, errors } = objects;
-    let mut writer = Writer::new("MetalLB", warnings, errors);
+    let MetalLbObjects { pools, advertisements, services, classes, mut writer } = objects;
     let mut converted = Vec::new();
     let unordered = last_priority(&pools);
     for pool in &pools {
-        let draft = draft(pool, unordered, &mut writer);
-        if let Some(name) = writer.pool(draft) {
-            warn_of_unannounced(pool, &advertisements, &mut writer);
-            converted.push((pool, name));
+        let mut draft = draft(pool, unordered, &mut writer);
+        let protocols = protocols(pool, &advertisements);
+        let is_bgp_alone = protocols.contains(&Protocol::Bgp) && !protocols.contains(&Protocol::Layer2);
+        draft.spec.auto_assign &= !is_bgp_alone;
+        let Some(name) = writer.pool(draft) else { continue };
+        if is_bgp_alone {
+            writer.warn(
+                &pool.origin,
+                "only BGP announces it, which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only Services that \
+                 name it get its addresses. Keep MetalLB for it, or set autoAssign: true if its addresses are in a subnet of the nodes",
+            );
+        } else if protocols.contains(&Protocol::Bgp) {
+            writer.warn(
+                &pool.origin,
+                "BGP announces it as well, which Windlass does not speak: clients outside of the subnet need a route to it",
+            );
+        } else if protocols.is_empty() && !advertisements.is_empty() {
+            writer.warn(
+                &pool.origin,
+                "no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set spec.disabled on \
+                 the VirtualIPPool to give nothing from it",
+            );
         }
+        converted.push((pool, name));
     }
-    announcements::convert(&converted, &advertisements, &mut writer.conversion);
-    writer.conversion
+    announcements::convert(&converted, &advertisements, &mut writer);
+    services::look(&services, &PROGRAM, &classes, &mut writer);
+    writer.finish()
+}
+
+/// By which protocols MetalLB announces a pool. The pool's own counts beside those of advertisements.
+fn protocols(pool: &Pool, advertisements: &[Advertisement]) -> Vec<Protocol> {
+    let of_others = advertisements.iter().filter(|one| one.announces(pool)).map(|one| one.protocol);
+    pool.protocol.into_iter().chain(of_others).collect()
 }
 
 /// What pools without a priority get, so that they come after those with one. Of equal priorities the pools that select
@@ -80,16 +105,5 @@ fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, writer: &mut W
             writer.warn(&pool.origin, &what);
             nearest
         }
-    }
-}
-
-/// Says so where MetalLB does not announce the pool.
-fn warn_of_unannounced(pool: &Pool, advertisements: &[Advertisement], writer: &mut Writer) {
-    if !advertisements.is_empty() && !advertisements.iter().any(|one| one.announces(pool)) {
-        writer.warn(
-            &pool.origin,
-            "no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set spec.disabled on \
-             the VirtualIPPool to give nothing from it",
-        );
     }
 }

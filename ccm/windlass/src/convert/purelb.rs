@@ -4,15 +4,18 @@ use serde_json::Value;
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec, WhenFull};
 
 use super::addresses::Range;
-use super::fields::{self, FieldError, name, origin};
+use super::fields::{self, FieldError, Object, name, origin};
 use super::services::{self, Becomes, Program};
-use super::write::{Draft, Listed, Writer};
+use super::write::{Draft, Listed, Writer, set_fields};
 use super::{Conversion, input, interfaces};
 
 /// The group of Services that name none.
 const DEFAULT: &str = "default";
 
 const PROGRAM: Program = Program {
+    name: "PureLB",
+    prefixes: &["purelb.io/"],
+    sharing: &["purelb.io/allow-shared-ip"],
     annotations: &[
         ("purelb.io/addresses", Becomes::Ours("windlass.dev/addresses")),
         ("purelb.io/service-group", Becomes::Ours("windlass.dev/pool")),
@@ -27,83 +30,122 @@ const PROGRAM: Program = Program {
             "purelb.io/node-affinity",
             Becomes::Nothing("externalTrafficPolicy: Local prefers the nodes that have pods"),
         ),
+        (
+            "purelb.io/allow-local",
+            Becomes::Nothing("externalTrafficPolicy: Local needs none with Windlass; take it out"),
+        ),
+        ("purelb.io/re-evaluate", Becomes::Record),
+        ("purelb.io/allocated-by", Becomes::Record),
+        ("purelb.io/allocated-from", Becomes::Record),
+        ("purelb.io/pool-type", Becomes::Record),
+        ("purelb.io/announcing", Becomes::Record),
+        ("purelb.io/announcing-IPv4", Becomes::Record),
+        ("purelb.io/announcing-IPv6", Becomes::Record),
+        ("purelb.io/skip-ipv6-dad", Becomes::Record),
     ],
     addresses: &["purelb.io/addresses"],
     classes: &["purelb.io/purelb", "purelb.io/purelbv2"],
 };
 
+/// Fields without a counterpart, and the nearest thing to do.
+const UNCONVERTED: &[(&str, &str)] = &[
+    (
+        "spec.local.skipIPv6DAD",
+        "Windlass probes an address before its first use; spec.onAddressInUse: Claim of the VirtualIPPool takes it all the same",
+    ),
+    ("spec.local.multiPool", MULTI),
+    ("spec.remote.multiPool", MULTI),
+    ("spec.local.balancePools", BALANCE),
+    ("spec.remote.balancePools", BALANCE),
+    ("spec.local.dummyInterface", DUMMY),
+    ("spec.local.extlbint", DUMMY),
+    (
+        "spec.local.garpConfig",
+        "Windlass sends gratuitous ARP at each takeover in a rhythm of its own. Nothing is to be done",
+    ),
+    (
+        "spec.local.addressConfig",
+        "Windlass puts no address on an interface, so there is nothing that the CNI could mistake. Nothing is to be done",
+    ),
+    (
+        "spec.local.addressGuard",
+        "the guard of Windlass lets in only ports of the address' Services, on every interface (docs/guard.md). Run the agent with \
+         --guard=false to have none",
+    ),
+    (
+        "spec.local.interfaces",
+        "these are interfaces whose subnets count; Windlass takes each whose subnet holds the address. Name them in spec.interfaces of \
+         an Announcement to have no other",
+    ),
+];
+const MULTI: &str = "a Service gets one address, not one of each range. Name several in its annotation windlass.dev/addresses";
+const BALANCE: &str = "the VirtualIPPool gives its lowest free address. Set spec.allocationOrder, or make a VirtualIPPool of each range";
+const DUMMY: &str = "Windlass does not announce by routing, so it needs no such interface. Keep PureLB for addresses that are routed";
+
 /// Converts every object of PureLB in `text`.
 pub(super) fn convert(text: &str) -> Conversion {
     let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new("PureLB", Vec::new(), errors);
+    let mut writer = Writer::new(PROGRAM.name, errors);
     let (services, others): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object["kind"] == "Service");
-    let is_purelb = |object: &Value| {
-        object["apiVersion"].as_str().is_some_and(|version| version.starts_with("purelb.io/"))
-    };
     for object in &others {
-        let origin = origin(object);
-        let result = match object["kind"].as_str() {
-            Some("ServiceGroup") if is_purelb(object) => group(object, &origin, &others, &mut writer),
-            Some("LBNodeAgent") if is_purelb(object) => agent(object, &origin, &mut writer),
-            Some(_) | None => {
-                writer.warn(&origin, "no object of PureLB and no Service, left out");
-                Ok(())
+        let (origin, object) = (origin(object), Object::new(object));
+        let result = match object.kind() {
+            "ServiceGroup" if object.is_of("purelb.io") => group(&object, &origin, &others, &mut writer),
+            "LBNodeAgent" if object.is_of("purelb.io") => agent(&object, &origin, &mut writer),
+            _ => {
+                writer.foreign(origin.clone());
+                continue;
             }
         };
-        if let Err(error) = result {
-            writer.refuse(&origin, &error.to_string());
+        match result {
+            Ok(()) => writer.unread(&origin, &object, UNCONVERTED),
+            Err(error) => writer.refuse(&origin, &error.to_string()),
         }
     }
-    services::look(&services, &PROGRAM, &mut writer);
-    writer.conversion
+    services::look(&services, &PROGRAM, &[], &mut writer);
+    writer.finish()
 }
 
-fn group(object: &Value, origin: &str, all: &[Value], writer: &mut Writer) -> Result<(), FieldError> {
+fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
-    for (field, why) in [
-        ("remote", "spec.remote is announced by routing (BGP), which Windlass has not; keep PureLB for it"),
-        (
-            "external",
-            "spec.external has another program give addresses; make a VirtualIPPool of a range of its own",
-        ),
-        ("netbox", "spec.netbox has Netbox give addresses; make a VirtualIPPool of a range of its own"),
-    ] {
-        if object["spec"].get(field).is_some_and(|value| !value.is_null()) {
-            writer.refuse(origin, why);
-            return Ok(());
-        }
-    }
-    let mut listed = Vec::new();
-    let mut aggregated = false;
-    for (field, pool) in pools(object)? {
-        let Some(text) = fields::text(pool, "pool")? else {
-            return Err(FieldError::Missing { field: format!("{field}.pool") });
-        };
-        let subnet = fields::text(pool, "subnet")?.unwrap_or_default();
-        if let (Ok(range), Ok(within)) = (Range::read(text), Range::read(subnet))
-            && !range.without(&[within]).is_empty()
-        {
+    for (field, giver) in [("external", "another program"), ("netbox", "Netbox")] {
+        if object.value()["spec"].get(field).is_some_and(|value| !value.is_null()) {
             let why = format!(
-                "{field}.pool {text:?} is not within its subnet {subnet:?}, so PureLB gives nothing of the group; correct one"
+                "spec.{field} has {giver} give addresses{}; make a VirtualIPPool of a range of its own",
+                set_fields(object)
             );
             writer.refuse(origin, &why);
+            object.mark("spec");
             return Ok(());
         }
-        aggregated |= fields::text(pool, "aggregation")?.is_some_and(|is| !is.is_empty() && is != "default");
-        listed.push(Listed { field: format!("{field}.pool"), text: text.to_owned(), without_ends: false });
     }
+    let is_remote = object.part("spec.local").is_none() && object.part("spec.remote").is_some();
+    let of = if is_remote { "spec.remote" } else { "spec.local" };
+    let Some(pools) = object.part(of) else { return Err(FieldError::Missing { field: of.to_owned() }) };
+    let Some(listed) = listed(&pools, origin, writer)? else {
+        object.mark("spec");
+        return Ok(());
+    };
     let namespaces = fields::texts(object, "spec.namespaces")?;
     let enforced = fields::boolean(object, "spec.enforceNamespaces", false)?;
-    let rivals = rivals(object, &namespaces, all);
-    let auto_assign = if namespaces.is_empty() {
-        name == DEFAULT
-    } else {
-        rivals.is_empty() || fields::boolean(object, "spec.namespaceDefault", false)?
-    };
-    // PureLB gives Services of these namespaces that name no group addresses of this one alone.
-    let when_full = if auto_assign && !namespaces.is_empty() { WhenFull::Wait } else { WhenFull::UseOthers };
+    let is_default = fields::boolean(object, "spec.namespaceDefault", false)?;
     let is_restricted = !namespaces.is_empty();
+    if (is_default || enforced) && !is_restricted {
+        writer.warn(
+            origin,
+            "spec.enforceNamespaces and spec.namespaceDefault are for the namespaces in spec.namespaces, and there are none: they have no \
+             effect. Name them",
+        );
+    }
+    let is_given = if is_restricted {
+        rivals(object, &namespaces, all).is_empty() || is_default
+    } else {
+        name == DEFAULT
+    };
+    let auto_assign = is_given && !is_remote;
+    // PureLB gives Services of these namespaces that name no group addresses of this one alone.
+    let when_full = if auto_assign && is_restricted { WhenFull::Wait } else { WhenFull::UseOthers };
     let draft = Draft {
         origin: origin.to_owned(),
         name,
@@ -122,94 +164,95 @@ fn group(object: &Value, origin: &str, all: &[Value], writer: &mut Writer) -> Re
              Add their namespaces to its spec.namespaces",
         );
     }
-    if aggregated {
+    if is_remote {
         writer.warn(
             origin,
-            "aggregation is for routing protocols; Windlass announces single addresses by ARP and NDP: see that they are in a subnet \
-             of the nodes, and keep PureLB for those that are not",
+            "spec.remote is announced by routing (BGP), which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only \
+             Services that name it get its addresses. Keep PureLB for it, or set autoAssign: true if its addresses are in a subnet of \
+             the nodes",
         );
-    }
-    for (field, what) in [
-        (
-            "multiPool",
-            "gives a Service an address of each range; windlass.dev/addresses of the Service can name several",
-        ),
-        ("balancePools", "spreads addresses over the ranges; the VirtualIPPool gives the lowest first"),
-    ] {
-        if fields::boolean(object, &format!("spec.local.{field}"), false)? {
-            writer.warn(origin, &format!("spec.local.{field} {what}"));
-        }
     }
     Ok(())
 }
 
-/// The pools of a group with their fields: `v4pool`, `v6pool`, lists of them, and the one of `v1` that has its fields in `spec.local`.
-fn pools(object: &Value) -> Result<Vec<(String, &Value)>, FieldError> {
-    let mut pools = Vec::new();
-    let Some(local) = fields::at(object, "spec.local") else {
-        return Err(FieldError::Missing { field: "spec.local".to_owned() });
-    };
-    if fields::at(local, "pool").is_some() {
-        pools.push(("spec.local".to_owned(), local));
+/// The addresses that a group lists; `None` if PureLB gives none of them, which is reported.
+fn listed(pools: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Option<Vec<Listed>>, FieldError> {
+    let mut listed = Vec::new();
+    for pool in parts(pools)? {
+        let field = pool.path("pool");
+        let Some(text) = fields::text(&pool, "pool")? else { return Err(FieldError::Missing { field }) };
+        let subnet = fields::text(&pool, "subnet")?.unwrap_or_default();
+        if let (Ok(range), Ok(within)) = (Range::read(text), Range::read(subnet))
+            && !range.without(&[within]).is_empty()
+        {
+            let why = format!(
+                "{field} {text:?} is not within its subnet {subnet:?}, so PureLB gives nothing of the group; correct one"
+            );
+            writer.refuse(origin, &why);
+            return Ok(None);
+        }
+        if let Some(aggregation) =
+            fields::text(&pool, "aggregation")?.filter(|is| !matches!(*is, "" | "default"))
+        {
+            let what = format!(
+                "{} {aggregation:?} is for routing protocols; Windlass announces single addresses by ARP and NDP: see that they are in \
+                 a subnet of the nodes, and keep PureLB for those that are not",
+                pool.path("aggregation")
+            );
+            writer.warn(origin, &what);
+        }
+        listed.push(Listed { field, text: text.to_owned(), without_ends: false });
+    }
+    Ok(Some(listed))
+}
+
+/// The pools of a group: `v4pool`, `v6pool`, lists of them, and the one of `v1` that has its fields in `spec.local`.
+fn parts<'a>(group: &Object<'a>) -> Result<Vec<Object<'a>>, FieldError> {
+    let mut pools: Vec<Object<'a>> = Vec::new();
+    if group.part("pool").is_some() {
+        pools.extend(group.part(""));
     }
     for field in ["v4pool", "v4Pool", "v6pool", "v6Pool"] {
-        pools.extend(fields::at(local, field).map(|pool| (format!("spec.local.{field}"), pool)));
+        pools.extend(group.part(field));
     }
     for field in ["v4pools", "v4Pools", "v6pools", "v6Pools"] {
-        let list = fields::list(local, field)?;
-        pools.extend(
-            list.iter().enumerate().map(|(index, pool)| (format!("spec.local.{field}[{index}]"), pool)),
-        );
+        pools.append(&mut group.parts(field)?);
     }
     Ok(pools)
 }
 
 /// Other groups that serve one of these namespaces by name.
-fn rivals<'a>(object: &Value, namespaces: &[String], all: &'a [Value]) -> Vec<&'a Value> {
+fn rivals<'a>(object: &Object<'_>, namespaces: &[String], all: &'a [Value]) -> Vec<&'a Value> {
     let serves = |other: &&Value| {
-        let theirs = fields::texts(other, "spec.namespaces").unwrap_or_default();
+        let theirs = fields::texts(&Object::new(other), "spec.namespaces").unwrap_or_default();
         other["kind"] == "ServiceGroup"
-            && other["metadata"]["name"] != object["metadata"]["name"]
+            && other["metadata"]["name"] != object.value()["metadata"]["name"]
             && theirs.iter().any(|one| namespaces.contains(one))
     };
     all.iter().filter(serves).collect()
 }
 
-fn agent(object: &Value, origin: &str, writer: &mut Writer) -> Result<(), FieldError> {
+fn agent(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     let nodes = fields::label_selector(object, "spec.nodeSelector")?;
-    // Of v2 and of v1.
-    let interface = match fields::text(object, "spec.local.localInterface")? {
-        Some(interface) => Some(interface),
-        None => fields::text(object, "spec.local.localint")?,
-    };
-    let interface = interface.filter(|name| !matches!(*name, "" | "default"));
-    let further = fields::texts(object, "spec.local.interfaces")?;
-    if interface.is_none() && !further.is_empty() {
-        writer.warn(
-            origin,
-            "spec.local.interfaces are the interfaces whose subnets count; Windlass takes those that hold the address. An Announcement \
-             with spec.interfaces restricts them",
-        );
-    }
     let mut spec =
         AnnouncementSpec { node_selectors: nodes.into_iter().collect(), ..AnnouncementSpec::default() };
-    if let Some(expression) = interface {
-        match interfaces::patterns(expression) {
-            Ok((patterns, is_wider)) => {
-                spec.interfaces = patterns.into_iter().chain(further).collect();
-                if is_wider {
-                    let what = format!(
-                        "spec.local.localInterface {expression:?} became {:?}, which takes more names: see that it is right",
-                        spec.interfaces
-                    );
-                    writer.warn(origin, &what);
-                }
-            }
-            Err(error) => {
-                writer.refuse(origin, &format!("spec.local.localInterface: {error}"));
-                return Ok(());
-            }
+    // Of v2 and of v1.
+    for field in ["spec.local.localInterface", "spec.local.localint"] {
+        let expression = fields::text(object, field)?.filter(|name| !matches!(*name, "" | "default"));
+        spec.interfaces.extend(
+            expression
+                .into_iter()
+                .flat_map(|expression| interfaces::patterns(expression, origin, field, writer)),
+        );
+    }
+    if !spec.interfaces.is_empty() {
+        spec.interfaces.extend(fields::texts(object, "spec.local.interfaces")?);
+    }
+    // The interface of every PureLB, which is none of Windlass'.
+    for field in ["spec.local.dummyInterface", "spec.local.extlbint"] {
+        if object.part(field).is_some_and(|part| part.value() == "kube-lb0") {
+            object.mark(field);
         }
     }
     if !spec.node_selectors.is_empty() {

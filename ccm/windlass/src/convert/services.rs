@@ -1,10 +1,11 @@
 //! Services in an input: what they ask for by annotations of another program, and whether they keep their addresses.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::fields::{self, FieldError, origin};
+use super::fields::{self, FieldError, Object, origin};
 use super::write::Writer;
 
 /// What becomes of an annotation of another program.
@@ -12,14 +13,21 @@ use super::write::Writer;
 pub(super) enum Becomes {
     /// An annotation of Windlass, of the same value.
     Ours(&'static str),
-    /// The controller reads it, if it is told to.
-    IsRead,
+    /// The controller reads it as this annotation of Windlass, with `--compat-annotations`.
+    IsRead(&'static str),
+    /// Nothing: the program writes it itself.
+    Record,
     /// Nothing; why, and what to do.
     Nothing(&'static str),
 }
 
 /// What another program reads of Services.
 pub(super) struct Program {
+    /// What its annotations begin with.
+    pub(super) prefixes: &'static [&'static str],
+    /// Annotations by which Services share an address, whatever their namespaces are.
+    pub(super) sharing: &'static [&'static str],
+    pub(super) name: &'static str,
     /// Annotations, and what becomes of them.
     pub(super) annotations: &'static [(&'static str, Becomes)],
     /// Annotations that name addresses.
@@ -28,53 +36,102 @@ pub(super) struct Program {
     pub(super) classes: &'static [&'static str],
 }
 
-/// Looks at the Services, after all pools were printed.
-pub(super) fn look(services: &[Value], program: &Program, writer: &mut Writer) {
+/// Reports what Services ask for that Windlass reads otherwise or not at all, after all pools were printed. `classes` are further
+/// classes of the program.
+pub(super) fn look(services: &[Value], program: &Program, classes: &[String], writer: &mut Writer) {
+    let mut sharing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for service in services {
         let origin = origin(service);
-        if let Err(error) = look_at(service, &origin, program, writer) {
+        let service = Object::new(service);
+        if let Err(error) = look_at(&service, &origin, program, classes, &mut sharing, writer) {
             writer.warn(&origin, &error.to_string());
         }
     }
+    for (key, namespaces) in sharing.iter().filter(|(_, namespaces)| namespaces.len() > 1) {
+        let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+        let what = format!(
+            "they share an address across the namespaces {}, which {} allows and Windlass only to Services that name each other's \
+             namespace: write windlass.dev/share-with on both sides",
+            namespaces.join(", "),
+            program.name
+        );
+        writer.warn(&format!("Services with the sharing key {key:?}"), &what);
+    }
 }
 
-fn look_at(service: &Value, origin: &str, program: &Program, writer: &mut Writer) -> Result<(), FieldError> {
+/// True if the Service is one that the program serves; reports a class that no Service can keep.
+fn is_served(
+    service: &Object<'_>,
+    origin: &str,
+    program: &Program,
+    classes: &[String],
+    writer: &mut Writer,
+) -> Result<bool, FieldError> {
     if fields::text(service, "spec.type")? != Some("LoadBalancer") {
-        return Ok(());
+        return Ok(false);
     }
-    let class = fields::text(service, "spec.loadBalancerClass")?;
-    let is_theirs = class.is_some_and(|class| program.classes.contains(&class));
-    if let (Some(class), true) = (class, is_theirs) {
-        let what = format!(
-            "spec.loadBalancerClass is {class:?}, which Windlass does not serve and Kubernetes does not let you change: make the \
-             Service again without it, or with windlass.dev/windlass, and name its addresses in windlass.dev/addresses"
-        );
+    let Some(class) = fields::text(service, "spec.loadBalancerClass")? else { return Ok(true) };
+    if !program.classes.contains(&class) && !classes.iter().any(|other| other == class) {
+        return Ok(false);
+    }
+    let what = format!(
+        "spec.loadBalancerClass is {class:?}, which Windlass does not serve and Kubernetes does not let you change: make the \
+         Service again without it, or with windlass.dev/windlass, and name its addresses in windlass.dev/addresses"
+    );
+    writer.warn(origin, &what);
+    Ok(true)
+}
+
+/// Reports the annotations of the program.
+fn look_at_annotations(
+    annotations: &BTreeMap<String, String>,
+    origin: &str,
+    program: &Program,
+    writer: &mut Writer,
+) {
+    for (key, value) in annotations {
+        let becomes = program.annotations.iter().find(|(other, _)| other == key).map(|(_, becomes)| *becomes);
+        let what = match becomes {
+            Some(Becomes::Ours(ours)) => {
+                format!("annotation {key} is not read; write {ours}: {value:?} instead")
+            }
+            Some(Becomes::IsRead(ours)) => format!(
+                "annotation {key} is read only by a controller with --compat-annotations=true: set it, or write {ours}: {value:?}"
+            ),
+            Some(Becomes::Nothing(why)) => format!("annotation {key} has no counterpart: {why}"),
+            None if program.prefixes.iter().any(|prefix| key.starts_with(prefix)) => format!(
+                "annotation {key} is not converted: Windlass does not know it. docs/services.md lists the annotations that it reads"
+            ),
+            Some(Becomes::Record) | None => continue,
+        };
         writer.warn(origin, &what);
-    } else if class.is_some() {
+    }
+}
+
+fn look_at(
+    service: &Object<'_>,
+    origin: &str,
+    program: &Program,
+    classes: &[String],
+    sharing: &mut BTreeMap<String, BTreeSet<String>>,
+    writer: &mut Writer,
+) -> Result<(), FieldError> {
+    if !is_served(service, origin, program, classes, writer)? {
         return Ok(());
     }
     let annotations = fields::labels(service, "metadata.annotations")?;
-    for (key, becomes) in program.annotations {
-        let Some(value) = annotations.get(*key) else { continue };
-        let what = match becomes {
-            Becomes::Ours(ours) => format!("annotation {key} is not read; write {ours}: {value:?} instead"),
-            Becomes::IsRead => {
-                format!(
-                    "annotation {key} is read only by a controller with --compat-annotations=true: set it, or write \
-                     windlass.dev/addresses: {value:?}"
-                )
-            }
-            Becomes::Nothing(why) => format!("annotation {key} has no like: {why}"),
-        };
-        writer.warn(origin, &what);
+    look_at_annotations(&annotations, origin, program, writer);
+    if let Some(key) = program.sharing.iter().find_map(|key| annotations.get(*key)) {
+        let namespace = fields::text(service, "metadata.namespace")?.unwrap_or("default");
+        sharing.entry(key.clone()).or_default().insert(namespace.to_owned());
     }
     let mut named: Vec<&str> = Vec::new();
     for key in program.addresses {
         named.extend(annotations.get(*key).into_iter().flat_map(|value| value.split(',')));
     }
     named.extend(fields::text(service, "spec.loadBalancerIP")?);
-    for entry in fields::list(service, "status.loadBalancer.ingress")? {
-        named.extend(fields::text(entry, "ip")?);
+    for entry in service.parts("status.loadBalancer.ingress")? {
+        named.extend(fields::text(&entry, "ip")?);
     }
     let mut addresses: Vec<IpAddr> = Vec::new();
     for text in named.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {

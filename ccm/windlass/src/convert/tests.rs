@@ -1,6 +1,8 @@
 //! MetalLB's objects as they are written, and what becomes of them.
 
 mod announcements;
+mod files;
+mod known_fields;
 mod others;
 mod schema;
 
@@ -159,8 +161,6 @@ fn nonsense_of_any_size_and_depth_is_told_with_its_line_and_a_remedy() {
         &convert(&deep).errors,
         &[&["begins in line 1 is too much at once", "line 2: ", "nested", "fewer"]],
     );
-    let many: String = (0..200_000).map(|_| "- {a: 1}\n").collect();
-    contains_all(&convert(&many).errors, &[&["too many values; give fewer pools at a time"]]);
     // Each is told of by itself, without reading what stands before it again.
     let documents = convert(&"---\n{\n".repeat(20_000));
     assert_eq!(documents.errors.len(), 20_000);
@@ -183,22 +183,26 @@ fn the_config_map_of_old_versions_is_read() {
     assert_eq!(pools[0]["metadata"]["name"], "my-pool");
     assert_eq!(pools[0]["spec"], json!({ "addresses": ["192.0.2.0/28"], "autoAssign": false }));
     assert_eq!(pools[1]["spec"]["avoidReserved"], "SubnetAndClassC");
+    assert_eq!(pools[1]["spec"]["autoAssign"], false);
     contains_all(
         &conversion.warnings,
         &[
-            &["ConfigMap metallb-system/config", "peers", "BGP"],
-            &["address-pools[1]", "protocol", "BGP"],
+            &["ConfigMap metallb-system/config: data.config", "peers", "BGP"],
             &["address-pools[0]", "\"my-pool\"", "\"My_Pool\""],
+            &["address-pools[1]", "only BGP announces it", "autoAssign: false"],
         ],
     );
-    contains_all(&conversion.errors, &[&["address-pools[2]", "addresses is 7 where a list belongs"]]);
+    contains_all(
+        &conversion.errors,
+        &[&["address-pools[2]", "address-pools[2].addresses is 7 where a list belongs"]],
+    );
 }
 
 #[test]
 fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
     let one = pool("  addresses: [192.0.2.0/24]");
     let l2 = |spec: &str| one.clone() + &object("L2Advertisement", "l2", spec);
-    let rows: [(String, &[&str]); 11] = [
+    let rows: [(String, &[&str]); 7] = [
         (
             l2("{interfaces: [eth0, eth1]}"),
             &["L2Advertisement metallb-system/l2", "spec.interfaces", "one interface of each node"],
@@ -213,10 +217,6 @@ fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
         ),
         (l2("{ipAddressPools: [other]}"), &["first: no advertisement", "spec.disabled"]),
         (one.clone() + &object("BGPPeer", "p", "{myASN: 1}"), &["BGPPeer metallb-system/p", "Keep MetalLB"]),
-        (one.clone() + &object("BGPAdvertisement", "b", "{}"), &["BGPAdvertisement metallb-system/b", "BGP"]),
-        (one.clone() + "---\nkind: Secret\nmetadata: {name: s}\n", &["Secret s", "left out"]),
-        (pool("  addresses: [192.0.2.9/24]"), &["spec.addresses[0]", "192.0.2.9/24", "all of 192.0.2.0/24"]),
-        (pool("  addresses: [192.0.2.0/24, 192.0.2.7/32]"), &["spec.addresses[1]", "overlaps"]),
         (
             pool("  addresses: [192.0.2.0/24]\n  serviceAllocation: {priority: -1}"),
             &["priority is -1", "became 0"],
@@ -232,15 +232,68 @@ fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
 }
 
 #[test]
+fn that_by_which_nothing_is_lost_is_a_note() {
+    let secrets = "---\nkind: Secret\nmetadata: {name: s}\n".repeat(9);
+    let rows: [(String, &[&str]); 3] = [
+        (
+            pool("  addresses: [192.0.2.0/24]") + &secrets,
+            &["Secret s, Secret s, Secret s, Secret s and 5 more: ", "left out"],
+        ),
+        (pool("  addresses: [192.0.2.9/24]"), &["spec.addresses[0]", "192.0.2.9/24", "all of 192.0.2.0/24"]),
+        (pool("  addresses: [192.0.2.0/24, 192.0.2.7/32]"), &["spec.addresses[1]", "overlaps"]),
+    ];
+    for (text, words) in rows {
+        quietly(&text);
+        contains_all(&convert(&text).notes, &[words]);
+    }
+}
+
+#[test]
+fn a_pool_that_only_bgp_announces_is_given_to_none_that_does_not_name_it() {
+    let pools = pool("  addresses: [192.0.2.0/24]")
+        + &object("IPAddressPool", "both", "{addresses: [192.0.3.0/24]}")
+        + &object("AddressPool", "old", "{addresses: [192.0.4.0/24], protocol: bgp}")
+        + &object("AddressPool", "lan", "{addresses: [192.0.5.0/24], protocol: layer2}")
+        + &object("BGPAdvertisement", "b", "{ipAddressPools: [first, both], aggregationLength: 26}")
+        + &object("L2Advertisement", "l", "{ipAddressPools: [both]}");
+    let conversion = convert(&pools);
+    let given: Vec<bool> = printed(&conversion)
+        .iter()
+        .map(|pool| pool["spec"]["autoAssign"].as_bool().unwrap_or(true))
+        .collect();
+    assert_eq!(given, [false, true, false, true]);
+    contains_all(
+        &conversion.warnings,
+        &[
+            &["BGPAdvertisement metallb-system/b", "spec.aggregationLength", "does not speak BGP"],
+            &[
+                "IPAddressPool metallb-system/first, AddressPool metallb-system/old: only BGP",
+                "autoAssign: false",
+            ],
+            &["both: BGP announces it as well"],
+        ],
+    );
+}
+
+#[test]
+fn adjoining_addresses_are_one_range_where_a_pool_would_have_too_many() {
+    let single: Vec<String> = (1..=100).map(|n| format!("192.0.2.{n}")).collect();
+    let text = pool(&format!("  addresses: [{}]", single.join(", ")));
+    assert_eq!(quietly(&text), [json!({ "addresses": ["192.0.2.1-192.0.2.100"] })]);
+}
+
+#[test]
 fn what_cannot_be_converted_is_an_error_and_never_opens_a_pool_to_others() {
     let with = |rest: &str| pool(&format!("  addresses: [192.0.2.0/24]\n{rest}"));
     let many = |count: usize| {
         let ranges: Vec<String> = (0..count).map(|n| format!("10.0.{n}.0/24")).collect();
         pool(&format!("  addresses: [{}]", ranges.join(", ")))
     };
-    let rows: [(String, usize, &[&[&str]]); 13] = [
+    let rows: [(String, usize, &[&[&str]]); 15] = [
         (pool("  addresses: [192.0.2.0/24, pool]"), 1, &[&["first: spec.addresses[1]", "\"pool\""]]),
-        (pool("  addresses: [0.0.0.0/0]"), 0, &[&["spec.addresses[0]"], &["0 usable ranges", "add one"]]),
+        (pool("  addresses: [0.0.0.0/0]"), 0, &[&["spec.addresses[0]"]]),
+        (pool("  addresses: ['${RANGE}']"), 0, &[&["spec.addresses[0]", "\"${RANGE}\" is a template"]]),
+        (pool("  addresses: []"), 0, &[&["0 usable ranges", "add one"]]),
         (
             pool("  addresses: 192.0.2.0/24"),
             0,

@@ -1,5 +1,7 @@
 //! What is printed: `VirtualIPPool`s that the API server takes and that have no address twice, and `Announcement`s. What cannot be
-//! kept is told with its remedy, and nothing opens a pool to others than before.
+//! kept is reported with its remedy (`report`), and nothing opens a pool to others than before.
+
+mod report;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +9,8 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 
-use super::Conversion;
+use self::report::Weight;
+pub(super) use self::report::set_fields;
 use super::addresses::Range;
 use super::interfaces::is_interface;
 
@@ -41,32 +44,33 @@ pub(super) struct Listed {
     pub(super) without_ends: bool,
 }
 
-/// Prints, and remembers what it has printed.
+/// Prints pools and Announcements, and records what was printed and reported.
 #[derive(Default)]
 pub(super) struct Writer {
     /// The program whose pools are converted, as messages call it.
     program: &'static str,
-    pub(super) conversion: Conversion,
+    yaml: String,
     pools: BTreeSet<String>,
     announcements: BTreeSet<String>,
     /// What the pools have that were printed.
     given: Vec<Range>,
+    /// Addresses that no pool may have, and their use.
+    reserved: Vec<(Range, &'static str)>,
+    /// Messages, each with the objects that it is about.
+    reports: Vec<(Weight, String, Vec<String>)>,
+    /// Objects of other programs.
+    foreign: Vec<String>,
 }
 
 impl Writer {
-    pub(super) fn new(program: &'static str, warnings: Vec<String>, errors: Vec<String>) -> Self {
-        let conversion = Conversion { warnings, errors, ..Conversion::default() };
-        Self { program, conversion, ..Self::default() }
+    pub(super) fn new(program: &'static str, errors: Vec<String>) -> Self {
+        let reports = errors.into_iter().map(|error| (Weight::Error, error, Vec::new())).collect();
+        Self { program, reports, ..Self::default() }
     }
 
-    /// Says what is different from before.
-    pub(super) fn warn(&mut self, origin: &str, what: &str) {
-        self.conversion.warnings.push(format!("{origin}: {what}"));
-    }
-
-    /// Says what was left out.
-    pub(super) fn refuse(&mut self, origin: &str, why: &str) {
-        self.conversion.errors.push(format!("{origin}: {why}. It was left out"));
+    /// Keeps an address out of all pools.
+    pub(super) fn reserve(&mut self, address: IpAddr, its_use: &'static str) {
+        self.reserved.push((Range::of(address), its_use));
     }
 
     /// Whether a pool that was printed has the address.
@@ -95,7 +99,12 @@ impl Writer {
             self.refuse(&origin, &why);
             return None;
         }
-        let (addresses, ranges) = self.addresses(&origin, &listed, ends_usable);
+        let Addresses { written: addresses, ranges, has_errors } =
+            self.addresses(&origin, &listed, ends_usable);
+        // The reason is reported already.
+        if addresses.is_empty() && has_errors {
+            return None;
+        }
         if addresses.is_empty() || addresses.len() > MAX_RANGES {
             let remedy = if addresses.is_empty() { "add one" } else { "split the pool" };
             let count = addresses.len();
@@ -113,53 +122,67 @@ impl Writer {
         }
         let spec = VirtualIPPoolSpec { addresses, ..spec };
         let spec = differing(json!(spec), &json!(VirtualIPPoolSpec::default()));
-        let is_printed = print("VirtualIPPool", &name, &Value::Object(spec), &origin, &mut self.conversion);
-        if !is_printed {
+        if !self.print("VirtualIPPool", &name, &Value::Object(spec), &origin) {
             return None;
         }
         self.given.extend(ranges);
         self.pools.insert(name.clone());
-        self.conversion.pools += 1;
         Some(name)
     }
 
     /// The ranges as a `VirtualIPPool` has them, none of them twice.
-    fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> (Vec<String>, Vec<Range>) {
-        let (mut ranges, mut written): (Vec<Range>, Vec<String>) = (Vec::new(), Vec::new());
+    fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> Addresses {
+        let (mut ranges, mut has_errors) = (Vec::new(), false);
         for Listed { field, text, without_ends } in listed {
-            let what = format!("{origin}: {field}");
+            let origin = if field.is_empty() { origin.to_owned() } else { format!("{origin}: {field}") };
             let range = match Range::read(text) {
                 Ok(range) => range,
                 Err(error) => {
-                    self.conversion.errors.push(format!("{what} {error}. It was left out"));
+                    has_errors = true;
+                    self.refuse(&origin, &error.to_string());
                     continue;
                 }
             };
             if let Some(subnet) = Range::subnet_of_host(text) {
-                let program = self.program;
-                self.conversion.warnings.push(format!(
-                    "{what} {text:?} has bits set behind its prefix length, and {program} gives all of {subnet}: so does the \
-                     VirtualIPPool. If only that address was meant, write it with its full prefix length"
-                ));
+                let what = format!(
+                    "{text:?} has bits set behind its prefix length, and {} gives all of {subnet}: so does the VirtualIPPool. If \
+                     only that address was meant, write it with its full prefix length",
+                    self.program
+                );
+                self.note(&origin, &what);
             }
             let range = if *without_ends { range.without_ends() } else { range };
             let of_others = range.without(&self.given);
             if of_others != [range] {
-                self.conversion.warnings.push(format!(
-                    "{what} {text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. \
-                     See that the Services that have them may use that one"
-                ));
+                let what = format!(
+                    "{text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. See that \
+                     the Services that have them may use that one"
+                );
+                self.warn(&origin, &what);
             }
-            let left: Vec<Range> = of_others.iter().flat_map(|part| part.without(&ranges)).collect();
-            if left != of_others {
-                self.conversion
-                    .warnings
-                    .push(format!("{what} {text:?} overlaps an earlier range: taken once"));
+            let mut left = of_others;
+            for (reserved, its_use) in self.reserved.clone() {
+                let rest: Vec<Range> = left.iter().flat_map(|part| part.without(&[reserved])).collect();
+                if rest != left {
+                    let address = reserved.written(false);
+                    self.note(
+                        &origin,
+                        &format!("{text:?} is converted without {address}, which is {its_use}"),
+                    );
+                    left = rest;
+                }
             }
-            written.extend(left.iter().map(|part| part.written(ends_usable)));
-            ranges.extend(left);
+            let new: Vec<Range> = left.iter().flat_map(|part| part.without(&ranges)).collect();
+            if new != left {
+                self.note(&origin, &format!("{text:?} overlaps an earlier range: taken once"));
+            }
+            ranges.extend(new);
         }
-        (written, ranges)
+        if ranges.len() > MAX_RANGES {
+            ranges = Range::joined(ranges);
+        }
+        let written = ranges.iter().map(|part| part.written(ends_usable)).collect();
+        Addresses { written, ranges, has_errors }
     }
 
     /// Prints an Announcement under this name, or a like one if that is taken; the fields that differ from their defaults.
@@ -184,8 +207,52 @@ impl Writer {
         let name = object_name(name).unwrap_or_else(|| "announcement".to_owned());
         let name = take_name(name, &mut self.announcements);
         let spec = differing(json!(spec), &json!(AnnouncementSpec::default()));
-        print("Announcement", &name, &Value::Object(spec), origin, &mut self.conversion);
+        self.print("Announcement", &name, &Value::Object(spec), origin);
     }
+
+    /// Prints an object; true if it could.
+    fn print(&mut self, kind: &str, name: &str, spec: &Value, origin: &str) -> bool {
+        let object = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+        });
+        match serde_saphyr::to_string(&object) {
+            Ok(text) => {
+                self.yaml.push_str("---\n");
+                self.yaml.push_str(text.trim_end());
+                self.yaml.push('\n');
+                true
+            }
+            Err(error) => {
+                self.refuse(origin, &format!("it cannot be written as YAML: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Prints settings of `windlass vip`, if it takes them.
+    pub(super) fn vips(&mut self, vips: &[Value]) {
+        if vips.is_empty() {
+            return;
+        }
+        match serde_saphyr::to_string(&json!({ "vips": vips })) {
+            Ok(text) => match crate::vip::check_settings(&text) {
+                Ok(()) => self.yaml = text,
+                Err(error) => {
+                    self.refuse("the settings", &format!("windlass vip would refuse them: {error}"))
+                }
+            },
+            Err(error) => self.refuse("the settings", &format!("they cannot be written as YAML: {error}")),
+        }
+    }
+}
+
+/// The addresses of a pool.
+struct Addresses {
+    /// As the pool has them.
+    written: Vec<String>,
+    ranges: Vec<Range>,
+    /// True if one was left out, which is reported.
+    has_errors: bool,
 }
 
 /// A restriction that cannot be kept: leaving it out would open the pool to others.
@@ -205,34 +272,13 @@ fn unsupported_restriction(spec: &VirtualIPPoolSpec, field: &str) -> Option<Stri
 }
 
 /// The fields of `spec` that are not those of `default`.
-pub(super) fn differing(spec: Value, default: &Value) -> Map<String, Value> {
+fn differing(spec: Value, default: &Value) -> Map<String, Value> {
     let Value::Object(fields) = spec else { return Map::new() };
     fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect()
 }
 
-/// Adds an object to what is printed, and says whether it could.
-pub(super) fn print(kind: &str, name: &str, spec: &Value, origin: &str, conversion: &mut Conversion) -> bool {
-    let object = json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
-    });
-    match serde_saphyr::to_string(&object) {
-        Ok(text) => {
-            conversion.yaml.push_str("---\n");
-            conversion.yaml.push_str(&text);
-            if !text.ends_with('\n') {
-                conversion.yaml.push('\n');
-            }
-            true
-        }
-        Err(error) => {
-            conversion.errors.push(format!("{origin}: cannot be written as YAML: {error}"));
-            false
-        }
-    }
-}
-
 /// Takes this name, with a number behind it where it is taken.
-pub(super) fn take_name(name: String, taken: &mut BTreeSet<String>) -> String {
+fn take_name(name: String, taken: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
     let name = free.unwrap_or(name);

@@ -18,14 +18,22 @@ fn convert(input: &[u8]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn every_pool_converted_is_success_with_warnings_on_standard_error() {
+fn exit_code_0_says_that_nothing_was_lost_and_3_that_a_setting_was() {
     let (code, stdout, stderr) = convert(POOL.as_bytes());
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("kind: VirtualIPPool\n") && stdout.contains("192.0.2.0/28"), "{stdout}");
+    let secret = format!("{POOL}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n");
+    let (code, _, stderr) = convert(secret.as_bytes());
+    assert_eq!(code, Some(0));
+    assert!(stderr.starts_with("windlass: note: Secret s: "), "{stderr}");
     let peer = format!("{POOL}---\napiVersion: metallb.io/v1beta2\nkind: BGPPeer\nmetadata: {{name: p}}\n");
     let (code, with_peer, stderr) = convert(peer.as_bytes());
-    assert_eq!((code, with_peer), (Some(0), stdout));
+    assert_eq!((code, with_peer), (Some(3), stdout));
     assert!(stderr.starts_with("windlass: warning: BGPPeer p: "), "{stderr}");
+    assert!(
+        stderr.lines().last().is_some_and(|last| last.starts_with("windlass: a setting was not converted")),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -33,9 +41,9 @@ fn what_is_left_out_or_no_pool_is_failure_with_one_sentence() {
     let broken = format!("{POOL}---\n: : [\n");
     let rows: [(&[u8], bool, &str); 5] = [
         (broken.as_bytes(), true, "windlass: not everything was converted"),
-        (b": : [", false, "windlass: no pool was converted"),
-        (b"a: b\n", false, "windlass: the input has no pool: give IPAddressPools of MetalLB"),
-        (b"", false, "windlass: the input has no pool: give IPAddressPools of MetalLB"),
+        (b": : [", false, "windlass: nothing was converted"),
+        (b"a: b\n", false, "windlass: the input has nothing to convert: give IPAddressPools of MetalLB"),
+        (b"", false, "windlass: the input has nothing to convert: give IPAddressPools of MetalLB"),
         (b"\xff\xfe", false, "windlass: standard input is not text in UTF-8: save it as such"),
     ];
     for (input, some, sentence) in rows {

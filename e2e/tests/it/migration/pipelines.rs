@@ -112,7 +112,7 @@ async fn in_shell(lab: &Lab, commands: &str) -> anyhow::Result<String> {
     let script = format!(
         "set -euo pipefail; cd '{folder}'
 kubectl() {{ '{kubectl}' --kubeconfig '{}' --cache-dir=/run/lab/kubectl \"$@\"; }}
-windlass() {{ '{}' \"$@\"; }}
+windlass() {{ '{}' \"$@\" || [ $? = 3 ]; }}
 rm -f pools.yaml
 {}
 cat pools.yaml",

@@ -2,51 +2,12 @@
 
 use std::net::IpAddr;
 
-use windlass_api::VirtualIPPoolSpec;
+use windlass_api::{AnnouncementSpec, CheckAction, LinkCheck, NodeCheck, Transport, VirtualIPPoolSpec};
 
 use super::super::write::{Draft, Listed, Writer};
 use super::Configuration;
 use super::syntax::Entry;
 
-/// What Windlass decides by itself, or does anyway.
-const DECIDED: [&str; 36] = [
-    "state",
-    "interface",
-    "priority",
-    "virtual_router_id",
-    "advert_int",
-    "nopreempt",
-    "preempt",
-    "preempt_delay",
-    "version",
-    "vrrp_version",
-    "virtual_ipaddress",
-    "virtual_ipaddress_excluded",
-    "garp_master_delay",
-    "garp_master_repeat",
-    "garp_master_refresh",
-    "garp_master_refresh_repeat",
-    "garp_lower_prio_delay",
-    "garp_lower_prio_repeat",
-    "garp_interval",
-    "gna_interval",
-    "unicast_src_ip",
-    "unicast_peer",
-    "mcast_src_ip",
-    "mcast_dst_ip",
-    "unicast_ttl",
-    "check_unicast_src",
-    "dont_track_primary",
-    "track_src_ip",
-    "track_interface",
-    "lvs_sync_daemon_interface",
-    "strict_mode",
-    "debug",
-    "native_ipv6",
-    "accept",
-    "no_accept",
-    "skip_check_adv_addr",
-];
 /// Port of the API server.
 const API_SERVER: &str = "6443";
 
@@ -60,21 +21,9 @@ pub(super) struct Held<'a> {
 
 /// Converts all instances.
 pub(super) fn convert(configuration: &Configuration, writer: &mut Writer) {
-    for entry in &configuration.entries {
-        let place = configuration.place(entry.line);
-        match entry.keyword() {
-            "vrrp_instance" => instance(configuration, entry, writer),
-            "virtual_server" | "virtual_server_group" => {
-                let words = entry.words.join(" ");
-                let what = format!("{words:?} balances by IPVS; Services and kube-proxy do: give the Service that address");
-                writer.warn(&place, &what);
-            }
-            "vrrp_sync_group" => writer.warn(
-                &place,
-                "vrrp_sync_group moves instances together; Windlass moves each address by itself, where the node is fit",
-            ),
-            _ => {}
-        }
+    for entry in configuration.entries.iter().filter(|entry| entry.keyword() == "vrrp_instance") {
+        entry.mark();
+        instance(configuration, entry, writer);
     }
 }
 
@@ -87,8 +36,8 @@ fn instance(configuration: &Configuration, instance: &Entry, writer: &mut Writer
     let origin = format!("{place}: vrrp_instance {name:?}");
     if asks_api_server(&configuration.entries, instance) {
         let what = format!(
-            "a script that it tracks asks port {API_SERVER}: if its address is that of the API server, no Service can have it. Take \
-             the instance out of the input, and convert it with --vip-port {API_SERVER} to settings of windlass vip"
+            "a script that it tracks asks the API server: if its address is that of the API server, no Service can have it. Take the \
+             instance out of the input, and convert it with --vip-port {API_SERVER} to settings of windlass vip"
         );
         writer.warn(&origin, &what);
     }
@@ -106,33 +55,75 @@ fn instance(configuration: &Configuration, instance: &Entry, writer: &mut Writer
         restrictions: "spec",
         spec: VirtualIPPoolSpec { auto_assign: false, ..VirtualIPPoolSpec::default() },
     };
-    if writer.pool(draft).is_none() {
-        return;
+    let spec = announcement(instance, &held, &origin, writer);
+    let Some(pool) = writer.pool(draft) else { return };
+    if spec != AnnouncementSpec::default() {
+        writer.announcement(&origin, &pool, &AnnouncementSpec { pools: vec![pool.clone()], ..spec });
     }
-    if let Some(apart) =
-        held.iter().find(|held| held.interface.is_some_and(|is| Some(is) != interface(instance)))
-    {
+}
+
+/// How the instance announces its addresses.
+fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut Writer) -> AnnouncementSpec {
+    let mut spec = AnnouncementSpec::default();
+    let of_adverts = interface(instance);
+    for interface in held.iter().filter_map(|held| held.interface.or(of_adverts)) {
+        if !spec.interfaces.iter().any(|other| other == interface) {
+            spec.interfaces.push(interface.to_owned());
+        }
+    }
+    if held.is_empty() {
+        spec.interfaces.extend(of_adverts.map(str::to_owned));
+    }
+    if let [_, _, ..] = spec.interfaces[..] {
         let what = format!(
-            "line {} names an interface other than that of its adverts; Windlass announces an address on the one whose subnet holds \
-             it, or that an Announcement names",
-            apart.line
+            "its addresses are on the interfaces {:?}; Windlass announces each on the one whose subnet holds it. Make an Announcement \
+             of each if that is not so",
+            spec.interfaces
         );
-        writer.warn(&origin, &what);
+        writer.warn(origin, &what);
     }
-    let further: Vec<String> = instance
-        .block
-        .iter()
-        .filter(|entry| !DECIDED.contains(&entry.keyword()) && !entry.keyword().starts_with('@'))
-        .map(|entry| format!("{} (line {})", entry.keyword(), entry.line))
-        .collect();
-    if !further.is_empty() {
+    if let Some(delay) = instance.last("preempt_delay") {
+        match delay.parse::<f64>() {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "within the bounds of the guard"
+            )]
+            Ok(seconds) if (0.0..=1000.0).contains(&seconds) => {
+                spec.vrrp.preempt_delay_seconds = seconds.ceil() as u32
+            }
+            Ok(_) | Err(_) => writer
+                .refuse(origin, &format!("preempt_delay {delay:?} is not 0 to 1000 seconds: correct it")),
+        }
+    }
+    if instance.all("unicast_peer").any(|peers| !peers.block.is_empty()) {
+        spec.vrrp.transport = Transport::Unicast;
+        writer.note(
+            origin,
+            "its unicast_peer became spec.vrrp.transport: Unicast: the nodes that may announce are the peers",
+        );
+    }
+    spec.vrrp.virtual_mac = instance.has("use_vmac");
+    let links: Vec<&Entry> = instance.all("track_interface").flat_map(|links| &links.block).collect();
+    if !links.is_empty() {
+        let interfaces = links.iter().map(|link| link.keyword().to_owned()).collect();
+        let link = LinkCheck { interfaces, minimum: None, minimum_megabits_per_second: None };
+        spec.checks.push(NodeCheck {
+            action: CheckAction::Link(link),
+            period_seconds: 1,
+            timeout_seconds: 1,
+            failure_threshold: 3,
+        });
+    }
+    for link in links.iter().filter(|link| link.words.len() > 1) {
         let what = format!(
-            "not converted: {}. Checks and keys of adverts an Announcement has (spec.checks, spec.vrrp), routes and scripts that \
-             follow the Active node are none of Windlass'",
-            further.join(", ")
+            "{:?} of its track_interface became a check that makes the node unfit when the link is down. Take it out of spec.checks if \
+             that is too much",
+            link.words.join(" ")
         );
-        writer.warn(&origin, &what);
+        writer.warn(origin, &what);
     }
+    spec
 }
 
 /// The interface of its adverts.
@@ -146,39 +137,81 @@ pub(super) fn held<'a>(
     instance: &'a Entry,
     writer: &mut Writer,
 ) -> Vec<Held<'a>> {
-    let blocks = instance.all("virtual_ipaddress").chain(instance.all("virtual_ipaddress_excluded"));
+    let blocks: Vec<&Entry> =
+        instance.all("virtual_ipaddress").chain(instance.all("virtual_ipaddress_excluded")).collect();
     let mut held = Vec::new();
-    for entry in blocks.flat_map(|block| &block.block) {
+    for entry in blocks.iter().flat_map(|block| &block.block) {
         let text = entry.keyword();
-        // Of the lines with @ and $ it was told already.
-        if text.starts_with(['@', '$', '~']) {
+        // Of the lines with @, $ and templates it was reported already.
+        if text.starts_with(['@', '~']) || text.contains('$') || text.contains("{{") {
             continue;
         }
+        let place = configuration.place(entry.line);
         let address = text.split_once('/').map_or(text, |(address, _)| address);
-        match address.parse() {
-            Ok(address) => held.push(Held {
-                line: entry.line,
-                address,
-                interface: entry.words.iter().skip_while(|word| *word != "dev").nth(1).map(String::as_str),
-            }),
-            Err(_) => writer
-                .refuse(&configuration.place(entry.line), &format!("{text:?} is no address; correct it")),
+        let Ok(address) = address.parse() else {
+            writer.refuse(&place, &format!("{text:?} is no address; correct it"));
+            continue;
+        };
+        if is_link_local(address) {
+            let what = format!(
+                "{address} is left out: it is link-local, each host has such addresses of its own, and clients of other subnets never \
+                 reach it. Name an address of the subnet"
+            );
+            writer.warn(&place, &what);
+            continue;
         }
+        let options: Vec<&str> =
+            entry.words[1..].iter().map(String::as_str).filter(|word| OPTIONS.contains(word)).collect();
+        if !options.is_empty() {
+            let what = format!(
+                "{} not converted: the address is put on no interface, so it has nothing but itself. Nothing is to be done, unless a \
+                 program looks for it there",
+                options.join(", ")
+            );
+            writer.warn(&place, &what);
+        }
+        let interface = entry.words.iter().skip_while(|word| *word != "dev").nth(1).map(String::as_str);
+        held.push(Held { line: entry.line, address, interface });
     }
     held
 }
 
-/// Whether a script that it tracks names the API server's port.
+/// Options of an address but for `dev`.
+const OPTIONS: [&str; 14] = [
+    "label",
+    "brd",
+    "broadcast",
+    "scope",
+    "peer",
+    "home",
+    "nodad",
+    "no_track",
+    "track_group",
+    "mngtmpaddr",
+    "noprefixroute",
+    "autojoin",
+    "preferred_lft",
+    "use_vmac",
+];
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(four) => four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    }
+}
+
+/// True if a script that it tracks names the API server or its port; that of the Kubernetes guide is called `check_apiserver.sh`.
 fn asks_api_server(entries: &[Entry], instance: &Entry) -> bool {
-    scripts(entries, instance).any(|script| {
-        script.all("script").any(|line| line.words.iter().any(|word| word.contains(API_SERVER)))
+    let names = |word: &String| word.contains(API_SERVER) || word.contains("apiserver");
+    let tracked = instance.peek("track_script").flat_map(|block| &block.block);
+    tracked.filter_map(|track| script(entries, track)).any(|script| {
+        script.peek("script").any(|line| line.words[1..].iter().any(names))
+            || script.words[1..].iter().any(names)
     })
 }
 
-/// The scripts that it tracks.
-pub(super) fn scripts<'a>(entries: &'a [Entry], instance: &'a Entry) -> impl Iterator<Item = &'a Entry> {
-    let tracked = instance.all("track_script").flat_map(|block| &block.block).map(Entry::keyword);
-    tracked.filter_map(|name| {
-        entries.iter().find(|entry| entry.keyword() == "vrrp_script" && entry.value() == Some(name))
-    })
+/// The `vrrp_script` that an entry of `track_script` names.
+pub(super) fn script<'a>(entries: &'a [Entry], track: &Entry) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.keyword() == "vrrp_script" && entry.value() == Some(track.keyword()))
 }

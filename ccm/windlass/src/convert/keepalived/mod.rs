@@ -6,16 +6,18 @@
 //! | `syntax` | `keepalived.conf`: lines, blocks, comments |
 //! | `instances` | its `vrrp_instance`s as pools |
 //! | `vip` | its `vrrp_instance`s as settings of `windlass vip` |
+//! | `unread` | its keywords that were not converted |
 //! | `operator` | keepalived-operator's objects |
 
 mod instances;
 mod operator;
 mod syntax;
+mod unread;
 mod vip;
 
 use serde_json::Value;
 
-use super::fields::{self, origin};
+use super::fields::{self, Object, origin};
 use super::write::Writer;
 use super::{Conversion, input};
 
@@ -45,8 +47,10 @@ impl Configuration {
 
     /// Says what is wrong with its syntax.
     fn tell(&self, writer: &mut Writer) {
-        let prefix = if self.origin.is_empty() { String::new() } else { format!("{}, ", self.origin) };
-        writer.conversion.errors.extend(self.errors.iter().map(|error| format!("{prefix}{error}")));
+        for error in &self.errors {
+            let origin = if self.origin.is_empty() { "keepalived.conf" } else { &self.origin };
+            writer.refuse(origin, error);
+        }
     }
 }
 
@@ -58,8 +62,12 @@ fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
         let is_harmless = matches!(entry.value(), Some("state" | "priority" | "nopreempt"));
         if keyword.starts_with("include") {
             errors.push(format!("line {line}: {keyword} is not read: put the files together into one"));
-        } else if entry.words.iter().any(|word| word.contains('$')) || keyword.starts_with('~') {
-            errors.push(format!("line {line}: variables and sequences are not read: write their values"));
+        } else if let Some(word) = entry.words.iter().find(|word| word.contains('$') || word.contains("{{")) {
+            errors.push(format!(
+                "line {line}: {word:?} is a variable or a template: have what fills it in print the file, or write its value"
+            ));
+        } else if keyword.starts_with('~') {
+            errors.push(format!("line {line}: sequences are not read: write their values"));
         } else if keyword.starts_with('@') && !is_harmless {
             errors.push(format!("line {line}: lines for some hosts only are not read: write those that count, without {keyword}"));
         }
@@ -69,41 +77,46 @@ fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
 
 /// Converts what is in `text`; with ports of a virtual IP, to settings of `windlass vip` for these ports.
 pub(super) fn convert(text: &str, vip_ports: &[u16]) -> Conversion {
-    let mut writer = Writer::new("keepalived", Vec::new(), Vec::new());
-    let (configurations, objects) = if is_objects(text) {
+    let (configurations, objects, errors) = if is_objects(text) {
         let (objects, errors) = input::objects(text);
-        writer.conversion.errors.extend(errors);
-        (objects.iter().filter_map(configuration).collect(), objects)
+        (objects.iter().filter_map(configuration).collect(), objects, errors)
     } else {
-        (vec![Configuration::read("", text)], Vec::new())
+        (vec![Configuration::read("", text)], Vec::new(), Vec::new())
     };
+    let mut writer = Writer::new("keepalived", errors);
     for configuration in &configurations {
         configuration.tell(&mut writer);
     }
     if !vip_ports.is_empty() {
+        for object in objects.iter().filter(|object| configuration(object).is_none()) {
+            writer.foreign(origin(object));
+        }
         vip::convert(&configurations, vip_ports, &mut writer);
-        return writer.conversion;
+        return writer.finish();
     }
-    // A group's ConfigMap has nothing that the group and its Services do not say.
     let has_groups = objects.iter().any(operator::is_group);
-    for configuration in configurations.iter().filter(|_| !has_groups) {
-        instances::convert(configuration, &mut writer);
+    for configuration in &configurations {
+        if has_groups {
+            writer.note(
+                &configuration.origin,
+                "it is left out, as the KeepalivedGroups and their Services say the same",
+            );
+        } else {
+            instances::convert(configuration, &mut writer);
+            unread::report(configuration, false, &mut writer);
+        }
     }
     operator::convert(&objects, &mut writer);
-    writer.conversion
+    writer.finish()
 }
 
-/// Whether a text is of Kubernetes' objects; a line of `keepalived.conf` never begins so.
+/// True of a text of Kubernetes' objects; no `keepalived.conf` has such a word.
 fn is_objects(text: &str) -> bool {
-    let is_field = |line: &str| {
-        let field = line.trim_start_matches([' ', '-', '{', '"']);
-        field.starts_with("apiVersion:") || field.starts_with("apiVersion\":")
-    };
-    text.lines().any(is_field)
+    ["apiVersion:", "apiVersion\":"].iter().any(|field| text.contains(field))
 }
 
 /// The configuration in a ConfigMap.
 fn configuration(object: &Value) -> Option<Configuration> {
-    let data = fields::labels(object, "data").ok().filter(|_| object["kind"] == "ConfigMap")?;
+    let data = fields::labels(&Object::new(object), "data").ok().filter(|_| object["kind"] == "ConfigMap")?;
     Some(Configuration::read(&format!("{}: keepalived.conf", origin(object)), data.get("keepalived.conf")?))
 }

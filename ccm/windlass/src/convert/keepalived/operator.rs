@@ -1,49 +1,123 @@
 //! keepalived-operator (redhat-cop): a `KeepalivedGroup` is a set of nodes that hold the addresses of the Services that name it, which
 //! are those of `spec.externalIPs` and of the status (`config/templates/keepalived-template.yaml`).
 
-use serde_json::Value;
-use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
+use serde_json::{Value, json};
+use windlass_api::{AnnouncementSpec, Transport, VirtualIPPoolSpec, VridRange};
 
-use super::super::fields::{self, FieldError, name, origin};
+use super::super::fields::{self, FieldError, Object, name, origin};
 use super::super::write::{Draft, Listed, Writer};
 
 /// Names the group of a Service, as `<namespace>/<name>`.
 const GROUP: &str = "keepalived-operator.redhat-cop.io/keepalivedgroup";
 
-/// Whether an object is a group.
+/// Fields without a counterpart, and the nearest thing to do.
+const UNCONVERTED: &[(&str, &str)] = &[
+    (
+        "spec.verbatimConfig",
+        "it is keepalived's own configuration. spec.vrrp of an Announcement has what Windlass can be set to",
+    ),
+    (
+        "spec.passwordAuth",
+        "passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/auth.md)",
+    ),
+    ("spec.daemonsetAnnotations", OPERATION),
+    ("spec.daemonsetPodAnnotations", OPERATION),
+    ("spec.daemonsetPodPriorityClassName", OPERATION),
+    ("spec.image", OPERATION),
+];
+const OPERATION: &str =
+    "it is of the operator's own pods. Set the same on the DaemonSet windlass-agent if it matters";
+
+/// Annotations of Services without a counterpart, and the nearest thing to do.
+const ANNOTATIONS: [(&str, &str); 2] = [
+    (
+        "keepalived-operator.redhat-cop.io/spreadvips",
+        "it has a virtual router of each address; Windlass spreads addresses over the nodes anyway, and those of one Service over several",
+    ),
+    (
+        "keepalived-operator.redhat-cop.io/verbatimconfig",
+        "it is keepalived's own configuration. spec.vrrp of an Announcement with spec.serviceSelectors has what Windlass can be set to",
+    ),
+];
+
+/// True of a group.
 pub(super) fn is_group(object: &Value) -> bool {
-    object["kind"] == "KeepalivedGroup"
-        && object["apiVersion"].as_str().is_some_and(|version| version.starts_with("redhatcop.redhat.io/"))
+    object["kind"] == "KeepalivedGroup" && Object::new(object).is_of("redhatcop.redhat.io")
 }
 
 /// Converts all groups, with the addresses of their Services.
 pub(super) fn convert(objects: &[Value], writer: &mut Writer) {
-    for object in objects {
-        let origin = origin(object);
-        if is_group(object) {
-            if let Err(error) = group(object, &origin, objects, writer) {
-                writer.refuse(&origin, &error.to_string());
+    for value in objects {
+        let (origin, object) = (origin(value), Object::new(value));
+        if is_group(value) {
+            match group(&object, &origin, objects, writer) {
+                Ok(()) => writer.unread(&origin, &object, UNCONVERTED),
+                Err(error) => writer.refuse(&origin, &error.to_string()),
             }
-        } else if !matches!(object["kind"].as_str(), Some("Service" | "ConfigMap")) {
-            writer.warn(&origin, "neither a KeepalivedGroup nor a Service nor a ConfigMap, left out");
+        } else if object.kind() != "Service" && super::configuration(value).is_none() {
+            writer.foreign(origin);
         }
     }
 }
 
-fn group(object: &Value, origin: &str, objects: &[Value], writer: &mut Writer) -> Result<(), FieldError> {
+fn group(
+    object: &Object<'_>,
+    origin: &str,
+    objects: &[Value],
+    writer: &mut Writer,
+) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
-    let namespace = fields::text(object, "metadata.namespace")?.unwrap_or_default();
-    let full_name = format!("{namespace}/{name}");
+    let full_name = match fields::text(object, "metadata.namespace")? {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.clone(),
+    };
+    let listed = listed(&full_name, objects, writer)?;
+    let spec = announcement(object, origin, writer)?;
+    if listed.is_empty() {
+        let why = format!(
+            "no Service of the input names it, and its addresses are those of such Services: give them in the same input (kubectl get \
+             services -A -o yaml), with the annotation {GROUP}: {full_name:?}"
+        );
+        writer.refuse(origin, &why);
+        return Ok(());
+    }
+    let draft = Draft {
+        origin: origin.to_owned(),
+        name,
+        listed,
+        ends_usable: true,
+        restrictions: "spec",
+        spec: VirtualIPPoolSpec { auto_assign: false, ..VirtualIPPoolSpec::default() },
+    };
+    let Some(pool) = writer.pool(draft) else { return Ok(()) };
+    if spec != AnnouncementSpec::default() {
+        writer.announcement(origin, &pool, &AnnouncementSpec { pools: vec![pool.clone()], ..spec });
+    }
+    Ok(())
+}
+
+/// The addresses of the Services that name the group; what becomes of these Services is reported.
+fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec<Listed>, FieldError> {
     let mut listed: Vec<Listed> = Vec::new();
-    for service in objects.iter().filter(|object| object["kind"] == "Service") {
-        if fields::labels(service, "metadata.annotations")?.get(GROUP) != Some(&full_name) {
+    for value in objects.iter().filter(|object| object["kind"] == "Service") {
+        let (its, service) = (origin(value), Object::new(value));
+        let annotations = fields::labels(&service, "metadata.annotations")?;
+        // A group without a namespace is found by its name.
+        let is_its = annotations.get(GROUP).is_some_and(|group| {
+            group == full_name || (!full_name.contains('/') && group.rsplit('/').next() == Some(full_name))
+        });
+        if !is_its {
             continue;
         }
-        let its = super::origin(service);
-        let external = fields::texts(service, "spec.externalIPs")?;
+        for (key, said) in ANNOTATIONS {
+            if let Some(text) = annotations.get(key).filter(|text| *text != "false") {
+                writer.warn(&its, &format!("annotation {key} ({text:?}) is not converted: {said}"));
+            }
+        }
+        let external = fields::texts(&service, "spec.externalIPs")?;
         let mut addresses = external.clone();
-        for entry in fields::list(service, "status.loadBalancer.ingress")? {
-            addresses.extend(fields::text(entry, "ip")?.map(str::to_owned));
+        for entry in service.parts("status.loadBalancer.ingress")? {
+            addresses.extend(fields::text(&entry, "ip")?.map(str::to_owned));
         }
         let named = addresses.join(",");
         for address in addresses {
@@ -58,43 +132,56 @@ fn group(object: &Value, origin: &str, objects: &[Value], writer: &mut Writer) -
             writer.warn(&its, &what);
         }
     }
-    let draft = Draft {
-        origin: origin.to_owned(),
-        name: name.clone(),
-        listed,
-        ends_usable: true,
-        restrictions: "spec",
-        spec: VirtualIPPoolSpec { auto_assign: false, ..VirtualIPPoolSpec::default() },
-    };
-    let Some(pool) = writer.pool(draft) else {
-        writer.warn(
-            origin,
-            "its addresses are those of Services that name it: give them in the same input (kubectl get services -A -o yaml)",
-        );
-        return Ok(());
-    };
+    Ok(listed)
+}
+
+/// How the group announces its addresses.
+fn announcement(
+    object: &Object<'_>,
+    origin: &str,
+    writer: &mut Writer,
+) -> Result<AnnouncementSpec, FieldError> {
     let labels = fields::labels(object, "spec.nodeSelector")?;
-    let selector = serde_json::json!({ "spec": { "nodeSelector": { "matchLabels": labels } } });
-    let spec = AnnouncementSpec {
-        pools: vec![pool.clone()],
-        node_selectors: fields::label_selector(&selector, "spec.nodeSelector")?.into_iter().collect(),
-        interfaces: fields::text(object, "spec.interface")?
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .into_iter()
-            .collect(),
-        ..AnnouncementSpec::default()
-    };
-    if fields::at(object, "spec.verbatimConfig").is_some()
-        || fields::at(object, "spec.passwordAuth").is_some()
-    {
-        writer.warn(
-            origin,
-            "spec.verbatimConfig and spec.passwordAuth are keepalived's own; spec.vrrp of an Announcement has what Windlass can be told",
+    let selector = json!({ "spec": { "nodeSelector": { "matchLabels": labels } } });
+    let nodes = fields::label_selector(&Object::new(&selector), "spec.nodeSelector")?;
+    let mut spec =
+        AnnouncementSpec { node_selectors: nodes.into_iter().collect(), ..AnnouncementSpec::default() };
+    let interface = fields::text(object, "spec.interface")?.filter(|name| !name.is_empty());
+    match fields::text(object, "spec.interfaceFromIP")?.filter(|address| !address.is_empty()) {
+        Some(address) => {
+            let what = format!(
+                "spec.interfaceFromIP {address:?} is not converted: it has each node take the interface towards that address, whatever \
+                 spec.interface is; Windlass takes the one whose subnet holds the Service's. Name interfaces in spec.interfaces of an \
+                 Announcement if that is another"
+            );
+            writer.warn(origin, &what);
+        }
+        None => spec.interfaces.extend(interface.map(str::to_owned)),
+    }
+    if fields::boolean(object, "spec.unicastEnabled", false)? {
+        spec.vrrp.transport = Transport::Unicast;
+    }
+    let listed = fields::list(object, "spec.blacklistRouterIDs")?.iter();
+    let blacklist: Vec<u8> = listed.filter_map(|vrid| u8::try_from(vrid.as_u64()?).ok()).collect();
+    if !blacklist.is_empty() {
+        let range = longest_without(&blacklist);
+        let what = format!(
+            "spec.blacklistRouterIDs {blacklist:?} became spec.vrrp.vridRange {} to {}, the longest range without them",
+            range.first, range.last
         );
+        writer.note(origin, &what);
+        spec.vrrp.vrid_range = Some(range);
     }
-    if !spec.interfaces.is_empty() || !spec.node_selectors.is_empty() {
-        writer.announcement(origin, &pool, &spec);
+    Ok(spec)
+}
+
+/// The longest range of VRIDs without these.
+fn longest_without(blacklist: &[u8]) -> VridRange {
+    let free: Vec<u8> = (1..=u8::MAX).filter(|vrid| !blacklist.contains(vrid)).collect();
+    let runs = free.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let longest = runs.max_by_key(|run| run.len()).unwrap_or_default();
+    VridRange {
+        first: longest.first().copied().unwrap_or(1),
+        last: longest.last().copied().unwrap_or(u8::MAX),
     }
-    Ok(())
 }

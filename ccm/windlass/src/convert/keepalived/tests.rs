@@ -48,11 +48,22 @@ virtual_server 192.0.2.201 80 {
 }
 "#;
 
+/// `spec.vrrp` with these fields, and the defaults of the others.
+fn vrrp(fields: Value) -> Value {
+    let mut vrrp = json!(windlass_api::VrrpSettings::default());
+    vrrp.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    vrrp
+}
+
 #[test]
 fn each_instance_becomes_a_pool_of_its_addresses_alone() {
     let conversion = convert(CONF, &[]);
     let [pools, announcements] = printed_both(&conversion);
-    assert_eq!(announcements, Vec::<Value>::new());
+    let specs: Vec<&Value> = announcements.iter().map(|announcement| &announcement["spec"]).collect();
+    let first =
+        json!({ "pools": ["vi-1"], "interfaces": ["eth0"], "vrrp": vrrp(json!({ "transport": "Unicast" })) });
+    let second = json!({ "pools": ["web"], "interfaces": ["eth1", "eth0"] });
+    assert_eq!(specs, [&first, &second]);
     let specs: Vec<(&Value, &Value)> =
         pools.iter().map(|pool| (&pool["metadata"]["name"], &pool["spec"])).collect();
     let first = json!({ "addresses": ["192.0.2.200/32", "2001:db8::200/128"], "autoAssign": false });
@@ -61,14 +72,25 @@ fn each_instance_becomes_a_pool_of_its_addresses_alone() {
     contains_all(
         &conversion.warnings,
         &[
-            &["line 10: vrrp_instance \"VI_1\"", "port 6443", "--vip-port 6443"],
+            &["line 10: vrrp_instance \"VI_1\"", "asks the API server", "--vip-port 6443"],
+            &["line 24: label not converted", "put on no interface"],
             &["line 10", "called \"vi-1\""],
-            &["line 10", "authentication (line 16)", "track_script (line 27)"],
-            &["line 31: vrrp_instance \"web\"", "line 36 names an interface"],
-            &["line 31", "notify_master (line 38)"],
-            &["line 40: \"virtual_server 192.0.2.201 80\"", "IPVS"],
+            &["line 31: vrrp_instance \"web\"", "[\"eth1\", \"eth0\"]", "whose subnet holds it"],
+            &["global_defs (line 2: router_id lb1) not converted"],
+            &[
+                "vrrp_script chk_api (line 5: script ",
+                "track_script (line 27: chk_api)",
+                "spec.checks of an Announcement",
+            ],
+            &["virtual_server 192.0.2.201 80 (line 40: real_server 192.0.2.21 80)", "IPVS"],
+            &["state MASTER (line 11), priority 150 (line 14) not converted", "spec.preferredNodes"],
+            &["virtual_router_id 51 (line 13)", "spec.vrrp.vridRange"],
+            &["advert_int 1 (line 15)", "every 100 ms"],
+            &["authentication (line 16: auth_type PASS, auth_pass 1111)", "spec.vrrp.authentication"],
+            &["notify_master /etc/notify.sh (line 38)", "kubectl get virtualips"],
         ],
     );
+    contains_all(&conversion.notes, &[&["unicast_peer became spec.vrrp.transport: Unicast"]]);
     assert_eq!(conversion.errors, [""; 0]);
 }
 
@@ -89,8 +111,19 @@ fn the_same_becomes_settings_of_windlass_vip_for_the_addresses_of_hosts() {
     four["peers"] = json!(["192.0.2.12"]);
     six["address"] = json!("2001:db8::200");
     assert_eq!(vips["vips"], json!([four, six]));
-    contains_all(&conversion.warnings, &[&["authentication", "keysDir"]]);
-    assert_eq!((conversion.pools, &conversion.errors), (2, &vec![]));
+    contains_all(
+        &conversion.warnings,
+        &[
+            &["line 24: label"],
+            &["of another family than 2001:db8::200", "`peers`"],
+            &["global_defs"],
+            &["state MASTER (line 11)", "priority"],
+            &["virtual_router_id 51 (line 13)", "Set `vrid`"],
+            &["authentication", "keysDir"],
+        ],
+    );
+    contains_all(&conversion.notes, &[&["`bind: true` may be needed"]]);
+    assert_eq!(conversion.errors, [""; 0]);
     // What windlass vip would refuse is not printed.
     let slow = conf.replace("interval 2", "interval 600");
     let conversion = convert(&slow, &[6443]);
@@ -101,8 +134,18 @@ fn the_same_becomes_settings_of_windlass_vip_for_the_addresses_of_hosts() {
 #[test]
 fn what_is_not_read_is_told_with_its_line() {
     let instance = |inner: &str| format!("vrrp_instance a {{\n virtual_ipaddress {{\n{inner}\n }}\n}}\n");
-    let rows: [(String, usize, &[&str]); 9] = [
-        (instance("192.0.2.1\n$VIP"), 1, &["line 4", "variables"]),
+    let rows: [(String, usize, &[&str]); 11] = [
+        (instance("192.0.2.1\n$VIP"), 1, &["line 4", "\"$VIP\" is a variable"]),
+        (
+            instance("192.0.2.1\n${VIP}/24 dev eth0"),
+            1,
+            &["line 4", "\"${VIP}/24\" is a variable or a template"],
+        ),
+        (
+            instance("192.0.2.1\n{{ .Values.vip }} dev eth0"),
+            1,
+            &["line 4", "\"{{ .Values.vip }}\" is a variable or a template"],
+        ),
         (instance("192.0.2.1\n@host 192.0.2.2"), 1, &["line 4", "@host"]),
         (instance("192.0.2.1\n192.0.2"), 1, &["line 4", "\"192.0.2\" is no address"]),
         (instance("192.0.2.1-9\n192.0.2.3"), 1, &["line 3", "no address"]),
@@ -121,6 +164,14 @@ fn what_is_not_read_is_told_with_its_line() {
         contains_all(&conversion.errors, &[words]);
         assert_eq!(printed_both(&conversion)[0].len(), pools, "{text}");
     }
+    // A line goes on in the next, and comments end it.
+    let split = convert(
+        "vrrp_instance a {\n virtual_ipaddress {\n 192.0.2.1/24 \\\n dev eth1 # \\\n 192.0.2.2\n }\n}\n",
+        &[],
+    );
+    let [pools, announcements] = printed_both(&split);
+    assert_eq!(pools[0]["spec"]["addresses"], json!(["192.0.2.1/32", "192.0.2.2/32"]));
+    assert_eq!(announcements[0]["spec"]["interfaces"], json!(["eth1"]));
     let nothing = convert("vrrp_instance {\n}\nvrrp_instance b {\n}\n", &[]);
     contains_all(&nothing.errors, &[&["line 1", "no name"], &["line 3", "0 usable ranges"]]);
 }
@@ -155,7 +206,26 @@ spec: {externalIPs: [192.0.2.52]}
     assert_eq!(announcements[0]["spec"], spec);
     contains_all(
         &conversion.warnings,
-        &[&["Service shop/web", "windlass.dev/addresses: \"192.0.2.50,192.0.2.51\""]],
+        &[
+            &["Service shop/web", "windlass.dev/addresses: \"192.0.2.50,192.0.2.51\""],
+            &["KeepalivedGroup keepalived/router: spec.image", "windlass-agent"],
+        ],
+    );
+    // What the group has beyond that.
+    let further = objects.replace("image: x, ", "interfaceFromIP: 192.0.2.9, unicastEnabled: true, blacklistRouterIDs: [1, 100], verbatimConfig: {a: b}, ");
+    let conversion = convert(&further.replace("namespace: keepalived", "labels: {}"), &[]);
+    let [pools, announcements] = printed_both(&conversion);
+    assert_eq!(pools[0]["spec"]["addresses"], json!(["192.0.2.50/32", "192.0.2.51/32"]));
+    let range = json!({ "transport": "Unicast", "vridRange": { "first": 101, "last": 255 } });
+    let spec = json!({ "pools": ["router"], "nodeSelectors": announcements[0]["spec"]["nodeSelectors"], "vrrp": vrrp(range) });
+    assert_eq!(announcements[0]["spec"], spec);
+    contains_all(
+        &conversion.warnings,
+        &[
+            &["Service shop/web"],
+            &["spec.interfaceFromIP \"192.0.2.9\"", "whatever spec.interface is"],
+            &["spec.verbatimConfig"],
+        ],
     );
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "k" }, "data": { "keepalived.conf": CONF } });
     assert_eq!(convert(&map.to_string(), &[]).pools, 2);

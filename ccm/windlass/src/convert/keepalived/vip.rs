@@ -1,11 +1,11 @@
 //! `vrrp_instance`s as settings of `windlass vip`, for addresses of a host's own programs, such as the API server's.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::write::Writer;
-use super::Configuration;
-use super::instances::{held, interface, scripts};
+use super::instances::{Held, held, interface, script};
 use super::syntax::Entry;
+use super::{Configuration, unread};
 
 /// Priorities that `windlass vip` takes.
 const PRIORITY: std::ops::RangeInclusive<u64> = 101..=200;
@@ -16,23 +16,12 @@ pub(super) fn convert(configurations: &[Configuration], ports: &[u16], writer: &
     for configuration in configurations {
         let instances = configuration.entries.iter().filter(|entry| entry.keyword() == "vrrp_instance");
         for instance in instances {
+            instance.mark();
             vips.extend(settings(configuration, instance, ports, writer));
         }
+        unread::report(configuration, true, writer);
     }
-    if vips.is_empty() {
-        return;
-    }
-    let count = vips.len();
-    match serde_saphyr::to_string(&json!({ "vips": vips })) {
-        Ok(text) => match crate::vip::check_settings(&text) {
-            Ok(()) => {
-                writer.conversion.yaml = text;
-                writer.conversion.pools = count;
-            }
-            Err(error) => writer.refuse("the settings", &format!("windlass vip would refuse them: {error}")),
-        },
-        Err(error) => writer.refuse("the settings", &format!("they cannot be written as YAML: {error}")),
-    }
+    writer.vips(&vips);
 }
 
 /// One for each address of an instance.
@@ -47,73 +36,144 @@ fn settings(
         configuration.place(instance.line),
         instance.value().unwrap_or_default()
     );
-    let mut vip = serde_json::Map::new();
+    let mut vip = Map::new();
     vip.insert("ports".to_owned(), json!(ports));
-    let priority = instance.last("priority");
-    match priority.map(str::parse::<u64>) {
-        Some(Ok(priority)) if PRIORITY.contains(&priority) => {
-            vip.insert("priority".to_owned(), json!(priority));
-        }
-        Some(_) => writer.warn(
-            &origin,
-            "its priority is not 101 to 200, which fit nodes have with windlass vip: it has none, so that whoever has the address \
-             keeps it. Give the nodes priorities in the order that you want",
-        ),
-        None => {}
-    }
-    // keepalived's default is that who has the higher priority takes over.
-    if vip.contains_key("priority") && instance.all("nopreempt").next().is_none() {
-        vip.insert("preempt".to_owned(), json!(true));
-    }
-    // In seconds.
-    let seconds = instance.last("advert_int").and_then(|seconds| seconds.parse::<f64>().ok());
-    if let Some(seconds) = seconds.filter(|seconds| (0.01..=40.95).contains(seconds)) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "within the bounds above"
-        )]
-        let centiseconds = (seconds * 100.0).round() as u32;
-        vip.insert("advertIntervalMs".to_owned(), json!(centiseconds * 10));
-    }
-    let peers = instance.all("unicast_peer").flat_map(|block| &block.block).map(Entry::keyword);
-    let peers: Vec<&str> = peers.filter(|peer| !peer.starts_with(['@', '$'])).collect();
-    let checks: Vec<Value> = scripts(&configuration.entries, instance)
-        .filter_map(|script| check(script, &configuration.place(script.line), writer))
-        .collect();
-    if !checks.is_empty() {
-        vip.insert("checks".to_owned(), json!(checks));
-    }
-    if instance.all("authentication").next().is_some() {
+    elect(instance, &origin, &mut vip, writer);
+    let checks = checks(configuration, instance, &origin, writer);
+    if checks.is_empty() {
         writer.warn(
             &origin,
-            "authentication of VRRP 2 is none of version 3; keysDir signs adverts (docs/api-vip.md)",
+            "no check is left, so a node keeps the address while its program is dead. Write `checks` (docs/api-vip.md), as `https: {url: \
+             \"https://127.0.0.1:6443/readyz\"}` for an API server",
         );
+    } else {
+        vip.insert("checks".to_owned(), json!(checks));
     }
     let held = held(configuration, instance, writer);
     if held.is_empty() {
         writer.refuse(&origin, "it has no address; add one");
+        return Vec::new();
     }
-    let of_address = |held: &super::instances::Held<'_>| {
+    writer.note(
+        &origin,
+        "keepalived puts its addresses on the interface, `windlass vip` serves them without. If the program listens on the address \
+         itself and not on all, `bind: true` may be needed",
+    );
+    let peers = instance.all("unicast_peer").flat_map(|block| &block.block).map(Entry::keyword);
+    let peers: Vec<&str> = peers.filter(|peer| !peer.starts_with(['@', '$', '{'])).collect();
+    let of_adverts = interface(instance);
+    let mut vips = Vec::new();
+    for Held { address, interface, .. } in held {
         let mut vip = vip.clone();
-        vip.insert("address".to_owned(), json!(held.address));
-        if let Some(interface) = held.interface.or_else(|| interface(instance)) {
+        vip.insert("address".to_owned(), json!(address));
+        if let Some(interface) = interface.or(of_adverts) {
             vip.insert("interface".to_owned(), json!(interface));
         }
-        // Of its family alone.
-        let peers: Vec<&&str> =
-            peers.iter().filter(|peer| peer.contains(':') == held.address.is_ipv6()).collect();
-        if !peers.is_empty() {
-            vip.insert("peers".to_owned(), json!(peers));
+        let of_family: Vec<&&str> =
+            peers.iter().filter(|peer| peer.contains(':') == address.is_ipv6()).collect();
+        if !of_family.is_empty() {
+            vip.insert("peers".to_owned(), json!(of_family));
+        } else if !peers.is_empty() {
+            let what = format!(
+                "its unicast peers are of another family than {address}, whose adverts go by multicast therefore. Name addresses of that \
+                 family in `peers` for unicast"
+            );
+            writer.warn(&origin, &what);
         }
-        Value::Object(vip)
-    };
-    held.iter().map(of_address).collect()
+        vips.push(Value::Object(vip));
+    }
+    vips
+}
+
+/// Priority, preemption and the time between adverts.
+fn elect(instance: &Entry, origin: &str, vip: &mut Map<String, Value>, writer: &mut Writer) {
+    match instance.last("priority").map(str::parse::<u64>) {
+        Some(Ok(priority)) if PRIORITY.contains(&priority) => {
+            vip.insert("priority".to_owned(), json!(priority));
+        }
+        Some(_) => writer.warn(
+            origin,
+            "its priority is not 101 to 200, which fit nodes have with windlass vip: it has none, so that the node that has the address \
+             keeps it. Give the nodes priorities in the order that you want",
+        ),
+        None => {}
+    }
+    // keepalived's default is that the higher priority takes over.
+    let preempts = !instance.has("nopreempt");
+    if vip.contains_key("priority") && preempts {
+        vip.insert("preempt".to_owned(), json!(true));
+    }
+    let Some(text) = instance.last("advert_int") else { return };
+    // In seconds.
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=40.95).contains(&seconds) => {
+            vip.insert("advertIntervalMs".to_owned(), json!(milliseconds(seconds) / 10 * 10));
+        }
+        Ok(_) | Err(_) => {
+            let what = format!(
+                "advert_int {text:?} is not 0.01 to 40.95 seconds: 100 ms apply. Set advertIntervalMs"
+            );
+            writer.warn(origin, &what);
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` keeps within the bounds, and none is near"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
+/// The scripts that it tracks, as checks.
+fn checks(configuration: &Configuration, instance: &Entry, origin: &str, writer: &mut Writer) -> Vec<Value> {
+    let mut checks = Vec::new();
+    for track in instance.all("track_script").flat_map(|block| &block.block) {
+        let Some(script) = script(&configuration.entries, track) else {
+            let what = format!(
+                "its track_script names {:?}, and there is no such vrrp_script: nothing is checked. Write the script, or take it out",
+                track.keyword()
+            );
+            writer.warn(origin, &what);
+            continue;
+        };
+        script.mark();
+        // That of the instance counts before that of the script.
+        let own = track.words.iter().skip_while(|word| *word != "weight").nth(1).map(String::as_str);
+        checks.extend(check(script, own, &configuration.place(script.line), writer));
+    }
+    checks
 }
 
 /// A `vrrp_script` as a check.
-fn check(script: &Entry, place: &str, writer: &mut Writer) -> Option<Value> {
+fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Writer) -> Option<Value> {
     let origin = format!("{place}: vrrp_script {:?}", script.value().unwrap_or_default());
+    let mut number = |keyword: &str, default: f64| {
+        let Some(text) = script.last(keyword) else { return default };
+        text.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number)).unwrap_or_else(|| {
+            writer.warn(&origin, &format!("{keyword} {text:?} is no number: {default} applies. Correct it"));
+            default
+        })
+    };
+    // One second by default; an attempt may take as long as that, if nothing is said.
+    let interval = number("interval", 1.0);
+    let timeout = number("timeout", interval).min(interval);
+    let [rise, fall] = ["rise", "fall"].map(|keyword| milliseconds(number(keyword, 1.0)) / 1000);
+    let weight = script.last("weight");
+    if let Some(weight) = own_weight.or(weight).filter(|weight| *weight != "0") {
+        let effect = if weight.starts_with('-') {
+            "lowers the priority"
+        } else {
+            "raises the priority while the script succeeds"
+        };
+        let what = format!(
+            "weight {weight} {effect}; a check of windlass vip that fails takes 100 from the priority, so that the node is unfit. Set \
+             weight in checks for less"
+        );
+        writer.warn(&origin, &what);
+    }
     // A script in quotes is one word.
     let line = script.all("script").last()?;
     let command: Vec<&str> = line.words[1..].iter().flat_map(|words| words.split_whitespace()).collect();
@@ -127,25 +187,8 @@ fn check(script: &Entry, place: &str, writer: &mut Writer) -> Option<Value> {
         writer.refuse(&origin, &why);
         return None;
     }
-    let mut check = json!({ "command": { "command": command } });
-    let seconds = |keyword: &str| script.last(keyword)?.parse::<u64>().ok()?.checked_mul(1000);
-    // One second by default; an attempt may take as long as that, if nothing is said.
-    let interval = seconds("interval").unwrap_or(1000);
-    check["intervalMs"] = json!(interval);
-    check["timeoutMs"] = json!(seconds("timeout").unwrap_or(interval).min(interval));
-    for (keyword, default) in [("rise", 1), ("fall", 1)] {
-        check[keyword] =
-            json!(script.last(keyword).and_then(|value| value.parse::<u64>().ok()).unwrap_or(default));
-    }
-    let weight = script.last("weight").and_then(|weight| weight.parse::<i64>().ok()).unwrap_or(0);
-    if weight != 0 {
-        let told =
-            if weight > 0 { "raises the priority while the script succeeds" } else { "lowers the priority" };
-        let what = format!(
-            "weight {weight} {told}; a check of windlass vip that fails takes 100 from the priority, so that the node is unfit. Set \
-             weight in checks for less"
-        );
-        writer.warn(&origin, &what);
-    }
-    Some(check)
+    Some(json!({
+        "command": { "command": command }, "intervalMs": milliseconds(interval), "timeoutMs": milliseconds(timeout),
+        "rise": rise, "fall": fall,
+    }))
 }

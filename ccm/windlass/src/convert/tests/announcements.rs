@@ -145,7 +145,8 @@ fn what_is_for_some_services_comes_before_what_is_for_all() {
     assert_eq!(names, ["web", "db"]);
     let several = "a Service of pool";
     let others = "announces every Service with an address";
-    let said: [&[&str]; 4] = [&["a: ", others], &[several, "\"a\""], &["b: ", others], &[several, "\"b\""]];
+    let said: [&[&str]; 3] =
+        [&["IPAddressPool a, IPAddressPool b: ", others], &[several, "\"a\""], &[several, "\"b\""]];
     contains_all(&conversion.warnings, &said);
 }
 

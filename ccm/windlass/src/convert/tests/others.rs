@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::super::{Conversion, Source};
 use super::{contains_all, printed_both};
 
-const KUBE_VIP: Source = Source::KubeVip;
+const KUBE_VIP: Source = Source::KubeVip { vip: false };
+const KUBE_VIP_CONTROL_PLANE: Source = Source::KubeVip { vip: true };
 const PURELB: Source = Source::Purelb;
 const CILIUM: Source = Source::Cilium;
 
@@ -112,7 +113,7 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
             &KUBE_VIP,
             kubevip("{cidr-global: 192.0.2.0/28, allow-share-global: 'true', search: up, interface-x: eth0}"),
             1,
-            &[&["allow-share", "windlass.dev/sharing-key"], &["data.search"], &["interface-x", "\"x\""]],
+            &[&["allow-share", "windlass.dev/sharing-key"], &["data.interface-x", "\"x\""], &["data.search"]],
             &[],
         ),
         (&KUBE_VIP, kubevip("{cidr-Dev: 192.0.2.0/28}"), 0, &[], &[&["\"Dev\"", "namespace"]]),
@@ -142,7 +143,20 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
             &[&["kube-vip.io/kube-vip-class", "make the Service again"], &["0.0.0.0", "DHCP"]],
             &[],
         ),
-        (&PURELB, of("ServiceGroup", "{remote: {v4pool: {}}}"), 0, &[], &[&["BGP", "keep PureLB"]]),
+        (
+            &PURELB,
+            of("ServiceGroup", "{remote: {v4pool: {}}}"),
+            0,
+            &[],
+            &[&["spec.remote.v4pool.pool is missing"]],
+        ),
+        (
+            &PURELB,
+            of("ServiceGroup", "{remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/28}}}"),
+            1,
+            &[&["spec.remote", "BGP", "autoAssign: false", "Keep PureLB"]],
+            &[],
+        ),
         (&PURELB, of("ServiceGroup", "{netbox: {url: x}}"), 0, &[], &[&["spec.netbox"]]),
         (&PURELB, of("ServiceGroup", "{}"), 0, &[], &[&["spec.local is missing"]]),
         (
@@ -159,12 +173,16 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
                 "{namespaces: [a], local: {multiPool: true, v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.0/28, aggregation: /32}]}}",
             ),
             1,
-            &[&["enforceNamespaces is false"], &["aggregation"], &["multiPool"]],
+            &[
+                &["v4pools[0].aggregation \"/32\""],
+                &["enforceNamespaces is false"],
+                &["spec.local.multiPool"],
+            ],
             &[],
         ),
         (
             &PURELB,
-            purelb_pool.clone() + &of("LBNodeAgent", "{local: {localInterface: 'e(n|t)h0'}}"),
+            purelb_pool.clone() + &of("LBNodeAgent", "{local: {localInterface: 'e(?P<x>n)h0'}}"),
             1,
             &[],
             &[&["LBNodeAgent default", "localInterface", "regular expression"]],
@@ -197,7 +215,20 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
             ],
             &[],
         ),
-        (&CILIUM, policy("{interfaces: [eth0]}"), 1, &[&["loadBalancerIPs is false"]], &[]),
+        (
+            &CILIUM,
+            policy("{interfaces: [eth0]}"),
+            1,
+            &[&["no CiliumL2AnnouncementPolicy with loadBalancerIPs: true"], &["loadBalancerIPs is false"]],
+            &[],
+        ),
+        (
+            &CILIUM,
+            policy("{loadBalancerIPs: true, interfaces: ['^(?i)eth0$', '^eth1$']}"),
+            1,
+            &[],
+            &[&["spec.interfaces[0] \"^(?i)eth0$\"", "regular expression"]],
+        ),
         (&CILIUM, cilium_pool.clone(), 1, &[&["no CiliumL2AnnouncementPolicy", "BGP"]], &[]),
         (
             &CILIUM,
@@ -218,7 +249,7 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
             ),
             0,
             &[],
-            &[&["blocks[0]"], &["blocks[1]"], &["blocks[2]", "neither"], &["0 usable ranges"]],
+            &[&["blocks[0]", "blocks[1]", "blocks[2]", "neither"]],
         ),
         (
             &CILIUM,
@@ -370,6 +401,7 @@ proptest! {
         let to = (from + cut).min(chars.len());
         chars.splice(from..to, piece.chars());
         let text: String = chars.into_iter().collect();
+        KUBE_VIP_CONTROL_PLANE.convert(&text);
         for source in [KUBE_VIP, PURELB, CILIUM, Source::Keepalived { vip_port: Vec::new() }] {
             printed_both(&source.convert(&text));
         }

@@ -1,0 +1,109 @@
+//! The keywords of `keepalived.conf` that were not converted, with consequence and the nearest thing to do.
+
+use std::collections::BTreeMap;
+
+use super::super::write::Writer;
+use super::Configuration;
+use super::syntax::Entry;
+
+/// Keywords, and the consequence and the nearest thing to do where instances become pools, and where they become settings of
+/// `windlass vip`: `=` is the same, nothing that they are converted.
+type Row = (&'static [&'static str], &'static str, &'static str);
+
+const NOTHING: &str = "Windlass has no such setting and needs none. Nothing is to be done";
+const ROUTES: &str = "routes, rules and addresses that are written here are none of Windlass'. Have every node have them at all times";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    (&["state", "priority", "nopreempt", "preempt"],
+     "Windlass ranks the nodes by itself, and none takes an address back. spec.preferredNodes of an Announcement prefers some",
+     "the nodes elect by their priority, whatever they are called. Give the one that is to have the address the highest"),
+    (&["virtual_router_id"],
+     "Windlass chooses a VRID that nobody on the LAN uses. spec.vrrp.vridRange of an Announcement restricts the choice",
+     "`windlass vip` chooses a VRID that nobody on the LAN uses. Set `vrid` once keepalived is stopped on all nodes, if a rule names it"),
+    (&["advert_int"], "Windlass sends an advert every 100 ms. spec.vrrp.advertisementIntervalMilliseconds of an Announcement sets another interval", ""),
+    (&["preempt_delay"], "", "`windlass vip` with `preempt: true` takes the address back at once. Leave `preempt` out, so that nothing moves back"),
+    (&["authentication"],
+     "the passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/auth.md)",
+     "the passwords of VRRP 2 are none of version 3. `keysDir` signs adverts (docs/api-vip.md)"),
+    (&["notify", "notify_master", "notify_backup", "notify_fault", "notify_stop", "notify_deleted", "notify_master_rx_lower_pri",
+       "notify_priority_changes", "smtp_alert"],
+     "no script runs and no mail is sent when an address moves. Watch `kubectl get virtualips --watch`, or an alert (docs/alerts.md)",
+     "no script runs and no mail is sent when an address moves. Watch the metrics of `windlass vip`, or its log"),
+    (&["virtual_routes", "virtual_rules", "static_routes", "static_rules", "static_ipaddress", "virtual_routes_excluded"], ROUTES, "="),
+    (&["use_vmac", "vmac_xmit_base", "vmac_addr", "use_ipvlan", "use_vmac_addr", "vmac_garp_intvl"],
+     "a device of one's own is made only with spec.vrrp.virtualMAC of an Announcement, by Windlass alone. Set that",
+     "the address is at the node's own MAC address. Have switches and firewalls heed gratuitous ARP"),
+    (&["track_interface"], "", "a link that is down makes the node unfit only if the check fails with it. Write a check of type command that looks at it"),
+    (&["track_script", "vrrp_script"],
+     "no script is run on the nodes. Write spec.checks of an Announcement, which ask by HTTP or TCP or look at links", "no instance tracks it, so it has no effect. Take it out"),
+    (&["track_process", "track_file", "track_bfd", "vrrp_track_process", "vrrp_track_file", "track_file_group", "bfd_instance"],
+     "processes, files and BFD are not watched. Write spec.checks of an Announcement, which ask by HTTP or TCP or look at links",
+     "processes, files and BFD are not watched. Write `checks`, which ask by HTTP, TCP or gRPC or run a command"),
+    (&["garp_", "gna_interval", "vrrp_garp", "vrrp_gna"], "gratuitous ARP is sent at each takeover in a rhythm of Windlass' own. Nothing is to be done", "="),
+    (&["unicast_src_ip", "mcast_src_ip", "mcast_dst_ip", "unicast_ttl", "check_unicast_src", "unicast_fault_no_peer", "track_src_ip"],
+     "adverts go from the interface's own address to the group and with the TTL of RFC 9568. Have firewalls let protocol 112 through", "="),
+    (&["version", "vrrp_version"], "Windlass speaks VRRP 3. Nothing is to be done, as it answers no router of version 2", "="),
+    (&["accept", "no_accept", "native_ipv6", "strict_mode", "debug", "dont_track_primary", "skip_check_adv_addr", "linkbeat_use_polling",
+       "linkbeat_interfaces", "lvs_sync_daemon", "promote_secondaries", "lower_prio_no_advert", "higher_prio_send_advert",
+       "old_unicast_checksum", "process_names", "net_namespace", "init_fail", "interface_up_down_delays"], NOTHING, "="),
+    (&["vrrp_sync_group"],
+     "Windlass moves each address by itself, to a node that is fit. Put addresses that belong together into one Service, which has one node",
+     "each address moves by itself, to a node that is fit. Give them the same checks, so that they move together"),
+    (&["virtual_server", "virtual_server_group"],
+     "it balances by IPVS; Services and kube-proxy do. Give the Service that address, and keep keepalived for servers outside of the cluster",
+     "it balances by IPVS. Name the servers in `balance.backends` (docs/balancing.md), or keep keepalived for it"),
+    (&["user"], NOTHING, "the command runs as the user of `windlass vip`. See that this one may run it"),
+    (&["global_defs", "garp_group", "enable_script_security", "script_user", "router_id", "vrrp_strict"],
+     "it is of keepalived's own operation. See docs/deploy.md for that of Windlass", "it is of keepalived's own operation. See docs/api-vip.md for that of Windlass"),
+];
+const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
+
+/// Reports every entry that nothing read, the same of several instances at once.
+pub(super) fn report(configuration: &Configuration, is_vip: bool, writer: &mut Writer) {
+    let mut reported: Vec<(&str, Vec<&Entry>)> = Vec::new();
+    let blocks =
+        |entry: &&Entry| entry.is_read() && matches!(entry.keyword(), "vrrp_instance" | "vrrp_script");
+    let inner = configuration.entries.iter().filter(blocks).flat_map(|entry| &entry.block);
+    for entry in configuration.entries.iter().chain(inner).filter(|entry| !entry.is_read()) {
+        let said = said(entry.keyword(), is_vip);
+        match reported.iter_mut().find(|(other, _)| *other == said) {
+            Some((_, entries)) => entries.push(entry),
+            None => reported.push((said, vec![entry])),
+        }
+    }
+    let origin = if configuration.origin.is_empty() { "keepalived.conf" } else { &configuration.origin };
+    for (said, entries) in reported {
+        writer.warn(origin, &format!("{} not converted: {said}", named(&entries)));
+    }
+}
+
+fn said(keyword: &str, is_vip: bool) -> &'static str {
+    let is_it = |name: &&str| *name == keyword || (name.ends_with('_') && keyword.starts_with(name));
+    let row = ROWS.iter().find(|(names, ..)| names.iter().any(is_it));
+    let said = row.map_or("", |(_, pools, vip)| if is_vip && *vip != "=" { vip } else { pools });
+    if said.is_empty() { UNKNOWN } else { said }
+}
+
+/// `state MASTER (line 4), garp_master_delay (lines 9, 31)`; of a block also what is in it.
+fn named(entries: &[&Entry]) -> String {
+    let mut by_keyword: BTreeMap<(usize, String), Vec<&Entry>> = BTreeMap::new();
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    for entry in entries {
+        let place = *first.entry(entry.keyword()).or_insert(entry.line);
+        by_keyword.entry((place, entry.keyword().to_owned())).or_default().push(entry);
+    }
+    let named = by_keyword.into_iter().map(|((_, keyword), entries)| {
+        let lines: Vec<String> = entries.iter().map(|entry| entry.line.to_string()).collect();
+        let mut inner: Vec<String> = Vec::new();
+        for word in entries.iter().flat_map(|entry| &entry.block).map(|entry| entry.words.join(" ")) {
+            if !inner.contains(&word) {
+                inner.push(word);
+            }
+        }
+        let words = if let [one] = entries[..] { one.words.join(" ") } else { keyword };
+        let inner = if inner.is_empty() { String::new() } else { format!(": {}", inner.join(", ")) };
+        format!("{words} (line{} {}{inner})", if lines.len() == 1 { "" } else { "s" }, lines.join(", "))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
