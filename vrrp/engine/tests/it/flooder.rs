@@ -44,6 +44,7 @@ impl Flooder {
     }
 
     /// Datagrams that look as one node tells another connections, sent by `eth0` of the caller's namespace.
+    #[allow(dead_code, reason = "benches, which share this file, do without")]
     pub(crate) fn replicas(source: Ipv4Addr, to: Ipv4Addr, hops: u8) -> Self {
         const PORT: u16 = 10_112;
         const MESSAGE: usize = 40;

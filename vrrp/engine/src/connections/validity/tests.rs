@@ -76,7 +76,7 @@ fn a_replica_leads_to_no_socket_of_this_node_that_has_not_accepted_it_and_shows_
         match refusal {
             None => assert_eq!(checked, Ok(()), "{replica:?}"),
             Some(said) => {
-                assert!(checked.as_ref().is_err_and(|error| error.starts_with(said)), "{checked:?}")
+                assert!(checked.as_ref().is_err_and(|error| error.starts_with(said)), "{checked:?}");
             }
         }
     }
