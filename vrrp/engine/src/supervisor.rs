@@ -113,7 +113,9 @@ impl Supervisor {
         let (helpers, shared) = (self.helpers.clone(), Arc::clone(&self.shared));
         let body = move || {
             while !shared.wait_for_stop(stall.min(WATCH_INTERVAL)) {
-                helpers.iter().for_each(|helper| helper.look_for_stall(stall));
+                for helper in &helpers {
+                    helper.look_for_stall(stall);
+                }
             }
         };
         self.watchdog = Some(thread::Builder::new().name("windlass-watchdog".to_owned()).spawn(body)?);

@@ -108,8 +108,8 @@ impl Shared {
         loop {
             let limit = look_at.saturating_duration_since(Instant::now());
             let waits = |wanted: &mut Wanted| !wanted.is_over && !wanted.is_changed;
-            let waited = self.changed.wait_timeout_while(self.wanted(), limit, waits);
-            let mut wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let outcome = self.changed.wait_timeout_while(self.wanted(), limit, waits);
+            let mut wanted = outcome.unwrap_or_else(PoisonError::into_inner).0;
             if wanted.is_over {
                 return;
             }
