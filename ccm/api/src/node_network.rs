@@ -154,13 +154,8 @@ pub struct InterfaceInfo {
     pub link_local: Option<Ipv6Addr>,
     /// A bridge without a port that leads out of the node, as container networks and virtual machines have: its addresses may be the
     /// same on every node. Absent: it is none, or the agent is of a version before this field.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// A VRRP or CARP router that is not ours.
