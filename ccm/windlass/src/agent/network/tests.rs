@@ -162,6 +162,7 @@ fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_the
 #[test]
 fn of_two_interfaces_in_one_subnet_the_one_with_carrier_comes_first_until_the_other_has_had_it_for_a_minute()
 {
+    const SAME: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
     let start = Instant::now();
     let found = |name: &str, address: &str, carrier: bool| {
         let mut info = windlass_engine::InterfaceInfo::default();
@@ -179,7 +180,6 @@ fn of_two_interfaces_in_one_subnet_the_one_with_carrier_comes_first_until_the_ot
         carriers.note(&all, start + Duration::from_secs(second));
         interfaces(&all, &carriers).into_iter().map(|one| one.name).collect()
     };
-    const SAME: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
     let (by_name, turned) = (["eth0", "eth1"], ["eth1", "eth0"]);
     assert_eq!(order(0, [true, true], SAME), by_name);
     assert_eq!(order(1, [false, true], SAME), turned);

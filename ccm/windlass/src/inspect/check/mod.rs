@@ -148,12 +148,11 @@ pub(super) async fn check(args: CheckArgs, now: Timestamp) -> anyhow::Result<Exi
     let CheckArgs { cluster, host, pairs, image, listen_seconds, output } = args;
     let listening = Duration::from_secs(listen_seconds.into());
     // Adverts are listened for meanwhile.
-    let host = match host {
-        true => {
-            let mode = proxy_mode(PROXY_METRICS).await;
-            Some(tokio::task::spawn_blocking(move || Host::read(listening, mode)))
-        }
-        false => None,
+    let host = if host {
+        let mode = proxy_mode(PROXY_METRICS).await;
+        Some(tokio::task::spawn_blocking(move || Host::read(listening, mode)))
+    } else {
+        None
     };
     let (snapshot, survey, tried) = match connect::connect(&cluster).await {
         Ok((server, namespace, client)) => {

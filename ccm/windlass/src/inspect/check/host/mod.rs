@@ -63,7 +63,7 @@ pub(super) struct Host {
     pub(super) is_selinux_enforcing: bool,
     /// Bridges of the admin's.
     pub(super) bridges: Vec<String>,
-    /// Returns true for `net.bridge.bridge-nf-call-iptables` or `-ip6tables`.
+    /// `net.bridge.bridge-nf-call-iptables` or `-ip6tables` is 1.
     pub(super) filters_bridged: bool,
     /// Routing rules of others that test a mark, or why they could not be read.
     pub(super) rules: Result<BTreeSet<MarkUser>, String>,
@@ -107,7 +107,7 @@ impl Host {
             filters_bridged: bridged.iter().any(|path| number(path) == Some(1)),
             rules: marks::all_rules(rules),
             ruleset: command::run("nft", &["list", "ruleset"]).map(|text| marks::ruleset(&text)),
-            dropping_all: dropping.into_iter().map(|chain| chain.name()).collect(),
+            dropping_all: dropping.into_iter().map(windlass_engine::DroppingChain::name).collect(),
             proxy_mode,
             addresses: held.collect(),
             ports: ports::listeners(&(text("/proc/net/tcp") + &text("/proc/net/tcp6"))),
