@@ -146,8 +146,8 @@ fn kinds() -> Vec<Kind> {
         },
         Kind {
             source: Source::Keepalived { vip_port: Vec::new() },
-            base: "{kind: Service, apiVersion: v1, metadata: {name: s, annotations: {keepalived-operator.redhat-cop.io/keepalivedgroup: n/g}}, spec: \
-                {externalIPs: [192.0.2.1]}}\n---\n{apiVersion: redhatcop.redhat.io/v1alpha1, kind: KeepalivedGroup, metadata: {name: g, namespace: n}, \
+            base: "{kind: Service, apiVersion: v1, metadata: {name: s, annotations: {keepalived-operator.redhat-cop.io/keepalivedgroup: lan/g}}, spec: \
+                {externalIPs: [192.0.2.1]}}\n---\n{apiVersion: redhatcop.redhat.io/v1alpha1, kind: KeepalivedGroup, metadata: {name: g, namespace: lan}, \
                 spec: {}}".into(),
             fields: "spec.image: x, spec.nodeSelector: {a: b}, spec.interface: eth0, spec.interfaceFromIP: 192.0.2.9, spec.passwordAuth.secretRef.name: \
                 x, spec.verbatimConfig: {a: b}, spec.blacklistRouterIDs: [1], spec.unicastEnabled: true, spec.daemonsetAnnotations: {a: b}, \
