@@ -71,7 +71,10 @@ impl Endings {
             match outcome {
                 Ok(0) => state.plan.done(pass, now),
                 Ok(connections) => {
-                    tracing::info!(connections, "removed connections to addresses, ports or from sources that no Service has any more");
+                    tracing::info!(
+                        connections,
+                        "removed connections to addresses, ports or from sources that no Service has any more"
+                    );
                     state.plan.done(pass, now);
                 }
                 Err(error) => {

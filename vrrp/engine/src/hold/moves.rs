@@ -90,7 +90,8 @@ impl Moves {
         let owner = self.owner;
         let swept = self.route.with(|route| {
             let rules = route.rules()?;
-            let rules = rules.iter().filter_map(|rule| owner.left_behind(rule)).map(|(deletion, ..)| deletion);
+            let rules =
+                rules.iter().filter_map(|rule| owner.left_behind(rule)).map(|(deletion, ..)| deletion);
             let routes = route.routes_by(owner.tag)?;
             let routes = routes.iter().filter_map(|route| owner.left_behind_route(route));
             let deletions: Vec<_> = rules.chain(routes).map(|deletion| (deletion, 0)).collect();

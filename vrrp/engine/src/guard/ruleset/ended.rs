@@ -21,8 +21,7 @@ const REFUSED: Expression = Verdict(Goto(OVER));
 /// TCP: RST.
 const RESET: u8 = 0x04;
 const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
-const IS_TRANSLATED: [Expression; 3] =
-    [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
+const IS_TRANSLATED: [Expression; 3] = [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
 
 /// The rules of [`OVER`]: what tells of an end passes, as the answers of this very chain do.
 pub(super) fn over() -> Vec<Vec<Expression>> {
@@ -30,11 +29,8 @@ pub(super) fn over() -> Vec<Vec<Expression>> {
     vec![
         [of_protocol(ICMP).as_slice(), &[Verdict(Accept)]].concat(),
         [of_protocol(ICMPV6).as_slice(), &[Verdict(Accept)]].concat(),
-        [
-            of_protocol(TCP).as_slice(),
-            &[FLAGS, MaskByte(RESET), Compare(NotEqual, &[0]), Verdict(Accept)],
-        ]
-        .concat(),
+        [of_protocol(TCP).as_slice(), &[FLAGS, MaskByte(RESET), Compare(NotEqual, &[0]), Verdict(Accept)]]
+            .concat(),
         vec![Verdict(Goto("refuse"))],
     ]
 }

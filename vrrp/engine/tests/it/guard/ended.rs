@@ -41,7 +41,11 @@ fn without_the_ports(restrictions: &mut Restrictions, vip: IpAddr) {
 
 fn not_for_the_client(restrictions: &mut Restrictions, vip: IpAddr) {
     open(restrictions, vip);
-    restrictions.restrict(vip, [TALK, DNS], ["203.0.113.0/24", "2001:db8:ffff::/48"].map(|net| net.parse().unwrap()));
+    restrictions.restrict(
+        vip,
+        [TALK, DNS],
+        ["203.0.113.0/24", "2001:db8:ffff::/48"].map(|net| net.parse().unwrap()),
+    );
 }
 
 fn released(restrictions: &mut Restrictions, vip: IpAddr) {
@@ -58,7 +62,8 @@ fn serve_talk(scene: &Scene) {
         ("ip", IpAddr::from(VIP), format!("{POD}:{TALK_POD}")),
         ("ip6", VIP6.into(), format!("[{POD6}]:{TALK_POD}")),
     ] {
-        let rule = format!("add rule {family} kube-proxy services {family} daddr {vip} tcp dport 82 dnat to {pod}");
+        let rule =
+            format!("add rule {family} kube-proxy services {family} daddr {vip} tcp dport 82 dnat to {pod}");
         run(scene.node(), "nft -f -", &format!("{rule}\n"));
     }
 }
@@ -112,7 +117,11 @@ fn a_flow_of_udp_ends_with_its_port_source_or_owner() {
     let mut guard = scene.guard();
     let flows = vips().map(|vip| {
         scene.client().run(move || {
-            let socket = UdpSocket::bind(SocketAddr::new(if vip.is_ipv4() { [0; 4].into() } else { [0; 16].into() }, 0)).unwrap();
+            let socket = UdpSocket::bind(SocketAddr::new(
+                if vip.is_ipv4() { [0; 4].into() } else { [0; 16].into() },
+                0,
+            ))
+            .unwrap();
             socket.connect((vip, 53)).unwrap();
             socket
         })
@@ -133,9 +142,10 @@ fn a_flow_of_udp_ends_with_its_port_source_or_owner() {
 
 /// Gives port 80 of the VIPs to these addresses of the pod: another owner's pods, which know none of the first one's connections.
 fn serve_another(scene: &Scene) {
-    for (host, line) in
-        [(&scene.pod, "addr add 198.51.100.3/24 dev eth0"), (&scene.pod, "addr add 2001:db8:1::3/64 dev eth0 nodad")]
-    {
+    for (host, line) in [
+        (&scene.pod, "addr add 198.51.100.3/24 dev eth0"),
+        (&scene.pod, "addr add 2001:db8:1::3/64 dev eth0 nodad"),
+    ] {
         host.ip(line);
     }
     for (family, vip, pod) in
@@ -198,10 +208,11 @@ fn connections_to_an_address_that_nobody_owns_are_reset_and_forgotten() {
         options.ending_notice = Duration::from_secs(1);
     });
     node.engine.restrict(owned_by(&[1]));
-    let [spoken, silent] =
-        [(); 2].map(|()| vips().map(|vip| connect(scene.client(), vip, 80).unwrap()));
+    let [spoken, silent] = [(); 2].map(|()| vips().map(|vip| connect(scene.client(), vip, 80).unwrap()));
     node.engine.restrict(owned_by(&[]));
-    await_some("that in force", || (node.engine.guard_status().enforced.of(VIP.into()).is_none()).then_some(()));
+    await_some("that in force", || {
+        (node.engine.guard_status().enforced.of(VIP.into()).is_none()).then_some(())
+    });
     let ended = || run(scene.node(), "nft list set inet windlass ended4", "").contains("192.0.2.50");
     await_some("the refusal", || ended().then_some(()));
     for stream in &spoken {
@@ -209,5 +220,8 @@ fn connections_to_an_address_that_nobody_owns_are_reset_and_forgotten() {
     }
     await_some("no entry", || (known(&scene) == 0).then_some(()));
     await_some("an end of the refusal", || (!ended()).then_some(()));
-    assert!(silent.iter().all(|stream| stream.take_error().unwrap().is_none()), "who says nothing is told nothing");
+    assert!(
+        silent.iter().all(|stream| stream.take_error().unwrap().is_none()),
+        "who says nothing is told nothing"
+    );
 }

@@ -210,7 +210,11 @@ fn sctp_is_restricted_like_the_others() {
     let mut guard = scene.guard();
     let dropped = |what: &str| {
         let chain = run(scene.node(), &format!("nft list chain inet {TABLE} sources"), "");
-        let line = chain.lines().find(|line| line.contains("@sources4") && line.contains("drop")).expect(what).to_owned();
+        let line = chain
+            .lines()
+            .find(|line| line.contains("@sources4") && line.contains("drop"))
+            .expect(what)
+            .to_owned();
         let (_, counted) = line.split_once("packets ").expect("a counter");
         counted.split(' ').next().unwrap().parse::<u64>().unwrap()
     };
