@@ -17,7 +17,8 @@ pub(super) const STATUS: u16 = 3;
 pub(super) const PROTOCOL_INFO: u16 = 4;
 pub(super) const TIMEOUT: u16 = 7;
 pub(super) const ID: u16 = 12;
-const ZONE: u16 = 18;
+pub(super) const MARK: u16 = 8;
+pub(super) const ZONE: u16 = 18;
 /// Of a tuple.
 pub(super) const ADDRESSES: u16 = 1;
 pub(super) const PORTS: u16 = 2;
@@ -46,10 +47,10 @@ pub(super) const CLOSE: u8 = 8;
 
 /// Ends of packets of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Tuple {
-    pub(super) transport: Transport,
-    pub(super) source: SocketAddr,
-    pub(super) destination: SocketAddr,
+pub(crate) struct Tuple {
+    pub(crate) transport: Transport,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
 }
 
 impl Tuple {
@@ -84,17 +85,17 @@ impl Tuple {
 
 /// What the kernel tells of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
-    pub(super) original: Tuple,
-    pub(super) reply: Tuple,
+pub(crate) struct Entry {
+    pub(crate) original: Tuple,
+    pub(crate) reply: Tuple,
     /// Status bits, if told.
-    pub(super) status: Option<u32>,
+    pub(crate) status: Option<u32>,
     /// State of TCP, if told.
-    pub(super) tcp_state: Option<u8>,
+    pub(crate) tcp_state: Option<u8>,
     /// What tells it from another with the same tuples.
-    pub(super) id: Option<u32>,
+    pub(crate) id: Option<u32>,
     /// Seconds until it is forgotten, if told.
-    pub(super) expires_in: Option<u32>,
+    pub(crate) expires_in: Option<u32>,
 }
 
 impl Entry {
@@ -175,7 +176,7 @@ impl Entry {
     }
 }
 
-fn tcp_state(bytes: &[u8]) -> Option<u8> {
+pub(super) fn tcp_state(bytes: &[u8]) -> Option<u8> {
     let tcp = attributes::find(attributes::find(bytes, PROTOCOL_INFO)?, TCP)?;
     attributes::find(tcp, TCP_STATE)?.first().copied()
 }

@@ -8,9 +8,8 @@ use std::time::Duration;
 use windlass_vrrp::Family;
 
 use super::entry::{
-    ADDRESSES, ASSURED, CONFIRMED, DESTINATION_NAT, DESTINATION_PORT, ESTABLISHED, ID, PORTS, PROTOCOL,
-    PROTOCOL_INFO, SEEN_REPLY, SOURCE_PORT, STATUS, TCP, TCP_STATE, TIMEOUT, TUPLE_ORIGINAL, TUPLE_REPLY,
-    Tuple, V4, V6,
+    ADDRESSES, ASSURED, CONFIRMED, DESTINATION_PORT, ESTABLISHED, ID, PORTS, PROTOCOL, PROTOCOL_INFO,
+    SEEN_REPLY, SOURCE_PORT, STATUS, TCP, TCP_STATE, TIMEOUT, TUPLE_ORIGINAL, TUPLE_REPLY, Tuple, V4, V6,
 };
 use crate::netfilter::attributes::Attributes;
 use crate::netfilter::message::Operation;
@@ -18,7 +17,7 @@ use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 const NAT_SOURCE: u16 = 6;
 const NAT_DESTINATION: u16 = 13;
-const STATUS_MASK: u16 = 26;
+pub(super) const STATUS_MASK: u16 = 26;
 /// Of a translation: the address, lowest and highest in one.
 const NAT_V4: u16 = 1;
 const NAT_V6: u16 = 4;
@@ -41,19 +40,6 @@ pub(super) fn number(family: Family) -> u8 {
 
 fn family(tuple: &Tuple) -> u8 {
     number(Family::of(tuple.source.ip()))
-}
-
-/// Lists connections that last and are translated to a backend. Old kernels list all: whoever reads looks again.
-pub(super) fn list(family: Family) -> Request {
-    let status = ASSURED | DESTINATION_NAT;
-    let filter = Attributes::new().number(STATUS, status).number(STATUS_MASK, status);
-    (Operation::GetConnections(number(family)), filter)
-}
-
-/// Lists connections that are translated to a backend, as the other does.
-pub(super) fn list_translated(family: Family) -> Request {
-    let filter = Attributes::new().number(STATUS, DESTINATION_NAT).number(STATUS_MASK, DESTINATION_NAT);
-    (Operation::GetConnections(number(family)), filter)
 }
 
 /// Tells of the connection one direction of which is this.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use windlass_vrrp::Family;
 
-use super::entry::{Entry, Tuple};
+use super::entry::{ASSURED, DESTINATION_NAT, Entry, Tuple};
 use super::error::TrackingError;
+use super::listing::Selection;
 use super::request::{self, Request};
 use super::validity::check_key;
 use crate::netfilter::NetfilterSocket;
@@ -27,8 +28,6 @@ pub(super) const AT_ONCE: usize = 256;
 const ANSWERS: usize = 2 << 20;
 /// Of the kernel's table, for replicas and all else together. The rest is for what begins on this node.
 pub(crate) const SHARE: u8 = 90;
-/// How often a list is asked for that changes whenever it is made.
-const TRIES: u32 = 5;
 
 /// For how long the kernel of the calling thread's network namespace remembers a lasting connection on which nothing is said, as it is
 /// set, or else by default. What is inserted for less is to be [refreshed](Tracking::refresh) for so long when this node becomes Active.
@@ -120,27 +119,17 @@ impl Tracking {
         vips: &BTreeSet<IpAddr>,
         mut told: impl FnMut(Connection, Duration),
     ) -> Result<(), TrackingError> {
-        let (operation, filter) = request::list(family);
-        for _ in 0..TRIES {
-            let answer = self.netfilter.ask_each(operation, &filter, |object| {
-                let entry = Entry::parse(object).filter(|entry| {
-                    entry.is_translated_and_lasting()
-                        && entry.is_open()
-                        && vips.contains(&entry.original.destination.ip())
-                });
-                if let Some(entry) = entry {
-                    told(
-                        entry.connection(),
-                        Duration::from_secs(entry.expires_in.unwrap_or_default().into()),
-                    );
-                }
-            });
-            match answer {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                answer => return answer.map_err(TrackingError::of("list tracked connections")),
+        let lasting = Selection::of(family).with_status(ASSURED | DESTINATION_NAT);
+        self.for_each(&lasting, |listed| {
+            let entry = listed
+                .entry()
+                .filter(|entry| entry.is_open() && vips.contains(&entry.original.destination.ip()));
+            if let Some(entry) = entry {
+                let expires_in = entry.expires_in.unwrap_or_default();
+                told(entry.connection(), Duration::from_secs(expires_in.into()));
             }
-        }
-        Err(TrackingError::Unsteady { tries: TRIES })
+            ControlFlow::Continue(())
+        })
     }
 
     /// Sends each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
@@ -149,19 +138,12 @@ impl Tracking {
         family: Family,
         mut told: impl FnMut(Connection),
     ) -> Result<(), TrackingError> {
-        let (operation, filter) = request::list_translated(family);
-        for _ in 0..TRIES {
-            let answer = self.netfilter.ask_each(operation, &filter, |object| {
-                if let Some(entry) = Entry::parse(object).filter(Entry::is_translated) {
-                    told(entry.connection());
-                }
-            });
-            match answer {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                answer => return answer.map_err(TrackingError::of("list tracked connections")),
+        self.for_each(&Selection::of(family).with_status(DESTINATION_NAT), |listed| {
+            if let Some(entry) = listed.entry().filter(Entry::is_translated) {
+                told(entry.connection());
             }
-        }
-        Err(TrackingError::Unsteady { tries: TRIES })
+            ControlFlow::Continue(())
+        })
     }
 
     /// Forgets these connections; how many there were. One that is absent is none. Only what a client began towards the VIP is forgotten,

@@ -9,6 +9,7 @@ use windlass_vrrp::Time;
 
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
+use crate::connections::Tracking;
 use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::Plan;
 use crate::restriction::{GuardStatus, Restrictions};
@@ -105,27 +106,21 @@ impl GuardKeeper {
         self.acted = true;
     }
 
-    /// Has the kernel forget connections to these VIPs with these marks; whether that is done.
-    pub(super) fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) -> bool {
-        let Some(guard) = &mut self.guard else { return true };
-        match guard.forget_connections(marked) {
-            Ok(more) => !more,
-            Err(error) => {
-                tracing::warn!(%error, "connections that were forwarded stay known until they expire");
-                true
-            }
+    /// Has the kernel forget connections to these VIPs with these marks.
+    pub(super) fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) {
+        if self.guard.is_some()
+            && let Err(error) = Tracking::open().and_then(|mut tracking| tracking.forget_marked(marked))
+        {
+            tracing::warn!(%error, "connections that were forwarded stay known until they expire");
         }
     }
 
-    /// Has the kernel forget closed connections to these VIPs; whether that is done.
-    pub(super) fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> bool {
-        let Some(guard) = &mut self.guard else { return true };
-        match guard.forget_closed(vips) {
-            Ok(more) => !more,
-            Err(error) => {
-                tracing::debug!(%error, "closed connections stay known until they expire");
-                true
-            }
+    /// Has the kernel forget closed connections to these VIPs.
+    pub(super) fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) {
+        if self.guard.is_some()
+            && let Err(error) = Tracking::open().and_then(|mut tracking| tracking.forget_closed(vips))
+        {
+            tracing::debug!(%error, "closed connections stay known until they expire");
         }
     }
 

@@ -38,9 +38,6 @@ const NO_GUARD: &str = "the guard is switched off: start the engine with `Option
 const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
                              `Options::guard`, and with CAP_NET_ADMIN";
 
-/// How long forgetting closed connections may hold up the announcement of what a peer hands over.
-const FORGETTING: Duration = Duration::from_millis(500);
-
 /// How long forgetting waits for a takeover, and then again.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -152,7 +149,7 @@ impl<'a> Holder<'a> {
             requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).collect();
         if !waiting.is_empty() && waiting.iter().all(|request| request.is_handed_over()) {
             // The peers that hand over serve meanwhile.
-            self.forget_closed(now + FORGETTING);
+            self.forget_closed();
         }
         let now = clock::now();
         let prepared = requests.iter().filter(|request| request.serves && !self.is_in_doubt(request));
@@ -218,34 +215,33 @@ impl<'a> Holder<'a> {
         // Each list of the kernel's connections walks its whole table, which may have hundreds of thousands: no takeover waits for one.
         self.forgets_from = if requests.iter().any(|one| one.is_urgent(now)) { now + PAUSE } else { now };
         if self.forgets_from == now {
-            self.forget_closed(now);
+            self.forget_closed();
             self.forget_forwarded();
         }
     }
 
-    /// Has the kernel forget connections that are forwarded no more, some at a time.
+    /// Has the kernel forget connections that are forwarded no more.
     fn forget_forwarded(&mut self) {
-        if let Some(moves) = &mut self.moves {
-            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
-            if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
-                moves.forgotten();
+        if let Some(moves) = &mut self.moves
+            && !moves.over().is_empty()
+        {
+            if let Some(guard_keeper) = &mut self.guard_keeper {
+                guard_keeper.forget_connections(moves.over());
             }
+            moves.forgotten();
         }
     }
 
-    /// Has the kernel forget closed connections to VIPs that came here, at once or, if they are many, until then. As long as it knows
-    /// one, packets of another from the same port, which began on another node, are dropped and sent again.
-    fn forget_closed(&mut self, until: Time) {
-        let arrivals = &mut self.arrivals;
-        while !arrivals.new_vips().is_empty() {
-            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(arrivals.new_vips());
-            if self.guard_keeper.as_mut().is_none_or(forget) {
-                arrivals.closed_forgotten();
-            }
-            if clock::now() >= until {
-                return;
-            }
+    /// Has the kernel forget closed connections to VIPs that came here. While it knows one, packets of another from the same port, which
+    /// began on another node, are dropped and sent again.
+    fn forget_closed(&mut self) {
+        if self.arrivals.new_vips().is_empty() {
+            return;
         }
+        if let Some(guard_keeper) = &mut self.guard_keeper {
+            guard_keeper.forget_closed(self.arrivals.new_vips());
+        }
+        self.arrivals.closed_forgotten();
     }
 
     /// How connections of VIPs that were handed over are forwarded.

@@ -1,6 +1,7 @@
 //! The netlink socket.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
@@ -81,6 +82,19 @@ impl NetfilterSocket {
         attributes: &Attributes,
         mut told: impl FnMut(&[u8]),
     ) -> io::Result<()> {
+        self.ask_until(operation, attributes, |object| {
+            told(object);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same, until `told` breaks. The rest of the answer is read before the next question.
+    pub(crate) fn ask_until(
+        &mut self,
+        operation: Operation,
+        attributes: &Attributes,
+        mut told: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<()> {
         let sequence = self.start(1)?;
         self.send(&message::question(operation, attributes, sequence))?;
         let mut interrupted = false;
@@ -92,7 +106,11 @@ impl NetfilterSocket {
                 }
                 interrupted |= reply.interrupted;
                 match reply.content {
-                    Content::Object(attributes) => told(attributes),
+                    Content::Object(attributes) => {
+                        if told(attributes).is_break() {
+                            return Ok(());
+                        }
+                    }
                     Content::End(Err(source)) => return Err(source),
                     Content::End(Ok(())) if interrupted => return Err(io::ErrorKind::Interrupted.into()),
                     Content::End(Ok(())) => return Ok(()),
