@@ -11,7 +11,7 @@ use super::entry::{
 };
 use super::error::TrackingError;
 use super::request::{self, Request, STATUS_MASK};
-use super::tracking::{AT_ONCE, Tracking};
+use super::tracking::{AT_ONCE, Tracking, exchange};
 use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Content, Operation};
@@ -176,7 +176,7 @@ impl Tracking {
         shown: impl FnMut(&Listed<'_>) -> ControlFlow<()>,
     ) -> Result<(), TrackingError> {
         let filters = self.filters(selection)?;
-        walk(&mut open()?, selection, filters, shown)
+        walk(&mut self.lister, selection, filters, shown)
     }
 
     /// Removes the selected entries that `is_over` names, in one walk over the table, and returns their number. Holds at most 256 of them
@@ -189,7 +189,8 @@ impl Tracking {
         let mut pending = Vec::with_capacity(AT_ONCE);
         let mut outcome = Ok(0);
         let filters = self.filters(selection)?;
-        walk(&mut open()?, selection, filters, |listed| {
+        let Self { lister, changer, .. } = self;
+        walk(lister, selection, filters, |listed| {
             if !is_over(listed) {
                 return ControlFlow::Continue(());
             }
@@ -197,7 +198,7 @@ impl Tracking {
             if pending.len() < AT_ONCE {
                 return ControlFlow::Continue(());
             }
-            match (self.remove_listed(&mut pending), &mut outcome) {
+            match (remove_listed(changer, &mut pending), &mut outcome) {
                 (Ok(more), Ok(removed)) => {
                     *removed += more;
                     ControlFlow::Continue(())
@@ -209,7 +210,7 @@ impl Tracking {
                 (Ok(_), Err(_)) => ControlFlow::Break(()),
             }
         })?;
-        Ok(outcome? + self.remove_listed(&mut pending)?)
+        Ok(outcome? + remove_listed(changer, &mut pending)?)
     }
 
     /// The filters for a table of the present size.
@@ -217,29 +218,24 @@ impl Tracking {
         let is_small = self.usage()?.entries <= FILTERED_BY_KERNEL;
         Ok(if is_small { selection.filters().into() } else { vec![Attributes::new()] })
     }
-
-    /// Removes these, but for those that ended by themselves; returns their number.
-    fn remove_listed(&mut self, removals: &mut Vec<Request>) -> Result<usize, TrackingError> {
-        let (mut removed, mut refusal) = (removals.len(), None);
-        self.exchange("forget tracked connections", removals, |_, answer| {
-            if let Content::End(Err(error)) = answer {
-                removed -= 1;
-                if error.raw_os_error() != Some(libc::ENOENT) {
-                    refusal = Some(error);
-                }
-            }
-        })?;
-        removals.clear();
-        match refusal {
-            Some(error) => Err(TrackingError::of("forget a tracked connection")(error)),
-            None => Ok(removed),
-        }
-    }
 }
 
-/// Opens a socket for one list: other requests are answered meanwhile, and closing it ends a list that is not read to its end.
-fn open() -> Result<NetfilterSocket, TrackingError> {
-    NetfilterSocket::open().map_err(TrackingError::of("open a netfilter socket"))
+/// Removes these, but for those that ended by themselves; returns their number.
+fn remove_listed(changer: &mut NetfilterSocket, removals: &mut Vec<Request>) -> Result<usize, TrackingError> {
+    let (mut removed, mut refusal) = (removals.len(), None);
+    exchange(changer, "forget tracked connections", removals, |_, answer| {
+        if let Content::End(Err(error)) = answer {
+            removed -= 1;
+            if error.raw_os_error() != Some(libc::ENOENT) {
+                refusal = Some(error);
+            }
+        }
+    })?;
+    removals.clear();
+    match refusal {
+        Some(error) => Err(TrackingError::of("forget a tracked connection")(error)),
+        None => Ok(removed),
+    }
 }
 
 /// Shows each selected entry, by the first filter that the kernel does not refuse.

@@ -64,7 +64,9 @@ impl Usage {
 /// The connection tracking of the network namespace in which it was opened. Every call waits for the kernel, in milliseconds for
 /// hundreds of connections: not for the timer thread.
 pub struct Tracking {
-    netfilter: NetfilterSocket,
+    pub(super) changer: NetfilterSocket,
+    /// For lists, which go on while others are asked.
+    pub(super) lister: NetfilterSocket,
     routes: KeptRouteSocket,
     pub(super) share: u8,
 }
@@ -78,12 +80,12 @@ impl Tracking {
     /// With room for so many bytes of answers.
     fn with_buffer(answers: usize) -> Result<Self, TrackingError> {
         let open = || {
-            let netfilter = NetfilterSocket::open()?;
-            netfilter.enlarge(answers)?;
-            Ok(netfilter)
+            let changer = NetfilterSocket::open()?;
+            changer.enlarge(answers)?;
+            Ok((changer, NetfilterSocket::open()?))
         };
-        let netfilter = open().map_err(TrackingError::of("open a netfilter socket"))?;
-        Ok(Self { netfilter, routes: KeptRouteSocket::default(), share: SHARE })
+        let (changer, lister) = open().map_err(TrackingError::of("open a netfilter socket"))?;
+        Ok(Self { changer, lister, routes: KeptRouteSocket::default(), share: SHARE })
     }
 
     /// Has insertions use the kernel's table up to this percentage, rather than 90.
@@ -98,7 +100,7 @@ impl Tracking {
         const ENTRIES: u16 = 1;
         const LIMIT: u16 = 2;
         let told = self
-            .netfilter
+            .changer
             .ask(Operation::GetConnectionUsage, &Attributes::new())
             .map_err(TrackingError::of("ask how many connections are tracked"))?;
         let number =
@@ -277,26 +279,36 @@ impl Tracking {
         }
     }
 
-    /// Sends these and tells each answer by its place; in halves, again, where the answers were too many. What is carried out twice for
-    /// that must be harmless, and the later answer is the right one.
+    /// Sends these and tells each answer by its place.
     pub(super) fn exchange(
         &mut self,
         what: &'static str,
         requests: &[Request],
-        mut told: impl FnMut(usize, Content<'_>),
+        told: impl FnMut(usize, Content<'_>),
     ) -> Result<(), TrackingError> {
-        let mut pieces = vec![(0, requests)];
-        while let Some((from, piece)) = pieces.pop() {
-            match self.netfilter.exchange(piece, |at, answer| told(from + at, answer)) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && piece.len() > 1 => {
-                    let (first, second) = piece.split_at(piece.len() / 2);
-                    pieces.push((from + first.len(), second));
-                    pieces.push((from, first));
-                }
-                Err(error) => return Err(TrackingError::of(what)(error)),
-            }
-        }
-        Ok(())
+        exchange(&mut self.changer, what, requests, told)
     }
+}
+
+/// Sends these and tells each answer by its place; in halves, again, where the answers were too many. What is carried out twice for
+/// that must be harmless, and the later answer is the right one.
+pub(super) fn exchange(
+    socket: &mut NetfilterSocket,
+    what: &'static str,
+    requests: &[Request],
+    mut told: impl FnMut(usize, Content<'_>),
+) -> Result<(), TrackingError> {
+    let mut pieces = vec![(0, requests)];
+    while let Some((from, piece)) = pieces.pop() {
+        match socket.exchange(piece, |at, answer| told(from + at, answer)) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && piece.len() > 1 => {
+                let (first, second) = piece.split_at(piece.len() / 2);
+                pieces.push((from + first.len(), second));
+                pieces.push((from, first));
+            }
+            Err(error) => return Err(TrackingError::of(what)(error)),
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,10 @@
 //! Connections that are over for the client without this node having heard of that: the node was cut off, and another reset them. While
 //! the kernel knows one, it takes packets of another connection from the same port for invalid. It is found by the first such packet:
 //! nothing that fits has come since the VIP is here.
+//!
+//! An entry whose windows the kernel does not judge stays: a packet of another connection fits it, so one that does not is made up. Such
+//! are the replicas of connections that another node told, and what the kernel met midway. Of the others, anybody who can send from a
+//! client's address and guesses its port can end one that is idle; the set of strays bounds how many (`docs/security.md`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +22,12 @@ use crate::netfilter::message::Operation;
 mod tests;
 
 const TUPLE: u16 = 1;
+const PROTOCOL_INFO: u16 = 4;
+const TCP_INFO: u16 = 1;
+/// Of TCP: flags of either direction.
+const FLAGS: [u16; 2] = [4, 5];
+/// Flag of a direction whose window is not judged.
+const BE_LIBERAL: u8 = 8;
 const EXPIRES_IN: u16 = 7;
 const ID: u16 = 12;
 /// For how long the kernel knows a TCP connection after its last packet, in seconds, by what that was.
@@ -44,6 +54,9 @@ impl Guard {
                 let named = between(ends);
                 let Some(known) = self.ask(Operation::GetConnection(family(vip)), &named)? else { continue };
                 let Some(known) = known.first() else { continue };
+                if !judges_windows(known) {
+                    continue;
+                }
                 let expires_in = attributes::find_number(known, EXPIRES_IN);
                 let limits = limits.get_or_insert_with(limits_of_kernel);
                 if expires_in
@@ -63,6 +76,15 @@ impl Guard {
         let Some(named) = this(entry) else { return Ok(()) };
         self.ask(Operation::DeleteConnection(family), &named).map(drop)
     }
+}
+
+/// Returns true if the kernel takes a packet beyond the windows that it saw for invalid, one way at least.
+fn judges_windows(entry: &[u8]) -> bool {
+    let tcp = attributes::find(entry, PROTOCOL_INFO).and_then(|info| attributes::find(info, TCP_INFO));
+    FLAGS.into_iter().any(|way| {
+        let flags = tcp.and_then(|tcp| attributes::find(tcp, way)).and_then(|flags| flags.first());
+        flags.is_none_or(|flags| flags & BE_LIBERAL == 0)
+    })
 }
 
 fn limits_of_kernel() -> Vec<u32> {

@@ -1,4 +1,10 @@
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
 use super::*;
+use crate::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
+use crate::guard::Guarded;
+use crate::lab::{Host, require_root};
 
 #[test]
 fn a_connection_was_silent_for_as_long_as_the_shortest_of_the_limits_allows() {
@@ -30,4 +36,59 @@ fn what_is_forgotten_is_named_by_its_number_too() {
         None,
         "it would be whichever has these ends"
     );
+}
+
+#[test]
+fn windows_are_judged_unless_both_directions_say_otherwise() {
+    let entry = |flags: &[(u16, u8)]| {
+        let tcp = flags.iter().fold(Attributes::new(), |tcp, (way, flags)| tcp.bytes(*way, &[*flags, 0xff]));
+        Attributes::new().nest(PROTOCOL_INFO, &Attributes::new().nest(TCP_INFO, &tcp))
+    };
+    let table = [
+        (&[(4, 0x0a), (5, 0x08)][..], false),
+        (&[(4, 0x0a), (5, 0x03)], true),
+        (&[(4, 0x03), (5, 0x08)], true),
+        (&[(4, 0x08)], true),
+        (&[], true),
+    ];
+    for (flags, judged) in table {
+        assert_eq!(judges_windows(entry(flags).as_bytes()), judged, "{flags:?}");
+    }
+    assert!(judges_windows(&[]));
+}
+
+/// Somebody who can send from a client's address says something that fits nothing, right after a VIP came here.
+#[test]
+fn a_made_up_packet_ends_no_connection_that_another_node_told() {
+    if !require_root() {
+        return;
+    }
+    Host::new().run(|| {
+        let mut guard = Guard::install("windlass", &Guarded::default()).unwrap();
+        for order in ["link set lo up", "addr add 192.0.2.50/32 dev lo"] {
+            assert!(Command::new("ip").args(order.split(' ')).status().unwrap().success());
+        }
+        let vip: SocketAddr = ([192, 0, 2, 50], 80).into();
+        let mut tracking = Tracking::open().unwrap();
+        let told = Connection {
+            key: ConnectionKey { transport: Transport::Tcp, client: ([192, 0, 2, 3], 40_000).into(), vip },
+            backend: ([192, 0, 2, 4], 8080).into(),
+            source: (vip.ip(), 40_000).into(),
+        };
+        let outcomes = tracking.insert(&[told], Duration::from_secs(600)).unwrap();
+        assert_eq!(outcomes, [Inserted::New]);
+        // One that this kernel has seen begin.
+        let listener = TcpListener::bind((vip.ip(), 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, server) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+        let mut strays = |from: SocketAddr, to: SocketAddr| {
+            let element = format!("{} . {} . {} . {}", from.ip(), from.port(), to.ip(), to.port());
+            let element = format!("add element inet windlass strays4 {{ {element} }}");
+            assert!(Command::new("nft").arg(element).status().unwrap().success());
+            guard.forget_strays(&[(vip.ip(), Duration::ZERO)].into()).unwrap()
+        };
+        assert_eq!(strays(told.key.client, vip), 0);
+        assert_eq!(tracking.are_open(&[told.key]).unwrap(), [true]);
+        assert_eq!(strays(client, server), 1, "as its packets that come are of another");
+    });
 }
