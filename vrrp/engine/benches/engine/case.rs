@@ -16,12 +16,14 @@ pub(crate) struct Case {
     pub(crate) interval_ms: u32,
     pub(crate) family: Family,
     pub(crate) hold: Hold,
+    /// With the guard, four ports for each VIP, and what is forwarded to who was Active before.
+    pub(crate) guarded: bool,
 }
 
 impl Case {
     /// All of them.
     pub(crate) fn all() -> Vec<Self> {
-        let base = Self { routers: 1, vips: 1, interval_ms: 1000, family: Family::V4, hold: Hold::Respond };
+        let base = Self { interval_ms: 1000, ..Self::one_router() };
         let mut all = Vec::new();
         for (routers, intervals) in [(1, &[1000, 100, 10][..]), (255, &[1000, 100, 10]), (2000, &[1000, 100])]
         {
@@ -42,7 +44,19 @@ impl Case {
 
     /// Adverts of all routers at once, as fast as one process can.
     pub(crate) fn flat_out() -> Self {
-        Self { routers: 2000, vips: 1, interval_ms: 10, family: Family::V4, hold: Hold::Respond }
+        Self { routers: 2000, interval_ms: 10, ..Self::one_router() }
+    }
+
+    /// With one VIP of IPv4, and an advert each 100 ms.
+    pub(crate) fn one_router() -> Self {
+        Self {
+            routers: 1,
+            vips: 1,
+            interval_ms: 100,
+            family: Family::V4,
+            hold: Hold::Respond,
+            guarded: false,
+        }
     }
 
     pub(crate) fn name(self) -> String {

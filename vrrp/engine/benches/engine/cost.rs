@@ -46,9 +46,18 @@ impl Used {
 
 /// Resident memory of a process, in MB (10⁶ bytes).
 pub(crate) fn memory_mb(process: Pid) -> f64 {
+    memory(process, "VmRSS:")
+}
+
+/// The most that was resident of a process, in MB (10⁶ bytes).
+pub(crate) fn peak_mb(process: Pid) -> f64 {
+    memory(process, "VmHWM:")
+}
+
+fn memory(process: Pid, which: &str) -> f64 {
     let file = format!("/proc/{process}/status");
     let status = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    let line = status.lines().find_map(|line| line.strip_prefix(which)).expect(which);
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
     kib * 1024.0 / 1e6
 }

@@ -99,13 +99,7 @@ pub(crate) fn run(arguments: &[String]) {
 
 /// The rows, one for each kind.
 pub(crate) fn all() -> Vec<Value> {
-    let case = Case {
-        routers: 1,
-        vips: 1,
-        interval_ms: 100,
-        family: Family::V4,
-        hold: windlass_engine::Hold::Respond,
-    };
+    let case = Case::one_router();
     KINDS.into_iter().map(|kind| measure(case, kind)).collect()
 }
 

@@ -10,6 +10,7 @@ use windlass_engine::Hold;
 use crate::announcements::Announcements;
 use crate::case::Case;
 use crate::cost::{Used, memory_mb};
+use crate::crowded;
 use crate::flood;
 use crate::interop::process::{Daemon, TempDir};
 use crate::lab::Host;
@@ -41,6 +42,11 @@ pub(crate) fn all() -> Vec<Value> {
     }
     if wanted("CASES", flood::CASE) {
         rows.extend(flood::all());
+    }
+    if wanted("CASES", crowded::CASE) {
+        let row = crowded::measure();
+        println!("bench: {}", line(&row));
+        rows.push(row);
     }
     if wanted("CASES", "flat-out") {
         let row = flat_out(Case::flat_out());

@@ -34,6 +34,20 @@ pub(crate) fn print(rows: &[Value]) {
     if !floods.is_empty() {
         print_floods(&floods);
     }
+    for row in rows.iter().filter(|row| row["measure"] == "crowded") {
+        println!(
+            "\nWith {} connections tracked and {} guarded VIPs, {} takeovers took {} ms (median), {} ms (p99; bound {} ms), and at most {} MB \
+             of memory; the hold thread {} ms of a CPU for each.",
+            row["entries"],
+            row["vips"],
+            row["rounds"],
+            row["failover_median_ms"],
+            row["failover_p99_ms"],
+            row["bound_ms"],
+            row["peak_memory_mb"],
+            row["hold_cpu_ms"],
+        );
+    }
     for row in rows.iter().filter(|row| row["measure"] == "adverts") {
         println!(
             "\nOne process sent {} adverts a second ({} were wanted) with {} % of a CPU.",

@@ -1,7 +1,12 @@
 //! This program as one of the two nodes.
 
+use std::sync::Arc;
+
 use nix::sys::signal::{SigSet, Signal};
-use windlass_engine::{Engine, Event, Family, Hold, Interval, Options, Priority, RouterConfig, Vrid};
+use windlass_engine::{
+    ConnectionForwarding, Engine, Event, Family, Hold, Interval, Options, Priority, Protocol, ProtocolPort,
+    Restrictions, RouterConfig, Vrid,
+};
 
 use crate::case::Case;
 use crate::shared::site::{interface, source_on, vip};
@@ -15,14 +20,15 @@ const PRIORITIES: [u8; 2] = [254, 250];
 pub(crate) fn arguments(case: Case, node: usize) -> Vec<String> {
     let Case { routers, vips, interval_ms, .. } = case;
     let numbers = [node.to_string(), routers.to_string(), vips.to_string(), interval_ms.to_string()];
-    let names = [case.family_name().to_owned(), case.hold_name().to_owned()];
+    let guarded = if case.guarded { "guarded" } else { "unguarded" };
+    let names = [case.family_name(), case.hold_name(), guarded].map(str::to_owned);
     [ROLE.to_owned()].into_iter().chain(numbers).chain(names).collect()
 }
 
 /// Runs the node until SIGTERM.
 pub(crate) fn run(arguments: &[String]) {
-    let [node, routers, vips, interval_ms, family, hold] = arguments else {
-        panic!("routers: {arguments:?}: wanted are node, routers, VIPs, interval, family, hold")
+    let [node, routers, vips, interval_ms, family, hold, guarded] = arguments else {
+        panic!("routers: {arguments:?}: wanted are node, routers, VIPs, interval, family, hold, guarded")
     };
     let number = |text: &str| text.parse::<usize>().unwrap_or_else(|error| panic!("{text}: {error}"));
     let case = Case {
@@ -31,6 +37,7 @@ pub(crate) fn run(arguments: &[String]) {
         interval_ms: interval_ms.parse().unwrap(),
         family: if family == "v6" { Family::V6 } else { Family::V4 },
         hold: if hold == "address" { Hold::Address } else { Hold::Respond },
+        guarded: guarded == "guarded",
     };
     // Before there are threads, so that all of them leave the signal to the wait below.
     let mut end = SigSet::empty();
@@ -38,15 +45,31 @@ pub(crate) fn run(arguments: &[String]) {
     end.thread_block().expect("block SIGTERM");
     // Of many, printing all would take time.
     let talkative = case.routers == 1;
-    let options = Options::new(move |event| match event {
+    let mut options = Options::new(move |event| match event {
         Event::Failed { key, error } => eprintln!("{key}: {error}"),
         other if talkative => eprintln!("{other:?}"),
         _ => {}
     });
+    options.guard = case.guarded;
+    options.connection_forwarding = case.guarded.then(ConnectionForwarding::default);
     let engine = Engine::start(options).expect("start the engine");
-    engine.apply(configuration(case, number(node)));
+    let routers = configuration(case, number(node));
+    if case.guarded {
+        engine.restrict(Arc::new(four_ports(&routers)));
+    }
+    engine.apply(routers);
     end.wait().expect("wait for SIGTERM");
     engine.shutdown();
+}
+
+/// For each VIP.
+fn four_ports(routers: &[RouterConfig]) -> Restrictions {
+    let mut restrictions = Restrictions::default();
+    for vip in routers.iter().flat_map(|router| &router.addresses) {
+        let ports = [80, 443, 8080, 8443].map(|port| ProtocolPort { protocol: Protocol::Tcp, port });
+        restrictions.only_ports(*vip, ports);
+    }
+    restrictions
 }
 
 fn configuration(case: Case, node: usize) -> Vec<RouterConfig> {

@@ -1,16 +1,14 @@
 //! What 200,000 connections of an Active cost a Backup's process, told by the one and put into the kernel by the other.
 
-use std::fs;
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use windlass_engine::Family;
 use windlass_engine::connections::{Inserted, Tracking};
 
-use crate::cost::memory_mb;
+use crate::cost::{memory_mb, peak_mb};
 use crate::interop::process::TempDir;
 use crate::lab::Lan;
 use crate::replica::{Routers, known, start, vip};
@@ -63,11 +61,4 @@ fn await_known(scratch: &TempDir, connections: u32) {
         assert!(begin.elapsed() < LIMIT, "the Backup knows {:?} instead of {connections}", known(scratch, 1));
         thread::sleep(Duration::from_millis(100));
     }
-}
-
-/// The most that was resident of a process, in MB (10⁶ bytes).
-fn peak_mb(process: Pid) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
 }
