@@ -103,7 +103,7 @@ mod ways;
 
 pub use balancing::{Backends, Balancing, ClientSource, Returns};
 pub use error::{BalanceError, BalanceObstacle};
-use set::{Contents, Set};
+use set::Contents;
 use ways::Ways;
 pub use ways::WaysBack;
 
@@ -155,7 +155,7 @@ impl Balancer {
         }
         // Asked before looking: what changes from here on is seen at the next check.
         let generation = self.table.generation()?;
-        let found = if self.table.is_untouched(generation) { None } else { self.difference()? };
+        let found = if self.table.is_untouched(generation) { None } else { self.difference(generation)? };
         match found {
             None => {
                 self.table.note_intact(generation);
@@ -261,15 +261,11 @@ impl Balancer {
     }
 
     /// What is not as it was left.
-    fn difference(&mut self) -> Result<Option<&'static str>, BalanceError> {
+    fn difference(&mut self, generation: Option<u32>) -> Result<Option<&'static str>, BalanceError> {
         if let Some(found) = self.table.difference_of_rules(ruleset::rules())? {
             return Ok(Some(found));
         }
-        for set in Set::all().filter(|set| set.is_lasting()) {
-            if !self.table.has_elements(set.name(), &set.members(&self.installed))? {
-                return Ok(Some("the elements of a set were changed"));
-            }
-        }
-        Ok(None)
+        let are_intact = self.table.has_written_elements(generation)?;
+        Ok((!are_intact).then_some("the elements of a set were changed"))
     }
 }

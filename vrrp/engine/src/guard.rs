@@ -302,10 +302,10 @@ mod tests;
 pub use error::GuardError;
 pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::Parts;
-use set::Set;
 
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::expression;
+use crate::netfilter::fingerprint::{Compared, Comparison, Verdict};
 use crate::netfilter::message::{Batch, Operation};
 pub use crate::netfilter::table::Checked;
 use crate::netfilter::table::{Failure, Table};
@@ -313,6 +313,9 @@ use crate::restriction::Restrictions;
 
 /// How long the node's own packets are guarded after the process last said that it lives.
 pub(crate) const AWAKE: Duration = Duration::from_secs(15);
+
+/// What is wrong with a table whose sets are not as they were left.
+const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
 
 /// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
 /// thread.
@@ -404,9 +407,10 @@ impl Guard {
         if self.table.is_untouched(generation) {
             return Ok(Checked::Intact);
         }
-        let Some(found) = self.difference_of_rules()? else { return Ok(Checked::Intact) };
-        self.make(self.installed.clone())?;
-        Ok(Checked::Restored { found })
+        match self.difference_of_rules()? {
+            Some(found) => self.restore(found),
+            None => Ok(Checked::Intact),
+        }
     }
 
     /// Looks whether the table is as it was left, and makes it anew if not; says that this process lives. Cheap while nobody
@@ -414,15 +418,32 @@ impl Guard {
     pub fn full_check(&mut self) -> Result<Checked, GuardError> {
         // Asked before looking: what changes from here on is seen at the next check.
         let generation = self.table.generation()?;
-        if self.table.is_untouched(generation) {
-            return self.stay_awake();
+        if !self.table.is_untouched(generation) {
+            if let Some(found) = self.difference_of_rules()? {
+                return self.restore(found);
+            }
+            if !self.table.has_written_elements(generation)? {
+                return self.restore(ELEMENTS_CHANGED);
+            }
         }
-        let Some(found) = self.difference()? else {
-            self.table.note_intact(generation);
-            return self.stay_awake();
-        };
-        self.make(self.installed.clone())?;
-        Ok(Checked::Restored { found })
+        self.stay_awake()?;
+        Ok(Checked::Intact)
+    }
+
+    /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if nobody can have changed
+    /// the table.
+    pub(crate) fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
+        let generation = self.table.generation()?;
+        Ok((!self.table.is_untouched(generation)).then(|| self.table.comparison(generation)))
+    }
+
+    /// Makes the table anew if its sets were not as they were left. `None` if that is not known, as they were changed by this process.
+    pub(crate) fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
+        match self.table.judge(compared) {
+            Verdict::Same => Ok(Some(Checked::Intact)),
+            Verdict::Differs => self.restore(ELEMENTS_CHANGED).map(Some),
+            Verdict::Outdated => Ok(None),
+        }
     }
 
     /// Deletes the table, unless it is gone or another process has made it anew.
@@ -431,9 +452,9 @@ impl Guard {
     }
 
     /// Says that this process lives, if that matters.
-    fn stay_awake(&mut self) -> Result<Checked, GuardError> {
+    pub(crate) fn stay_awake(&mut self) -> Result<(), GuardError> {
         if self.installed.held.is_empty() {
-            return Ok(Checked::Intact);
+            return Ok(());
         }
         match self.commit(&ruleset::awake(self.table.name())) {
             Ok(()) => self.table.note_own_change()?,
@@ -441,7 +462,12 @@ impl Guard {
             Err(error) if error.is_absence() => self.table.note_intact(None),
             Err(error) => return Err(error),
         }
-        Ok(Checked::Intact)
+        Ok(())
+    }
+
+    fn restore(&mut self, found: &'static str) -> Result<Checked, GuardError> {
+        self.make(self.installed.clone())?;
+        Ok(Checked::Restored { found })
     }
 
     /// What the table has for this.
@@ -485,19 +511,6 @@ impl Guard {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
         Ok(self.table.commit(batch)?)
-    }
-
-    /// What is not as it was left.
-    fn difference(&mut self) -> Result<Option<&'static str>, GuardError> {
-        if let Some(found) = self.difference_of_rules()? {
-            return Ok(Some(found));
-        }
-        for set in Set::all().filter(|set| set.is_written()) {
-            if !self.table.has_elements(set.name(), &set.members(&self.installed))? {
-                return Ok(Some("the elements of a set were changed"));
-            }
-        }
-        Ok(None)
     }
 
     /// What is not as it was left, but for the sets' elements.

@@ -22,8 +22,10 @@ use crate::tag::AddressTag;
 
 mod address;
 mod arrivals;
+mod background;
 mod bindings;
 mod foreign_addresses;
+mod forgotten;
 mod guard_keeper;
 mod holder;
 mod messages;
@@ -63,13 +65,13 @@ pub(crate) struct Settings {
 
 /// The thread's body; returns when the engine stops.
 pub(crate) fn run(
-    shared: &SharedState,
+    shared: &Arc<SharedState>,
     inbox: &Inbox,
     events: &EventSender,
     settings: &Settings,
     helper: &Helper,
 ) {
-    let mut holder = Holder::new(settings, inbox, events);
+    let mut holder = Holder::new(settings, shared, inbox, events);
     holder.sweep();
     loop {
         helper.begin_round();

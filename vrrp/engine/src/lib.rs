@@ -37,7 +37,8 @@
 //! |---|---|---|
 //! | `windlass-vrrp` | receives adverts, runs the state machines, sends adverts | wait |
 //! | `windlass-neighbour` | answers ARP and neighbour discovery, probes, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
-//! | `windlass-hold` | puts VIPs on interfaces where so configured, keeps the guard | decide |
+//! | `windlass-hold` | puts VIPs on interfaces where so configured, keeps the guard | decide, read long lists |
+//! | `windlass-forget`, `windlass-sets` | remove closed connections, compare the guard's sets: long jobs of the hold thread, without real-time scheduling | be waited for |
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //!
@@ -46,6 +47,7 @@
 //!
 //! If one of the first two panics all virtual routers resign, the engine stops and [`Event::Stopped`] reports it; likewise `windlass-hold` while
 //! VIPs are put on interfaces. The others are started again ([`Event::HelperAway`]): no virtual router resigns for them.
+//! `windlass-forget` and `windlass-sets` are started again if they panic or stall.
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 

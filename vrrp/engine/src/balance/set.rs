@@ -95,11 +95,6 @@ impl Set {
         }
     }
 
-    /// Whether its elements stay until they are taken out.
-    pub(super) fn is_lasting(self) -> bool {
-        self.kind != Kind::Local
-    }
-
     /// What it is made with, beside table, name and number.
     pub(super) fn definition(self, attributes: &Attributes) -> Attributes {
         let address = Part::address(self.family);

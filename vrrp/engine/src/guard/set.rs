@@ -104,11 +104,6 @@ impl Set {
         }
     }
 
-    /// Whether its elements are what this process has put there, and not what packets have.
-    pub(super) fn is_written(self) -> bool {
-        self.kind != Kind::Strays
-    }
-
     fn parts(self) -> Vec<Part> {
         let address = Part::address(self.family);
         match self.kind {

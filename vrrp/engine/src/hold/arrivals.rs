@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
+
+use windlass_vrrp::Time;
 
 use super::moves::ServedVip;
 use crate::core::predecessor::HandedOverBy;
@@ -9,17 +12,23 @@ use crate::core::predecessor::HandedOverBy;
 #[cfg(test)]
 mod tests;
 
+/// How long forgetting closed connections may hold up the announcement of what a peer hands over.
+const FORGETTING: Duration = Duration::from_millis(500);
+
 /// The VIPs that this node serves, and which of them are new here.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// By the number of the takeover since which this node has them.
     takeovers: BTreeMap<IpAddr, u64>,
-    new: BTreeSet<IpAddr>,
+    /// Closed connections to these are to be forgotten; with the time until which an announcement waits for that.
+    new: BTreeMap<IpAddr, Time>,
+    /// Closed connections to these are being forgotten.
+    under_way: BTreeMap<IpAddr, Time>,
 }
 
 impl Arrivals {
     /// This node serves these VIPs now.
-    pub(super) fn follow(&mut self, served: impl IntoIterator<Item = ServedVip>) {
+    pub(super) fn follow(&mut self, served: impl IntoIterator<Item = ServedVip>, now: Time) {
         let mut takeovers = BTreeMap::new();
         for ServedVip { vip, interface: _, takeover, by } in served {
             let is_from_another = match by {
@@ -27,21 +36,40 @@ impl Arrivals {
                 HandedOverBy::ThisNode | HandedOverBy::Nobody => false,
             };
             if is_from_another && self.takeovers.get(&vip) != Some(&takeover) {
-                self.new.insert(vip);
+                self.new.insert(vip, now + FORGETTING);
             }
             takeovers.insert(vip, takeover);
         }
         self.takeovers = takeovers;
     }
 
-    /// VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from the same port is
-    /// dropped, and comes again.
-    pub(super) fn new_vips(&self) -> &BTreeSet<IpAddr> {
-        &self.new
+    /// Returns true if there are VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from
+    /// the same port is dropped, and comes again.
+    pub(super) fn has_new(&self) -> bool {
+        !self.new.is_empty()
     }
 
-    /// They are forgotten.
-    pub(super) fn closed_forgotten(&mut self) {
-        self.new.clear();
+    /// Takes those VIPs; [`Self::forgotten`] is to be called next.
+    pub(super) fn take_new(&mut self) -> BTreeSet<IpAddr> {
+        self.under_way = std::mem::take(&mut self.new);
+        self.under_way.keys().copied().collect()
+    }
+
+    /// They are forgotten, as far as they will be.
+    pub(super) fn forgotten(&mut self) {
+        self.under_way.clear();
+    }
+
+    /// Returns true if an announcement of one of these VIPs, by a node to which a peer hands them over, still waits: that peer serves them
+    /// meanwhile.
+    pub(super) fn hold_up(&self, mut vips: impl Iterator<Item = IpAddr>, now: Time) -> bool {
+        let waits = |vip: &IpAddr, of: &BTreeMap<IpAddr, Time>| of.get(vip).is_some_and(|until| now < *until);
+        (!self.new.is_empty() || !self.under_way.is_empty())
+            && vips.any(|vip| waits(&vip, &self.new) || waits(&vip, &self.under_way))
+    }
+
+    /// When an announcement no longer waits.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        self.new.values().chain(self.under_way.values()).filter(|until| **until > now).min().copied()
     }
 }

@@ -7,23 +7,28 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
+use super::background::{Background, Lost};
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
-use crate::connections::Tracking;
 use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
-use crate::handle::Plan;
+use crate::handle::{Plan, SharedState};
+use crate::netfilter::fingerprint::{Compared, Comparison};
+use crate::netfilter::table::Failure;
 use crate::restriction::{GuardStatus, Restrictions};
 
 /// Time between two looks at whether somebody has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time between two looks, where somebody removes it again and again.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Looks of which one is thorough.
-const FULL_CHECK_EVERY: u32 = 5;
-/// With a thorough look each second, one of them may be late.
+/// Looks of which one has the sets compared as well, by a helper thread, and says that the process lives. With the time that this takes, an
+/// element that somebody changed is back within five seconds.
+const COMPARED_EVERY: u32 = 4;
+/// One that is said each second may be late.
 const SHORTEST_AWAKE: Duration = Duration::from_secs(3);
 /// Time until the next try after the guard was refused.
 const RETRY: Duration = Duration::from_secs(30);
+
+type Comparing = Background<Comparison, Result<Compared, Failure>>;
 
 /// The guard and when it is to be looked at.
 pub(super) struct GuardKeeper {
@@ -39,8 +44,14 @@ pub(super) struct GuardKeeper {
     acted: bool,
     /// When there is something to do without a cause.
     due: Time,
-    /// Looks since the last thorough one.
+    /// Looks since the last one that had the sets compared.
     quick_checks: u32,
+    /// Compares what is in the sets with what was written.
+    comparing: Comparing,
+    /// What it found, to be acted on.
+    compared: Option<Compared>,
+    /// Whether it could not, which is reported once.
+    comparing_failed: bool,
     /// Time until the next look.
     pause: Duration,
     /// What was said to be wrong: each thing is said once.
@@ -53,7 +64,7 @@ pub(super) struct GuardKeeper {
 
 impl GuardKeeper {
     /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
-    pub(super) fn new(table: String, awake: Duration, now: Time) -> Self {
+    pub(super) fn new(table: String, awake: Duration, shared: &Arc<SharedState>, now: Time) -> Self {
         Self {
             table,
             awake: awake.max(SHORTEST_AWAKE),
@@ -61,8 +72,11 @@ impl GuardKeeper {
             installed: Arc::default(),
             wanted: None,
             acted: false,
-            due: now + CHECK_INTERVAL * FULL_CHECK_EVERY,
+            due: now + CHECK_INTERVAL * COMPARED_EVERY,
             quick_checks: 0,
+            comparing: Background::new("windlass-sets", shared, Comparison::run),
+            compared: None,
+            comparing_failed: false,
             pause: CHECK_INTERVAL,
             reported_error: None,
             refused: BTreeMap::new(),
@@ -101,27 +115,10 @@ impl GuardKeeper {
         moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
+        self.poll_comparison(now);
         let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
         self.act(wanted, now);
         self.acted = true;
-    }
-
-    /// Has the kernel forget connections to these VIPs with these marks.
-    pub(super) fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) {
-        if self.guard.is_some()
-            && let Err(error) = Tracking::open().and_then(|mut tracking| tracking.forget_marked(marked))
-        {
-            tracing::warn!(%error, "connections that were forwarded stay known until they expire");
-        }
-    }
-
-    /// Has the kernel forget closed connections to these VIPs.
-    pub(super) fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) {
-        if self.guard.is_some()
-            && let Err(error) = Tracking::open().and_then(|mut tracking| tracking.forget_closed(vips))
-        {
-            tracing::debug!(%error, "closed connections stay known until they expire");
-        }
     }
 
     /// Has the kernel forget connections to these VIPs that are over, as packets of others show.
@@ -133,6 +130,25 @@ impl GuardKeeper {
                 tracing::debug!(count, "forgot connections that are over, as packets of others showed");
             }
             Err(error) => tracing::debug!(%error, "connections that are over stay known until they expire"),
+        }
+    }
+
+    /// Takes what the helper thread has found.
+    fn poll_comparison(&mut self, now: Time) {
+        match self.comparing.poll(now) {
+            Some(Ok(Ok(compared))) => {
+                self.compared = Some(compared);
+                self.comparing_failed = false;
+            }
+            Some(Ok(Err(failure))) => {
+                if !self.comparing_failed {
+                    let error = GuardError::from(failure);
+                    tracing::warn!(%error, "it is not known if somebody changes elements of sets; trying again");
+                }
+                self.comparing_failed = true;
+            }
+            // It has been reported.
+            Some(Err(Lost)) | None => {}
         }
     }
 
@@ -152,7 +168,8 @@ impl GuardKeeper {
         if let Some((inputs, wanted)) = &self.wanted
             && inputs.are(requests, restrictions, moved)
         {
-            return (!self.acted || self.due <= now).then(|| Arc::clone(wanted));
+            let is_due = self.due <= now || self.compared.is_some();
+            return (!self.acted || is_due).then(|| Arc::clone(wanted));
         }
         let wanted = Arc::new(guarded(requests, restrictions, moved));
         self.wanted = Some((Inputs::of(requests, restrictions, moved), Arc::clone(&wanted)));
@@ -179,7 +196,8 @@ impl GuardKeeper {
     }
 
     fn act(&mut self, wanted: Arc<Guarded>, now: Time) {
-        if now < self.due && (self.installed == wanted || self.reported_error.is_some()) {
+        let is_due = self.due <= now || self.compared.is_some();
+        if !is_due && (self.installed == wanted || self.reported_error.is_some()) {
             return;
         }
         match self.apply(&wanted, now) {
@@ -218,26 +236,25 @@ impl GuardKeeper {
             }
         };
         let guard = self.guard.insert(guard);
-        if self.due <= now {
-            // Only a thorough look says that the process lives.
-            let every = if self.awake < AWAKE { 1 } else { FULL_CHECK_EVERY };
-            self.quick_checks = (self.quick_checks + 1) % every;
-            let checked = if self.quick_checks == 0 { guard.full_check()? } else { guard.quick_check()? };
-            match checked {
-                Checked::Intact => self.pause = CHECK_INTERVAL,
-                Checked::Restored { found } => {
-                    if self.pause == CHECK_INTERVAL {
-                        tracing::warn!(
-                            table = self.table,
-                            found,
-                            "the nftables table of the VIPs was made anew; if that is needed again and again it is not said each \
-                             time, but something on this node (another engine with this table's name, a firewall that flushes \
-                             all tables) works against it"
-                        );
-                    }
-                    self.pause = (self.pause * 2).min(MAX_CHECK_INTERVAL);
-                }
+        let mut checked = None;
+        if let Some(compared) = self.compared.take() {
+            checked = guard.settle(&compared)?;
+            if checked.is_none() {
+                // This process has changed a set in the middle of it.
+                compare(guard, &mut self.comparing, now)?;
             }
+        }
+        if self.due <= now && !matches!(checked, Some(Checked::Restored { .. })) {
+            let every = if self.awake < AWAKE { 1 } else { COMPARED_EVERY };
+            self.quick_checks = (self.quick_checks + 1) % every;
+            checked = Some(guard.quick_check()?);
+            if self.quick_checks == 0 {
+                guard.stay_awake()?;
+                compare(guard, &mut self.comparing, now)?;
+            }
+        }
+        if self.due <= now || matches!(checked, Some(Checked::Restored { .. })) {
+            self.pause = pause_after(checked, self.pause, &self.table);
             self.due = now + self.pause;
         }
         let installed = guard.restrictions();
@@ -281,6 +298,35 @@ impl GuardKeeper {
         }
         self.refused = refused;
     }
+}
+
+/// Time until the next look: longer, up to a limit, while somebody removes or changes the table again and again, which is reported once.
+fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Duration {
+    match checked {
+        Some(Checked::Intact) | None => CHECK_INTERVAL,
+        Some(Checked::Restored { found }) => {
+            if pause == CHECK_INTERVAL {
+                tracing::warn!(
+                    table,
+                    found,
+                    "the nftables table of the VIPs was made anew; if that is needed again and again it is not said each \
+                     time, but something on this node (another engine with this table's name, a firewall that flushes \
+                     all tables) works against it"
+                );
+            }
+            (pause * 2).min(MAX_CHECK_INTERVAL)
+        }
+    }
+}
+
+/// Has the helper thread compare the sets, if it is idle and anybody can have changed them.
+fn compare(guard: &mut Guard, comparing: &mut Comparing, now: Time) -> Result<(), GuardError> {
+    if comparing.is_ready(now)
+        && let Some(comparison) = guard.comparison()?
+    {
+        comparing.submit(comparison, now);
+    }
+    Ok(())
 }
 
 /// What the guard follows from.

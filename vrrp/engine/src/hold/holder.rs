@@ -11,7 +11,9 @@ use windlass_vrrp::Time;
 use super::Settings;
 use super::address::Addresses;
 use super::arrivals::Arrivals;
+use super::background::Background;
 use super::bindings::Binding;
+use super::forgotten::Forgotten;
 use super::guard_keeper::GuardKeeper;
 use super::moves::{self, Moves};
 use super::netlink::{KernelChanges, NetlinkSockets};
@@ -23,6 +25,7 @@ use crate::config::RouterKey;
 use crate::core::predecessor::HandedOverBy;
 use crate::event_thread::EventSender;
 use crate::guard::{Moved, UnknownConnections};
+use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
@@ -37,6 +40,9 @@ const NO_GUARD: &str = "the guard is switched off: start the engine with `Option
 /// Why no connection is forwarded without having been asked to.
 const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
                              `Options::guard`, and with CAP_NET_ADMIN";
+
+/// How long the end waits until connections that were forwarded are forgotten.
+const LAST_FORGETTING: Duration = Duration::from_millis(500);
 
 /// How long forgetting waits for a takeover, and then again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -54,6 +60,8 @@ pub(super) struct Holder<'a> {
     arrivals: Arrivals,
     /// From when on the kernel may be made forget connections.
     forgets_from: Time,
+    /// Has it forget them.
+    forgetting: Background<Forgotten, ()>,
     /// What was handed over, as the guard was told last.
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
@@ -70,13 +78,18 @@ pub(super) struct Round {
 }
 
 impl<'a> Holder<'a> {
-    pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a EventSender) -> Self {
+    pub(super) fn new(
+        settings: &Settings,
+        shared: &Arc<SharedState>,
+        inbox: &'a Inbox,
+        events: &'a EventSender,
+    ) -> Self {
         let addresses = Addresses::new(settings.tag.get());
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
         let guard_keeper = settings
             .guard
-            .then(|| GuardKeeper::new(settings.table.clone(), settings.guard_timeout, clock::now()));
+            .then(|| GuardKeeper::new(settings.table.clone(), settings.guard_timeout, shared, clock::now()));
         let forwarding = settings.connection_forwarding.filter(|_| settings.guard && settings.net_admin);
         let moves = forwarding.map(|forwarding| Moves::new(forwarding, settings.tag.get()));
         Self {
@@ -88,6 +101,7 @@ impl<'a> Holder<'a> {
             moves,
             arrivals: Arrivals::default(),
             forgets_from: Time::default(),
+            forgetting: Background::new("windlass-forget", shared, Forgotten::forget),
             moved: Arc::default(),
             report,
         }
@@ -133,8 +147,10 @@ impl<'a> Holder<'a> {
         say_forwarded: impl FnOnce(BTreeSet<IpAddr>),
     ) -> bool {
         let now = clock::now();
-        if self.net_admin {
-            self.arrivals.follow(moves::served(requests));
+        self.poll_forgetting(now);
+        // Without a guard it is as if this node forwarded nothing.
+        if self.net_admin && self.guard_keeper.is_some() {
+            self.arrivals.follow(moves::served(requests), now);
         }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
@@ -145,14 +161,16 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
-        let waiting: Vec<_> =
-            requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).collect();
-        if !waiting.is_empty() && waiting.iter().all(|request| request.is_handed_over()) {
-            // The peers that hand over serve meanwhile.
-            self.forget_closed();
+        let mut waiting =
+            requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).peekable();
+        if waiting.peek().is_some() && waiting.all(BindingRequest::is_handed_over) {
+            self.forget(now);
         }
         let now = clock::now();
-        let prepared = requests.iter().filter(|request| request.serves && !self.is_in_doubt(request));
+        let is_prepared = |request: &&BindingRequest| {
+            request.serves && !self.is_in_doubt(request) && !self.waits_for_forgetting(request, now)
+        };
+        let prepared = requests.iter().filter(is_prepared);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
     }
 
@@ -165,6 +183,11 @@ impl<'a> Holder<'a> {
             }
             HandedOverBy::Nobody | HandedOverBy::ThisNode | HandedOverBy::Peer(_) => false,
         }
+    }
+
+    /// Returns true if a peer hands it over that serves until this node announces it, and the kernel still knows closed connections to it.
+    fn waits_for_forgetting(&self, request: &BindingRequest, now: Time) -> bool {
+        request.is_handed_over() && self.arrivals.hold_up(request.addresses(), now)
     }
 
     /// Binds what the requests ask for.
@@ -186,17 +209,19 @@ impl<'a> Holder<'a> {
     }
 
     /// Lets go of what is left when the last round has unbound everything.
-    pub(super) fn end(&mut self) {
-        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
-            moves.end_all();
-            // A last look: what is left expires.
-            guard_keeper.forget_connections(moves.over());
-        }
-        if let Some(guard_keeper) = &mut self.guard_keeper {
+    pub(super) fn end(self) {
+        let Self { moves, mut guard_keeper, forgetting, .. } = self;
+        if let Some(guard_keeper) = &mut guard_keeper {
             guard_keeper.end();
         }
-        if let Some(moves) = &mut self.moves {
+        if let Some(mut moves) = moves {
+            moves.end_all();
             moves.end();
+            let over = moves.take_ended();
+            if guard_keeper.is_some() && !over.is_empty() {
+                // What is left expires.
+                forgetting.finish(Forgotten::Marked(over), LAST_FORGETTING);
+            }
         }
     }
 
@@ -212,36 +237,32 @@ impl<'a> Holder<'a> {
             }
             moves.release();
         }
-        // Each list of the kernel's connections walks its whole table, which may have hundreds of thousands: no takeover waits for one.
+        // Each list of the kernel's connections walks its whole table, and takes a processor for that: no takeover waits for one.
         self.forgets_from = if requests.iter().any(|one| one.is_urgent(now)) { now + PAUSE } else { now };
         if self.forgets_from == now {
-            self.forget_closed();
-            self.forget_forwarded();
+            self.forget(now);
         }
     }
 
-    /// Has the kernel forget connections that are forwarded no more.
-    fn forget_forwarded(&mut self) {
-        if let Some(moves) = &mut self.moves
-            && !moves.over().is_empty()
-        {
-            if let Some(guard_keeper) = &mut self.guard_keeper {
-                guard_keeper.forget_connections(moves.over());
-            }
-            moves.forgotten();
-        }
-    }
-
-    /// Has the kernel forget closed connections to VIPs that came here. While it knows one, packets of another from the same port, which
-    /// began on another node, are dropped and sent again.
-    fn forget_closed(&mut self) {
-        if self.arrivals.new_vips().is_empty() {
+    /// Gives the helper thread the next thing to be forgotten, if it is idle: closed connections to VIPs that came here, else connections
+    /// that are forwarded no more.
+    fn forget(&mut self, now: Time) {
+        if !self.forgetting.is_ready(now) {
             return;
         }
-        if let Some(guard_keeper) = &mut self.guard_keeper {
-            guard_keeper.forget_closed(self.arrivals.new_vips());
+        let closed = self.arrivals.has_new().then(|| Forgotten::Closed(self.arrivals.take_new()));
+        let mut over = || self.moves.as_mut().map(Moves::take_ended).filter(|over| !over.is_empty());
+        let Some(forgotten) = closed.or_else(|| over().map(Forgotten::Marked)) else { return };
+        if !self.forgetting.submit(forgotten, now) {
+            self.arrivals.forgotten();
         }
-        self.arrivals.closed_forgotten();
+    }
+
+    /// Looks whether the helper thread has finished.
+    fn poll_forgetting(&mut self, now: Time) {
+        if self.forgetting.poll(now).is_some() {
+            self.arrivals.forgotten();
+        }
     }
 
     /// How connections of VIPs that were handed over are forwarded.
@@ -269,7 +290,9 @@ impl<'a> Holder<'a> {
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
-        let forgets = (!self.arrivals.new_vips().is_empty()).then_some(self.forgets_from.max(now));
+        let has_more = self.arrivals.has_new() || self.moves.as_ref().is_some_and(Moves::has_ended);
+        let forgets = self.forgetting.ready_at(now).filter(|_| has_more).map(|at| at.max(self.forgets_from));
+        let forgets = forgets.into_iter().chain(self.arrivals.due(now));
         let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();
         let gathered = due.map(|due| due.since(now).max(self.addresses.gathering_time()));
         // A takeover waits for what is known of who fell silent.

@@ -144,14 +144,14 @@ impl Moves {
         self.plan.doubted().any(|hop| hop.address == peer)
     }
 
-    /// Connections to VIPs that are no longer forwarded, by their marks: to be forgotten when the guard marks none any more.
-    pub(super) fn over(&self) -> &BTreeSet<(IpAddr, u32)> {
-        &self.over
+    /// Returns true if there are connections to VIPs that are no longer forwarded.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.over.is_empty()
     }
 
-    /// They are forgotten.
-    pub(super) fn forgotten(&mut self) {
-        self.over.clear();
+    /// Takes those connections, by their marks: to be forgotten when the guard marks none any more.
+    pub(super) fn take_ended(&mut self) -> BTreeSet<(IpAddr, u32)> {
+        std::mem::take(&mut self.over)
     }
 
     /// Removes the routing that the guard needs no longer.
@@ -189,7 +189,7 @@ impl Moves {
         Ok(())
     }
 
-    /// Nothing is forwarded any more: [`Self::over`] has all that was.
+    /// Nothing is forwarded any more: [`Self::take_ended`] has all that was.
     pub(super) fn end_all(&mut self) {
         self.over.append(&mut self.marked);
     }
@@ -220,8 +220,7 @@ impl Moves {
 
     /// When there is something to do without a cause.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
-        let looks = has_more.then(|| self.next_look.max(now));
+        let looks = self.plan.hops().next().is_some().then(|| self.next_look.max(now));
         looks.into_iter().chain(self.strays_due).chain(self.plan.due(now)).min()
     }
 

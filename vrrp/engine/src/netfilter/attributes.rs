@@ -80,6 +80,11 @@ pub(crate) fn find_long(bytes: &[u8], kind: u16) -> Option<u64> {
     Some(u64::from_be_bytes(find(bytes, kind)?.try_into().ok()?))
 }
 
+/// The value of the first attribute of this type, a text that ends with a zero.
+pub(crate) fn find_text(bytes: &[u8], kind: u16) -> Option<&str> {
+    std::str::from_utf8(find(bytes, kind)?.split(|byte| *byte == 0).next()?).ok()
+}
+
 /// Bytes from their hexadecimal form; other characters between them are passed over.
 #[cfg(test)]
 pub(crate) fn unhex(text: &str) -> Vec<u8> {

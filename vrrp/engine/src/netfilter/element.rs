@@ -9,6 +9,9 @@ use crate::restriction::ProtocolPort;
 use super::attributes::{self, Attributes};
 use super::expression::value;
 
+/// Attribute of a message about a set: its elements.
+pub(crate) const LIST: u16 = 3;
+
 /// Flag of an element before which a range ends.
 pub(crate) const RANGE_END: u32 = 0x1;
 
@@ -87,18 +90,35 @@ pub(crate) fn encode<'a>(elements: impl IntoIterator<Item = &'a Element>) -> Att
     elements.into_iter().fold(Attributes::new(), |list, element| list.nest(1, &element.encode()))
 }
 
-/// The elements in an answer about a set.
-pub(crate) fn read(answer: &[u8]) -> Vec<Element> {
-    let list = attributes::find(answer, 3).unwrap_or_default();
-    let read = |element: &[u8]| {
-        let bytes = |kind| attributes::find(attributes::find(element, kind)?, 1).map(<[u8]>::to_vec);
-        Some(Element {
+/// An element where it lies in a message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ElementRef<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) ends: bool,
+    pub(crate) data: &'a [u8],
+}
+
+/// The elements in a message about a set.
+pub(crate) fn each(message: &[u8]) -> impl Iterator<Item = ElementRef<'_>> {
+    let list = attributes::find(message, LIST).unwrap_or_default();
+    attributes::read(list).filter_map(|(_, element)| {
+        let bytes = |kind| attributes::find(attributes::find(element, kind)?, 1);
+        Some(ElementRef {
             key: bytes(1)?,
             ends: attributes::find_number(element, 3).is_some_and(|flags| flags & RANGE_END != 0),
             data: bytes(2).unwrap_or_default(),
         })
+    })
+}
+
+/// The same, as copies.
+pub(crate) fn read(message: &[u8]) -> Vec<Element> {
+    let owned = |element: ElementRef<'_>| Element {
+        key: element.key.to_vec(),
+        ends: element.ends,
+        data: element.data.to_vec(),
     };
-    attributes::read(list).filter_map(|(_, element)| read(element)).collect()
+    each(message).map(owned).collect()
 }
 
 pub(crate) fn octets(address: IpAddr) -> Vec<u8> {

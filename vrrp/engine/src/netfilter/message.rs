@@ -51,8 +51,6 @@ pub(crate) enum Operation {
     NewElements,
     /// Lists a set's elements. While the kernel makes room for more in the set, some may be missing from the list.
     GetElements,
-    /// Looks up these elements of a set: an error if one is not there.
-    FindElements,
     DeleteElements,
     GetGeneration,
     /// Lists tracked connections of this family, as the kernel numbers it.
@@ -79,7 +77,6 @@ impl Operation {
             }
             Self::GetTable
             | Self::GetChain(_)
-            | Self::FindElements
             | Self::GetGeneration
             | Self::GetConnection(_)
             | Self::DeleteConnection(_)
@@ -101,7 +98,7 @@ impl Operation {
             Self::GetRules | Self::GetRulesOf(_) => 7,
             Self::NewSet => 9,
             Self::NewElements => 12,
-            Self::GetElements | Self::FindElements => 13,
+            Self::GetElements => 13,
             Self::DeleteElements => 14,
             Self::GetGeneration => 16,
             Self::GetConnections(_) | Self::GetConnection(_) => return CONNECTIONS << 8 | 1,
@@ -161,6 +158,11 @@ impl Batch {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// The changes, in order.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (Operation, &Attributes)> {
+        self.steps.iter().map(|(_, operation, attributes)| (*operation, attributes))
     }
 
     /// How many sequence numbers [`Self::encode`] uses.

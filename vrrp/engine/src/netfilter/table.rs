@@ -1,15 +1,11 @@
 //! A table of ours in the kernel: how it is changed, and how it is told whether somebody else did so.
 
-use std::collections::BTreeSet;
 use std::io;
 
 use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
-use super::element::{self, Element};
+use super::fingerprint::{Compared, Comparison, Verdict, WrittenSets};
 use super::message::{Batch, Operation};
-
-/// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
-const LOOKUPS: usize = 50;
 
 /// What a look at a table found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +42,7 @@ pub(crate) struct Table {
     identity: Option<Identity>,
     /// The kernel's count of ruleset changes, when the table was last found intact.
     generation: Option<u32>,
+    written: WrittenSets,
 }
 
 impl Table {
@@ -53,7 +50,13 @@ impl Table {
     pub(crate) fn open(name: &str) -> Result<Self, Failure> {
         let netfilter = NetfilterSocket::open()
             .map_err(|source| Failure { what: "open a netfilter socket".to_owned(), source })?;
-        Ok(Self { name: name.to_owned(), netfilter, identity: None, generation: None })
+        Ok(Self {
+            name: name.to_owned(),
+            netfilter,
+            identity: None,
+            generation: None,
+            written: WrittenSets::default(),
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -84,7 +87,9 @@ impl Table {
             let what =
                 what.map_or_else(|| format!("write the nftables table inet {}", self.name), str::to_owned);
             Failure { what, source: refusal.source }
-        })
+        })?;
+        self.written.follow(batch);
+        Ok(())
     }
 
     /// If what was just committed was the only change since the table was found intact, it still is.
@@ -125,24 +130,25 @@ impl Table {
         Ok(None)
     }
 
-    /// Whether this set has these elements and no others.
-    pub(crate) fn has_elements(&mut self, set: &str, wanted: &BTreeSet<Element>) -> Result<bool, Failure> {
-        let about = Attributes::new().text(1, &self.name).text(2, set);
-        let Some(answers) = self.ask(Operation::GetElements, &about)? else { return Ok(false) };
-        let found: BTreeSet<_> = answers.iter().flat_map(|answer| element::read(answer)).collect();
-        if !found.is_subset(wanted) {
-            return Ok(false);
+    /// The question whether its sets have what was written. `generation` was asked before: what changes from there on is seen at the next
+    /// look.
+    pub(crate) fn comparison(&self, generation: Option<u32>) -> Comparison {
+        self.written.comparison(&self.name, generation)
+    }
+
+    /// Judges the answer by what has been written since.
+    pub(crate) fn judge(&mut self, compared: &Compared) -> Verdict {
+        let verdict = self.written.judge(compared);
+        if verdict == Verdict::Same {
+            self.generation = compared.generation;
         }
-        // While the kernel makes room for more, some may be missing from the list.
-        let unlisted: Vec<_> = wanted.difference(&found).collect();
-        for piece in unlisted.chunks(LOOKUPS) {
-            // Answered without error only if all of them are in the set.
-            let question = about.clone().nest(3, &element::encode(piece.iter().copied()));
-            if self.ask(Operation::FindElements, &question)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        verdict
+    }
+
+    /// Whether its sets have what was written, found out by the calling thread.
+    pub(crate) fn has_written_elements(&mut self, generation: Option<u32>) -> Result<bool, Failure> {
+        let compared = self.comparison(generation).run_by(&mut self.netfilter)?;
+        Ok(self.judge(&compared) == Verdict::Same)
     }
 
     /// Deletes it, unless it is gone or another process has made it anew.

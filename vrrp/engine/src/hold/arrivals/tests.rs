@@ -16,14 +16,37 @@ fn what_another_node_had_before_is_new_once_for_each_takeover() {
             takeover: *takeover,
             by: *by,
         });
-        arrivals.follow(served);
-        let new: Vec<IpAddr> = arrivals.new_vips().iter().copied().collect();
-        arrivals.closed_forgotten();
-        new
+        arrivals.follow(served, Time::default());
+        let new = arrivals.take_new();
+        arrivals.forgotten();
+        new.into_iter().collect::<Vec<_>>()
     };
     let (peer, silent) = (HandedOverBy::Peer(PEER), HandedOverBy::SilentPeer(PEER));
     assert_eq!(new(&[(50, 1, HandedOverBy::Nobody), (51, 2, peer), (52, 3, silent)]), [vip(51), vip(52)]);
     assert_eq!(new(&[(50, 1, HandedOverBy::Nobody), (51, 2, peer)]), Vec::<IpAddr>::new(), "they are known");
     assert_eq!(new(&[(51, 2, peer), (52, 4, silent)]), [vip(52)], "it was away");
     assert_eq!(new(&[(51, 5, HandedOverBy::ThisNode), (52, 6, peer)]), [vip(52)]);
+}
+
+#[test]
+fn an_announcement_waits_until_closed_connections_are_forgotten_but_not_for_long() {
+    let at = |ms| Time::default() + Duration::from_millis(ms);
+    let by = HandedOverBy::Peer(PEER);
+    let served = |last, takeover| ServedVip { vip: vip(last), interface: 1, takeover, by };
+    let mut arrivals = Arrivals::default();
+    arrivals.follow([served(50, 1)], at(0));
+    assert!(arrivals.has_new() && arrivals.hold_up([vip(49), vip(50)].into_iter(), at(0)));
+    assert!(!arrivals.hold_up([vip(49)].into_iter(), at(0)), "another's");
+    assert_eq!(arrivals.take_new(), [vip(50)].into());
+    arrivals.follow([served(50, 1), served(51, 2)], at(300));
+    assert!(arrivals.hold_up([vip(50)].into_iter(), at(499)), "it is under way");
+    assert_eq!(arrivals.due(at(300)), Some(at(500)));
+    assert!(!arrivals.hold_up([vip(50)].into_iter(), at(500)), "it took too long");
+    assert_eq!(arrivals.due(at(500)), Some(at(800)));
+    arrivals.forgotten();
+    assert!(arrivals.has_new() && arrivals.hold_up([vip(51)].into_iter(), at(500)), "it came meanwhile");
+    assert_eq!(arrivals.take_new(), [vip(51)].into());
+    arrivals.forgotten();
+    assert!(!arrivals.has_new() && !arrivals.hold_up([vip(51)].into_iter(), at(500)));
+    assert_eq!(arrivals.due(at(500)), None);
 }
