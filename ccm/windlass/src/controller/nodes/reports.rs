@@ -134,6 +134,89 @@ pub(crate) struct ReviewedReports {
 /// An address that one node has: a link-local one on one link, known by its subnet.
 type Claim = (Option<IpNet>, IpAddr);
 
+/// What the Nodes say of their addresses and machines.
+#[derive(Debug)]
+struct Identities {
+    /// Nodes whose status lists an address.
+    vouched: BTreeMap<IpAddr, BTreeSet<String>>,
+    /// Nodes that are not ready.
+    unready: BTreeSet<String>,
+    /// Those of them whose machine joined again, each with its name now.
+    successors: BTreeMap<String, String>,
+}
+
+impl Identities {
+    fn new(nodes: &[Arc<Node>]) -> Self {
+        let mut vouched: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+        for node in nodes {
+            for address in status_addresses(node) {
+                vouched.entry(address).or_default().insert(node.name_any());
+            }
+        }
+        let unready = nodes.iter().filter(|node| is_ready(node) == Some(false));
+        let unready = unready.map(|node| node.name_any()).collect();
+        Self { vouched, unready, successors: successors(nodes) }
+    }
+
+    /// The Nodes whose status lists the address of a claim.
+    fn owners(&self, claim: &Claim) -> Option<&BTreeSet<String>> {
+        self.vouched.get(&claim.1).filter(|_| claim.0.is_none())
+    }
+
+    /// Whether the machine of a node was another's when that one owned the address.
+    fn is_successor(&self, name: &str, owners: &BTreeSet<String>) -> bool {
+        owners.iter().all(|owner| self.successors.get(owner).is_some_and(|by| by == name))
+    }
+
+    /// Whether a ready Node lists the address, too, and this one is not ready.
+    fn is_lost(&self, claim: &Claim, name: &str) -> bool {
+        self.owners(claim).is_some_and(|owners| owners.len() > 1) && self.unready.contains(name)
+    }
+
+    /// The claimants without former Nodes of a machine and without those that claim what is another Node's.
+    fn entitled<'a>(
+        &self,
+        claim: Claim,
+        mut claimants: Vec<(&'a Arc<NodeNetwork>, bool)>,
+        refused: &mut Refused,
+    ) -> Vec<(&'a Arc<NodeNetwork>, bool)> {
+        let names: BTreeSet<String> = claimants.iter().map(|(network, _)| network.name_any()).collect();
+        claimants.retain(|(network, _)| {
+            let name = network.name_any();
+            let by = self.successors.get(&name).filter(|by| names.contains(*by));
+            if let Some(by) = by {
+                refused.add(name, claim, Doubt::Succeeded { by: by.clone() });
+            }
+            by.is_none()
+        });
+        let Some(owners) = self.owners(&claim) else { return claimants };
+        claimants.retain(|(network, _)| {
+            let name = network.name_any();
+            let is_entitled = owners.contains(&name) || self.is_successor(&name, owners);
+            if let Some(owner) = owners.first().filter(|_| !is_entitled) {
+                let doubt = Doubt::AnotherNodes { address: claim.1, owner: owner.clone() };
+                refused.add(name, claim, doubt);
+            }
+            is_entitled
+        });
+        claimants
+    }
+}
+
+/// The claims that are not believed, and why.
+#[derive(Debug, Default)]
+struct Refused {
+    doubts: DoubtsByNode,
+    lost: BTreeMap<String, BTreeSet<Claim>>,
+}
+
+impl Refused {
+    fn add(&mut self, node: String, claim: Claim, doubt: Doubt) {
+        self.doubts.entry(node.clone()).or_default().insert(doubt);
+        self.lost.entry(node).or_default().insert(claim);
+    }
+}
+
 impl ReviewedReports {
     /// Reviews the reports. `before`: the last review.
     pub(crate) fn new(
@@ -142,20 +225,10 @@ impl ReviewedReports {
         before: Option<&Self>,
         in_router: impl Fn(&str, IpAddr) -> bool,
     ) -> Self {
-        let mut vouched: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
-        for node in nodes {
-            for address in status_addresses(node) {
-                vouched.entry(address).or_default().insert(node.name_any());
-            }
-        }
+        let identities = Identities::new(nodes);
         let names: BTreeSet<String> = nodes.iter().map(|node| node.name_any()).collect();
-        let unready: BTreeSet<String> =
-            nodes.iter().filter(|node| is_ready(node) == Some(false)).map(|node| node.name_any()).collect();
-        let networks: Vec<_> = networks.iter().map(|one| with_way_out(one, &vouched)).collect();
+        let networks: Vec<_> = networks.iter().map(|one| with_way_out(one, &identities.vouched)).collect();
         let networks = networks.as_slice();
-        let is_vouched = |claim: &Claim, node: &str| {
-            claim.0.is_none() && vouched.get(&claim.1).is_some_and(|names| names.contains(node))
-        };
         let mut claimants: BTreeMap<Claim, Vec<(&Arc<NodeNetwork>, bool)>> = BTreeMap::new();
         for network in networks.iter().filter(|network| names.contains(&network.name_any())) {
             for (claim, alone) in claims(network) {
@@ -163,59 +236,27 @@ impl ReviewedReports {
             }
         }
         let mut review = Self::default();
-        let mut lost: BTreeMap<String, BTreeSet<Claim>> = BTreeMap::new();
-        let successors = successors(nodes);
-        for (claim, mut claimants) in claimants {
-            let owners = vouched.get(&claim.1).filter(|_| claim.0.is_none());
-            let names: BTreeSet<String> = claimants.iter().map(|(network, _)| network.name_any()).collect();
-            for (network, _) in claimants.extract_if(.., |(network, _)| {
-                successors.get(&network.name_any()).is_some_and(|by| names.contains(by))
-            }) {
-                let name = network.name_any();
-                let by = successors.get(&name).cloned().unwrap_or_default();
-                review.doubts.entry(name.clone()).or_default().insert(Doubt::Succeeded { by });
-                lost.entry(name).or_default().insert(claim);
-            }
-            // Whose machine is that of another Node now speaks for its addresses.
-            let is_successor = |name: &str| {
-                let of = |owner: &String| successors.get(owner).is_some_and(|by| by == name);
-                owners.is_some_and(|owners| owners.iter().all(of))
-            };
-            if let Some(owner) = owners.and_then(BTreeSet::first) {
-                for network in claimants.extract_if(.., |(network, _)| {
-                    let name = network.name_any();
-                    !is_vouched(&claim, &name) && !is_successor(&name)
-                }) {
-                    let network = network.0;
-                    let doubt = Doubt::AnotherNodes { address: claim.1, owner: owner.clone() };
-                    review.doubts.entry(network.name_any()).or_default().insert(doubt);
-                    lost.entry(network.name_any()).or_default().insert(claim);
-                }
-            }
+        let mut refused = Refused::default();
+        for (claim, claimants) in claimants {
+            let claimants = identities.entitled(claim, claimants, &mut refused);
             let claimants: Vec<_> =
                 claimants.iter().filter(|(_, alone)| *alone).map(|(network, _)| *network).collect();
             let held_before = before.and_then(|before| before.holders.get(&claim));
             let believed = claimants.iter().min_by_key(|network| {
                 let name = network.name_any();
                 let since = network.metadata.creation_timestamp.as_ref().map(|time| time.0);
-                let is_lost = owners.is_some_and(|owners| owners.len() > 1) && unready.contains(&name);
-                (
-                    is_lost,
-                    held_before != Some(&name),
-                    !in_router(&name, claim.1),
-                    since.is_none(),
-                    since,
-                    name,
-                )
+                let known = (held_before != Some(&name), !in_router(&name, claim.1));
+                (identities.is_lost(&claim, &name), known, since.is_none(), since, name)
             });
             let Some(believed) = believed.map(|network| network.name_any()) else { continue };
             for network in claimants.iter().filter(|network| network.name_any() != believed) {
                 let doubt = Doubt::TwoNodes { address: claim.1, believed: believed.clone() };
-                review.doubts.entry(network.name_any()).or_default().insert(doubt);
-                lost.entry(network.name_any()).or_default().insert(claim);
+                refused.add(network.name_any(), claim, doubt);
             }
             review.holders.insert(claim, believed);
         }
+        let Refused { doubts, mut lost } = refused;
+        review.doubts = doubts;
         let heard_by_several = heard_by_several(networks);
         for network in networks {
             let name = network.name_any();

@@ -133,9 +133,9 @@ proptest! {
     ) {
         let net = |number: u8, length: u8| format!("192.0.2.{number}/{length}");
         let mut cluster = Cluster::new(&[]);
-        for number in 1..=order.len() as u8 {
+        for number in &order {
             cluster.node(&format!("n{number}"), true);
-            cluster.network(&format!("n{number}"), "eth0", &[&net(number, from)]);
+            cluster.network(&format!("n{number}"), "eth0", &[&net(*number, from)]);
         }
         for last in 0..vips {
             cluster.vip(&format!("192.0.2.{}", 100 + last));
