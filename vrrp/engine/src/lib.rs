@@ -41,7 +41,7 @@
 //! | `windlass-forget`, `windlass-sets` | remove closed connections, compare the guard's sets: long jobs of the hold thread, without real-time scheduling | be waited for |
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
-//!
+//! | `windlass-endings` | removes tracked connections that no Service claims any more | keep another waiting |
 //! | `windlass-connections` | replicates connections where so configured | keep another waiting |
 //! | `windlass-watchdog` | reports helpers that stall | keep another waiting |
 //!

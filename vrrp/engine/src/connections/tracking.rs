@@ -1,10 +1,10 @@
 //! Reading and changing the kernel's connection tracking.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use std::{fs, io};
 
 use windlass_vrrp::Family;
 

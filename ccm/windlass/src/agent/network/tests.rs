@@ -124,7 +124,7 @@ fn a_flood_of_strangers_hides_none_that_uses_a_vrid_of_the_cluster() {
     let ours = |vrid: u8| (vrid, IpAddr::from([192, 0, 2, 12]));
     foreign_routers.rank((64..70).map(ours), start);
     for n in 0..2000u32 {
-        let source = Ipv4Addr::from(0xc000_0300 + n);
+        let source = std::net::Ipv4Addr::from(0xc000_0300 + n);
         foreign_routers.hear(router(u8::try_from(n % 255 + 1).unwrap(), &source.to_string()), start);
     }
     for n in 0..100 {
