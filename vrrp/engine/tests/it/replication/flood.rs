@@ -41,7 +41,9 @@ fn a_flood_from_a_third_host_is_refused_in_the_kernel_and_leaves_both_nodes_in_s
             Flood::from(&scene.lan.hosts[THIRD], flooder)
         })
         .collect();
-    floods.iter().for_each(|flood| flood.await_sent(FLOOD));
+    for flood in &floods {
+        flood.await_sent(FLOOD);
+    }
     for host in NODES {
         // The lab's own queues lose some.
         let seen = await_some("refusals", || Some(refused(scene.node(host))).filter(|seen| *seen > FLOOD));
