@@ -2,6 +2,7 @@
 //! others out. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -18,7 +19,7 @@ mod tests;
 /// such nodes stay as they are, as priorities of a ranking are 16 apart.
 const UNGUARDED_DIVISOR: u8 = 16;
 
-/// A virtual IP that not everybody may use, or not every Service. Kept on disk, so its fields are part of the state file's format.
+/// A virtual IP that not everybody may use, or not every Service, or whose owners are known. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Restricted {
@@ -29,24 +30,29 @@ pub(crate) struct Restricted {
     /// The ports of its owners, as its object has them; left out where they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<RestrictedPort>,
+    /// The Services that own it, as `namespace/name`: a Service that was made again under its name keeps its connections. Empty: none
+    /// does, as in quarantine. Left out in files of agents that did not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owners: Option<Vec<String>>,
 }
 
 impl Restricted {
-    /// `None`: everybody may use it, and its ports are not known. One in quarantine as well, until its object goes.
-    pub(crate) fn of(vip: &VirtualIP) -> Option<Self> {
+    /// As the object says. In quarantine it has no owner: `spec.owners` are those that had it last.
+    pub(crate) fn of(vip: &VirtualIP) -> Self {
         let spec = &vip.spec;
-        let is_restricted = !spec.sources.is_empty() || !spec.ports.is_empty();
-        is_restricted.then(|| Self {
+        let owners = spec.owners.iter().filter(|_| spec.quarantine.is_none()).map(ToString::to_string);
+        Self {
             address: spec.address,
             sources: spec.sources.clone(),
             ports: spec.ports.clone(),
-        })
+            owners: Some(owners.collect()),
+        }
     }
 }
 
-/// The virtual IPs that not everybody or not every Service may use, by address.
+/// Who may use the virtual IPs, by address.
 pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
-    let mut all: Vec<Restricted> = vips.iter().filter_map(|vip| Restricted::of(vip.as_ref())).collect();
+    let mut all: Vec<Restricted> = vips.iter().map(|vip| Restricted::of(vip.as_ref())).collect();
     all.sort_by_key(|one| one.address);
     all
 }
@@ -54,7 +60,10 @@ pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
 /// As the engine wants them. What is no range lets nobody in.
 pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
     let mut restrictions = Restrictions::default();
-    for Restricted { address, sources, ports } in restricted {
+    for Restricted { address, sources, ports, owners } in restricted {
+        if let Some(owners) = owners {
+            restrictions.owned_by(*address, owners.iter().map(|owner| number_of(owner)));
+        }
         restrictions.only_ports(*address, ports.iter().copied().map(port_of));
         for PortSources { ports, allowed, by_kube_proxy: _ } in sources {
             let allowed: Vec<IpNet> = allowed.iter().filter_map(|range| range.parse().ok()).collect();
@@ -62,6 +71,13 @@ pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
         }
     }
     restrictions
+}
+
+/// The number of an owner, the same for as long as this process runs.
+fn number_of(owner: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    owner.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn port_of(RestrictedPort { protocol, port }: RestrictedPort) -> ProtocolPort {

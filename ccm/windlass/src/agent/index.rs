@@ -60,7 +60,7 @@ struct Known {
     router: Option<String>,
     announced: bool,
     forced: bool,
-    restricted: Option<Restricted>,
+    restricted: Restricted,
     health_check_node_ports: Vec<u16>,
     misnamed: bool,
 }
@@ -225,7 +225,7 @@ impl Index {
 
 /// Brings who may use the address up to date.
 fn restrict(old: Option<&Known>, new: Option<&Known>, desired: &mut Desired, part: &mut Part) {
-    let of = |known: Option<&Known>| known.and_then(|known| known.restricted.clone());
+    let of = |known: Option<&Known>| known.map(|known| known.restricted.clone());
     let (old, new) = (of(old), of(new));
     if old == new {
         return;

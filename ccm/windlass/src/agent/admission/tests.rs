@@ -44,8 +44,12 @@ fn desired(sources: Option<PortSources>) -> Desired {
         external_traffic_policy: windlass_api::ExternalTrafficPolicy::Cluster,
         replicas: vec![],
     };
-    let restricted =
-        sources.map(|sources| Restricted { address: address(A), sources: vec![sources], ports: vec![] });
+    let restricted = sources.map(|sources| Restricted {
+        address: address(A),
+        sources: vec![sources],
+        ports: vec![],
+        owners: None,
+    });
     Desired {
         assignments: vec![assignment],
         restricted: restricted.into_iter().collect(),
@@ -117,7 +121,7 @@ fn sources_of_every_service_of_an_address_hold_each_for_its_ports() {
             .unwrap()
     };
     let sources = vec![tcp(80, &["10.0.0.0/8"]), tcp(443, &["nonsense", "10.0.0.0/33"]), tcp(22, &[])];
-    let found = restrictions(&[Restricted { address: address(A), sources, ports: vec![] }]);
+    let found = restrictions(&[Restricted { address: address(A), sources, ports: vec![], owners: None }]);
     let doors = found.of(address(A)).unwrap();
     let at = |port| &doors[&ProtocolPort { protocol: Protocol::Tcp, port }];
     assert_eq!(at(80)[..], ["10.0.0.0/8".parse::<IpNet>().unwrap()]);
@@ -131,6 +135,7 @@ fn an_address_of_which_the_kernel_refuses_the_sources_goes_and_no_other_notices(
         address: address(text),
         sources: vec![web(&["10.0.0.0/8"], false)],
         ports: vec![],
+        owners: None,
     };
     let mut wanted = desired(None);
     wanted.restricted = vec![of(A), of(B)];
@@ -152,11 +157,28 @@ fn an_address_of_which_the_kernel_refuses_the_sources_goes_and_no_other_notices(
 fn an_address_whose_ports_cannot_be_guarded_is_announced_all_the_same() {
     let mut wanted = desired(None);
     let ports = vec![RestrictedPort { protocol: PortProtocol::Tcp, port: 80 }];
-    wanted.restricted = vec![Restricted { address: address(A), sources: vec![], ports }];
+    wanted.restricted = vec![Restricted { address: address(A), sources: vec![], ports, owners: None }];
     assert_ne!(restrictions(&wanted.restricted), Restrictions::default());
     for error in [None, Some("no nf_tables")] {
         let status = status(&desired(None), error);
         let found = admitted(&wanted, &restrictions(&wanted.restricted), &status, &BTreeSet::new());
         assert_eq!(found, wanted.assignments, "{error:?}");
     }
+}
+
+/// Connections end with the claim of a Service's name to the address.
+#[test]
+fn an_address_in_quarantine_has_no_owner_and_a_service_made_again_is_the_same_one() {
+    let spec = |uid: &str, quarantined: bool| {
+        let quarantine =
+            quarantined.then(|| json!({ "reason": "Released", "until": "2026-11-28T00:00:00Z" }));
+        let owner = json!({ "namespace": "shop", "name": "web", "uid": uid });
+        let spec = json!({ "address": A, "pool": "web", "owners": [owner], "quarantine": quarantine });
+        let object = json!({ "metadata": { "name": "a" }, "spec": spec });
+        Restricted::of(&serde_json::from_value::<VirtualIP>(object).unwrap())
+    };
+    assert_eq!(spec("1", false).owners, Some(vec!["shop/web".to_owned()]));
+    assert_eq!(spec("1", false), spec("2", false));
+    assert_eq!(spec("1", true).owners, Some(vec![]));
+    assert_ne!(restrictions(&[spec("1", false)]), restrictions(&[spec("1", true)]));
 }

@@ -56,8 +56,12 @@ fn state(assignments: &[Assignment]) -> Desired {
 fn restricted(allowed: &str) -> Desired {
     let sources = serde_json::json!([{ "ports": [{ "protocol": "TCP", "port": 80 }], "allowed": [allowed] }]);
     let address = "192.0.2.200".parse().unwrap();
-    let restricted =
-        Restricted { address, sources: serde_json::from_value(sources).unwrap(), ports: Vec::new() };
+    let restricted = Restricted {
+        address,
+        sources: serde_json::from_value(sources).unwrap(),
+        ports: Vec::new(),
+        owners: None,
+    };
     Desired { restricted: vec![restricted], ..state(&[assignment(64)]) }
 }
 
@@ -128,7 +132,9 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     let port = windlass_api::RestrictedPort { protocol: windlass_api::PortProtocol::Sctp, port: 80 };
-    let owned = Restricted { address: "192.0.2.200".parse().unwrap(), sources: vec![], ports: vec![port] };
+    let owners = Some(vec!["shop/web".to_owned()]);
+    let owned =
+        Restricted { address: "192.0.2.200".parse().unwrap(), sources: vec![], ports: vec![port], owners };
     let owning = Desired { restricted: vec![owned], ..state(&[assignment(64)]) };
     file.store(&owning).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), owning);
