@@ -207,6 +207,10 @@ struct AgentArgs {
     /// Where kube-proxy says in which mode it is, its --metrics-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_metrics_address: OptionalAddress,
+    /// The bit of packet marks by which kube-proxy knows what it masquerades, its masqueradeBit; read from kube-proxy's configuration
+    /// where this is not given
+    #[arg(long, value_name = "BIT", value_parser = clap::value_parser!(u8).range(..32))]
+    kube_proxy_masquerade_bit: Option<u8>,
     /// How long this node goes on announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with
     /// their definitions or by a lost database, not by the controller; 0: not at all
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
@@ -446,6 +450,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         replication_port,
         kube_proxy_healthz_address: OptionalAddress(kube_proxy),
         kube_proxy_metrics_address: OptionalAddress(kube_proxy_metrics),
+        kube_proxy_masquerade_bit,
         deletion_hold_seconds,
     } = args;
     let window = Duration::from_secs(forwarding_window_seconds.into());
@@ -463,6 +468,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         connection_replication: ConnectionReplication { port: replication_port },
         kube_proxy,
         kube_proxy_metrics,
+        masquerade_mark: agent::MasqueradeMark::given(kube_proxy_masquerade_bit),
         deletion_hold: Duration::from_secs(deletion_hold_seconds.into()),
     };
     agent::run(client, options, registry, token).await

@@ -29,6 +29,10 @@ pub(super) struct EngineUpdates {
     engine_state: Arc<EngineState>,
     /// Why this node's guard keeps nobody out, although it may be there.
     guard_obstacle: Option<String>,
+    /// Whether something else than netfilter takes the packets of Services: the guard lets pass what it sees untranslated.
+    passes_untranslated: bool,
+    /// kube-proxy's mark for what it masquerades; `None`: not known.
+    masquerade_mark: Option<u32>,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
     /// What does not work on this node: it lowers its priority.
@@ -49,8 +53,20 @@ impl EngineUpdates {
         keys: Arc<Keys>,
     ) -> Self {
         let (wanted, given, flaps) = (Arc::default(), Vec::new(), BTreeMap::new());
-        let replication = Replication::default();
-        Self { engine, engine_state, guard_obstacle, wanted, given, failed, keys, flaps, replication }
+        let (replication, passes_untranslated) = (Replication::default(), false);
+        Self {
+            engine,
+            engine_state,
+            guard_obstacle,
+            passes_untranslated,
+            masquerade_mark: None,
+            wanted,
+            given,
+            failed,
+            keys,
+            flaps,
+            replication,
+        }
     }
 
     /// This node has other keys.
@@ -66,6 +82,28 @@ impl EngineUpdates {
         if self.guard_obstacle != obstacle {
             self.guard_obstacle = obstacle;
             self.refresh(desired);
+        }
+    }
+
+    /// Something else than netfilter takes the packets of Services, or no longer.
+    pub(super) fn set_passes_untranslated(&mut self, passes: bool, desired: Option<&Desired>) {
+        if self.passes_untranslated == passes {
+            return;
+        }
+        self.passes_untranslated = passes;
+        if let Some(desired) = desired {
+            self.restrict(desired);
+        }
+    }
+
+    /// kube-proxy masquerades packets with this mark; `None`: it is not known with which.
+    pub(super) fn set_masquerade_mark(&mut self, mark: Option<u32>, desired: Option<&Desired>) {
+        if self.masquerade_mark == mark {
+            return;
+        }
+        self.masquerade_mark = mark;
+        if let Some(desired) = desired {
+            self.restrict(desired);
         }
     }
 
@@ -115,7 +153,9 @@ impl EngineUpdates {
         (now, wall): (Instant, Timestamp),
     ) {
         let unguarded = self.status().error;
-        let way = |assignment: &Assignment| Obstacle::look(unguarded.as_deref(), proxy, ways.of(assignment));
+        let mark = self.masquerade_mark;
+        let way =
+            |assignment: &Assignment| Obstacle::look(unguarded.as_deref(), proxy, mark, ways.of(assignment));
         let known = Known::from(&*self.engine.replication_status());
         let routers = self.engine.snapshot();
         let standing =
@@ -144,7 +184,13 @@ impl EngineUpdates {
     }
 
     fn restrict(&mut self, desired: &Desired) {
-        let wanted = restrictions(&desired.restricted);
+        let mut wanted = restrictions(&desired.restricted);
+        if self.passes_untranslated {
+            wanted.pass_untranslated();
+        }
+        if let Some(mark) = self.masquerade_mark {
+            wanted.set_masquerade_mark(mark);
+        }
         if *self.wanted != wanted {
             self.wanted = Arc::new(wanted);
             self.engine.restrict(Arc::clone(&self.wanted));

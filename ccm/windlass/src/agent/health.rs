@@ -46,7 +46,7 @@ use self::lateness::LatenessMonitor;
 use self::node_check_monitor::NodeCheckMonitor;
 use self::node_condition::NodeConditionMonitor;
 pub(crate) use self::node_condition::{ReadNode, reader as node_reader};
-pub(crate) use self::request::proxy_mode;
+pub(crate) use self::request::{proxy_config, proxy_mode};
 use super::desired::Desired;
 use super::service_proxy::ServiceProxy;
 

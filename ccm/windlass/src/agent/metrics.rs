@@ -55,7 +55,7 @@ pub(crate) fn service_proxy(
         vec![gauges(
             "windlass_agent_service_proxy",
             "1 for who takes the packets of Services on this node: kube-proxy in nftables or iptables mode, ipvs, ebpf (before netfilter), \
-             or unknown",
+             switch (without netfilter) or unknown",
             ["proxy"],
             [([proxy.borrow().name().to_owned()], 1_i64)],
         )]

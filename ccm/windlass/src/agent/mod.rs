@@ -87,7 +87,7 @@ use self::keys::KeyFolder;
 pub(crate) use self::network::is_containers;
 use self::node_events::NodeEvents;
 use self::replication::way_back::WaysBack;
-pub(crate) use self::service_proxy::GuardMode;
+pub(crate) use self::service_proxy::{GuardMode, MasqueradeMark};
 use self::state::StateFile;
 use self::throttle::Throttle;
 use self::watch::Shown;
@@ -131,6 +131,8 @@ pub(crate) struct Options {
     pub(crate) kube_proxy: Option<SocketAddr>,
     /// Where it says in which mode it is; `None`: it is not asked.
     pub(crate) kube_proxy_metrics: Option<SocketAddr>,
+    /// By which mark it knows what it masquerades, if the admin says so.
+    pub(crate) masquerade_mark: MasqueradeMark,
     /// How long this node goes on announcing what most objects were deleted of at once; zero: not at all.
     pub(crate) deletion_hold: Duration,
 }
@@ -153,6 +155,7 @@ pub(crate) async fn run(
         connection_replication,
         kube_proxy,
         kube_proxy_metrics,
+        masquerade_mark,
         deletion_hold,
     } = options;
     let file = StateFile::new(&state_dir, &node);
@@ -196,6 +199,8 @@ pub(crate) async fn run(
         known,
         Arc::clone(keys.keys()),
     );
+    engine_updates.set_passes_untranslated(!guard.refuses_untranslated(proxy), None);
+    engine_updates.set_masquerade_mark(masquerade_mark.get(), None);
     if let Some(restored) = restore(&file) {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
         engine_updates.update(&restored, &Update::Whole);
@@ -267,7 +272,15 @@ pub(crate) async fn run(
     metrics::service_proxy(&registry, proxy.clone())?;
     let (found_ways, ways_back) = tokio::sync::watch::channel(WaysBack::default());
     tasks.spawn(replication::way_back::ask::follow(reporter.desired.clone(), found_ways, token.clone()));
-    tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
+    let (found_mark, mut mark) = tokio::sync::watch::channel(masquerade_mark);
+    let follow_proxy = service_proxy::follow(
+        kube_proxy_metrics,
+        reporter.desired.clone(),
+        found_proxy,
+        found_mark,
+        token.clone(),
+    );
+    tasks.spawn(follow_proxy);
     let read_node = health::node_reader(client.clone(), node.clone());
     tasks.spawn(monitor.run(
         reporter.desired.clone(),
@@ -370,7 +383,13 @@ pub(crate) async fn run(
                 if let Some(obstacle) = &unguarded {
                     node_events.unguarded(obstacle, Instant::now());
                 }
-                engine_updates.set_guard_obstacle(obstacle, desired_sender.borrow().as_deref());
+                let desired = desired_sender.borrow().clone();
+                engine_updates.set_passes_untranslated(!guard.refuses_untranslated(proxy), desired.as_deref());
+                engine_updates.set_guard_obstacle(obstacle, desired.as_deref());
+            }
+            Ok(()) = mark.changed() => {
+                let mark = mark.borrow_and_update().get();
+                engine_updates.set_masquerade_mark(mark, desired_sender.borrow().as_deref());
             }
             _ = tell_again.tick() => {
                 if let Some(obstacle) = &unguarded {

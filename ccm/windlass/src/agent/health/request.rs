@@ -24,6 +24,8 @@ pub(super) const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAdd
 const LIMIT: Duration = Duration::from_secs(1);
 /// A longer answer names no mode of kube-proxy.
 const LONGEST_MODE: usize = 64;
+/// A longer answer is no configuration of kube-proxy: one takes some 3 KiB.
+const LONGEST_CONFIG: usize = 1 << 16;
 
 /// What is asked.
 #[derive(Clone, Copy)]
@@ -49,14 +51,23 @@ pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, O
 
 /// In which mode kube-proxy says that it is, if it answers.
 pub(crate) async fn proxy_mode(address: SocketAddr) -> Option<String> {
-    let mode = async |answer: Response<Incoming>| {
+    text(address, "/proxyMode", LONGEST_MODE).await
+}
+
+/// The configuration of kube-proxy, as JSON, if it answers.
+pub(crate) async fn proxy_config(address: SocketAddr) -> Option<String> {
+    text(address, "/configz", LONGEST_CONFIG).await
+}
+
+/// What kube-proxy answers for this path, if that is a text of at most this length.
+async fn text(address: SocketAddr, path: &str, longest: usize) -> Option<String> {
+    let read = async |answer: Response<Incoming>| {
         ensure!(answer.status().is_success(), "it answers {}", answer.status());
-        let body = Limited::new(answer.into_body(), LONGEST_MODE).collect().await;
+        let body = Limited::new(answer.into_body(), longest).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
         Ok(String::from_utf8(body.to_vec())?.trim().to_owned())
     };
-    let answer = get(address, "/proxyMode", mode);
-    timeout_at(Within::from_now(LIMIT).end, answer).await.ok()?.ok()
+    timeout_at(Within::from_now(LIMIT).end, get(address, path, read)).await.ok()?.ok()
 }
 
 /// What a check finds. This node itself is asked where somebody answers: on the loopback interface or at one of its `own` addresses.

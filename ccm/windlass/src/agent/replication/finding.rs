@@ -23,6 +23,8 @@ pub(crate) enum Obstacle {
     Unguarded(String),
     /// It is not known that kube-proxy's chains take the packets of Services.
     Proxy(&'static str),
+    /// It is not known which packets kube-proxy masquerades.
+    MasqueradeMark,
     /// Pods are reached by a tunnel beyond which nobody can be asked.
     Overlay(String),
     /// Pods are reached by tunnels, and no answer arrives, as far as is known.
@@ -32,10 +34,12 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// Where backends are whose answers go astray, or what is in the way on this node. `unguarded`: why its guard does nothing.
+    /// Where backends are whose answers go astray, or what is in the way on this node. `unguarded`: why its guard does nothing; `mark`:
+    /// kube-proxy's for what it masquerades.
     pub(crate) fn look<'a>(
         unguarded: Option<&str>,
         proxy: ServiceProxy,
+        mark: Option<u32>,
         way_back: &'a WayBack,
     ) -> Result<&'a [Astray], Self> {
         if let Some(why) = unguarded {
@@ -43,9 +47,15 @@ impl Obstacle {
         }
         match proxy {
             ServiceProxy::Nftables | ServiceProxy::Iptables => {}
-            ServiceProxy::Unknown | ServiceProxy::Ipvs | ServiceProxy::Programs { .. } => {
+            ServiceProxy::Unknown
+            | ServiceProxy::Ipvs
+            | ServiceProxy::Programs { .. }
+            | ServiceProxy::Switched { .. } => {
                 return Err(Self::Proxy(proxy.name()));
             }
+        }
+        if mark.is_none() {
+            return Err(Self::MasqueradeMark);
         }
         match way_back {
             WayBack::Arrives(astray) => Ok(astray),
@@ -59,7 +69,7 @@ impl Obstacle {
     /// Whether it may be gone in a moment, as on a node that has just started.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Self::NotLooked => true,
+            Self::NotLooked | Self::MasqueradeMark => true,
             Self::Proxy(found) => *found == ServiceProxy::Unknown.name(),
             Self::Unguarded(_) | Self::Overlay(_) | Self::NoWayBack(_) | Self::RoutesUnknown(_) => false,
         }
@@ -70,6 +80,7 @@ impl Obstacle {
         match self {
             Self::Unguarded(_) | Self::RoutesUnknown(_) => MOMENT,
             Self::Proxy(found) if *found == ServiceProxy::Unknown.name() => RESTART,
+            Self::MasqueradeMark => RESTART,
             Self::NotLooked | Self::Proxy(_) | Self::Overlay(_) | Self::NoWayBack(_) => Duration::ZERO,
         }
     }
@@ -90,6 +101,12 @@ impl Obstacle {
                     "they need kube-proxy in nftables or iptables mode, and what is known there is '{found}': let the agent ask \
                      kube-proxy (--kube-proxy-metrics-address), or announce the address with connections: Forward"
                 ),
+            ),
+            Self::MasqueradeMark => (
+                reasons::SERVICE_PROXY,
+                "they need the mark by which kube-proxy knows what it masquerades, which its configuration does not tell (/configz at \
+                 --kube-proxy-metrics-address): name its masqueradeBit (--kube-proxy-masquerade-bit)"
+                    .to_owned(),
             ),
             Self::Overlay(interface) => (
                 reasons::OVERLAY,

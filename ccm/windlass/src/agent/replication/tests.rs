@@ -101,11 +101,14 @@ fn what_is_in_the_way_of_replication_is_named_with_the_first_thing_first() {
         (None, ServiceProxy::Nftables, &unknown, Some(reasons::ROUTES_UNKNOWN)),
     ];
     for (unguarded, proxy, way_back, expected) in rows {
-        let obstacle = Obstacle::look(unguarded, proxy, way_back).err();
+        let obstacle = Obstacle::look(unguarded, proxy, Some(0x4000), way_back).err();
         let reason = obstacle.as_ref().and_then(Obstacle::finding).map(|finding| finding.reason);
         assert_eq!(reason, expected, "{unguarded:?} {proxy:?} {way_back:?}");
     }
-    let not_looked = Obstacle::look(None, ServiceProxy::Nftables, &WayBack::NotLooked);
+    let unmarked = Obstacle::look(None, ServiceProxy::Nftables, None, &arrives).unwrap_err();
+    let told = unmarked.finding().unwrap();
+    assert!(!told.holds && told.why.contains("--kube-proxy-masquerade-bit"), "{told:?}");
+    let not_looked = Obstacle::look(None, ServiceProxy::Nftables, Some(0x4000), &WayBack::NotLooked);
     assert_eq!(not_looked, Err(Obstacle::NotLooked));
     assert_eq!(Obstacle::NotLooked.finding(), None, "it is not told what is looked for still");
 }
