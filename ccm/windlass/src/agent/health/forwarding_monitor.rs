@@ -46,7 +46,7 @@ impl ForwardingMonitor {
                 () = token.cancelled() => return,
             }
             let segments = match *proxy.borrow() {
-                ServiceProxy::Programs { .. } => BTreeSet::new(),
+                ServiceProxy::Programs { .. } | ServiceProxy::Switched { .. } => BTreeSet::new(),
                 ServiceProxy::Unknown
                 | ServiceProxy::Nftables
                 | ServiceProxy::Iptables
