@@ -150,7 +150,9 @@ pub(crate) fn scan() -> io::Result<HostAddresses> {
         table.all().into_iter().filter(|info| info.up && has_address(info)).collect();
     if interfaces.iter().any(on_link::has_host_address) {
         let routes = route.routes()?;
-        interfaces.iter_mut().for_each(|info| on_link::give_lengths(info, &routes));
+        for info in &mut interfaces {
+            on_link::give_lengths(info, &routes);
+        }
     }
     let mut sources = Vec::new();
     for destination in ROUTE_LOOKUP_DESTINATIONS {

@@ -163,7 +163,8 @@ impl<A: Address> Flows<A> {
     /// Adds how many came in each second.
     pub(super) fn count_ages(&self, ages: &mut BTreeMap<u32, usize>) {
         for value in self.0.values() {
-            *ages.entry(value.since).or_default() += 1;
+            let age = ages.entry(value.since).or_default();
+            *age = age.saturating_add(1);
         }
     }
 
@@ -171,7 +172,7 @@ impl<A: Address> Flows<A> {
     pub(super) fn take_oldest(&mut self, vip: IpAddr, second: u32, of_second: &mut usize) -> Vec<Connection> {
         let oldest = |_: &Key<A>, value: &mut Value<A>| {
             let is_last = value.since == second && *of_second > 0;
-            *of_second -= usize::from(is_last);
+            *of_second = of_second.saturating_sub(usize::from(is_last));
             is_last || value.since < second
         };
         self.0.extract_if(.., oldest).map(|(key, value)| value.unpack(key.unpack(vip))).collect()

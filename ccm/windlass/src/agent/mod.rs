@@ -359,9 +359,9 @@ pub(crate) async fn run(
                 if let Ok(uid) = found {
                     if cluster_file.origin(&uid) == Origin::Other {
                         tracing::warn!(%uid, "the state on disk is of another cluster (kube-system has another UID): it is set aside");
-                        let none = Desired::default();
-                        engine_updates.update(&none, &Update::Whole);
-                        desired_sender.send_replace(Some(Arc::new(none)));
+                        let empty = Desired::default();
+                        engine_updates.update(&empty, &Update::Whole);
+                        desired_sender.send_replace(Some(Arc::new(empty)));
                         decider.forget(Hold::new(deletion_hold));
                         queue.add(Changed::all());
                     }

@@ -238,7 +238,7 @@ impl Writer {
             Ok(text) => match crate::vip::check_settings(&text) {
                 Ok(()) => self.yaml = text,
                 Err(error) => {
-                    self.refuse("the settings", &format!("windlass vip would refuse them: {error}"))
+                    self.refuse("the settings", &format!("windlass vip would refuse them: {error}"));
                 }
             },
             Err(error) => self.refuse("the settings", &format!("they cannot be written as YAML: {error}")),

@@ -185,8 +185,12 @@ fn what_outlived_a_node_ends_with_the_owner_of_its_address() {
     let nodes = start(&scene, replicate);
     let owned = |owners: &[u64]| {
         let mut restrictions = Restrictions::default();
-        VIPS.iter().for_each(|vip| restrictions.owned_by(*vip, owners.iter().copied()));
-        nodes.iter().for_each(|node| node.engine.restrict(Arc::new(restrictions.clone())));
+        for vip in VIPS {
+            restrictions.owned_by(vip, owners.iter().copied());
+        }
+        for node in &nodes {
+            node.engine.restrict(Arc::new(restrictions.clone()));
+        }
     };
     owned(&[1]);
     let streams = replicated(&scene, &nodes);

@@ -71,8 +71,8 @@ fn mark_in(config: &str, proxy: ServiceProxy) -> Option<u32> {
         | ServiceProxy::Switched { .. } => return None,
     };
     let config: Value = serde_json::from_str(config).ok()?;
-    let components = config.as_object()?.values();
-    let bit = components.filter_map(|one| field(field(one, section)?, "masqueradebit")?.as_u64()).next()?;
+    let mut components = config.as_object()?.values();
+    let bit = components.find_map(|one| field(field(one, section)?, "masqueradebit")?.as_u64())?;
     1_u32.checked_shl(u32::try_from(bit).ok()?)
 }
 

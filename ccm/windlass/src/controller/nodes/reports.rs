@@ -321,11 +321,11 @@ pub(crate) fn machine_ids(node: &Node) -> Option<(&str, &str)> {
 
 /// Nodes that are not ready, each with the ready Node that its machine joined again as, under another name.
 fn successors(nodes: &[Arc<Node>]) -> BTreeMap<String, String> {
-    let mut by_id: BTreeMap<(bool, &str), &Node> = BTreeMap::new();
     fn ids(node: &Node) -> impl Iterator<Item = (bool, &str)> {
         let (uuid, machine) = machine_ids(node).unwrap_or_default();
         [(true, uuid), (false, machine)].into_iter().filter(|(_, id)| !id.is_empty())
     }
+    let mut by_id: BTreeMap<(bool, &str), &Node> = BTreeMap::new();
     for node in nodes.iter().filter(|node| is_ready(node) == Some(true)) {
         by_id.extend(ids(node).map(|id| (id, &**node)));
     }

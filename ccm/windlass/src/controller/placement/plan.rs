@@ -180,8 +180,8 @@ impl<'a> Planner<'a> {
                 generation,
                 created,
                 vrid_changes,
-                preferred_node,
                 is_in_succession,
+                preferred_node,
                 ..draft
             };
             (router.name_any(), known)

@@ -90,7 +90,7 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
                 reason = "within the bounds of the guard"
             )]
             Ok(seconds) if (0.0..=1000.0).contains(&seconds) => {
-                spec.vrrp.preempt_delay_seconds = seconds.ceil() as u32
+                spec.vrrp.preempt_delay_seconds = seconds.ceil() as u32;
             }
             Ok(_) | Err(_) => writer
                 .refuse(origin, &format!("preempt_delay {delay:?} is not 0 to 1000 seconds: correct it")),

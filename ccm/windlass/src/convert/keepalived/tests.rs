@@ -49,7 +49,7 @@ virtual_server 192.0.2.201 80 {
 "#;
 
 /// `spec.vrrp` with these fields, and the defaults of the others.
-fn vrrp(fields: Value) -> Value {
+fn vrrp(fields: &Value) -> Value {
     let mut vrrp = json!(windlass_api::VrrpSettings::default());
     vrrp.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     vrrp
@@ -60,8 +60,7 @@ fn each_instance_becomes_a_pool_of_its_addresses_alone() {
     let conversion = convert(CONF, &[]);
     let [pools, announcements] = printed_both(&conversion);
     let specs: Vec<&Value> = announcements.iter().map(|announcement| &announcement["spec"]).collect();
-    let first =
-        json!({ "pools": ["vi-1"], "interfaces": ["eth0"], "vrrp": vrrp(json!({ "transport": "Unicast" })) });
+    let first = json!({ "pools": ["vi-1"], "interfaces": ["eth0"], "vrrp": vrrp(&json!({ "transport": "Unicast" })) });
     let second = json!({ "pools": ["web"], "interfaces": ["eth1", "eth0"] });
     assert_eq!(specs, [&first, &second]);
     let specs: Vec<(&Value, &Value)> =
@@ -217,7 +216,7 @@ spec: {externalIPs: [192.0.2.52]}
     let [pools, announcements] = printed_both(&conversion);
     assert_eq!(pools[0]["spec"]["addresses"], json!(["192.0.2.50/32", "192.0.2.51/32"]));
     let range = json!({ "transport": "Unicast", "vridRange": { "first": 101, "last": 255 } });
-    let spec = json!({ "pools": ["router"], "nodeSelectors": announcements[0]["spec"]["nodeSelectors"], "vrrp": vrrp(range) });
+    let spec = json!({ "pools": ["router"], "nodeSelectors": announcements[0]["spec"]["nodeSelectors"], "vrrp": vrrp(&range) });
     assert_eq!(announcements[0]["spec"], spec);
     contains_all(
         &conversion.warnings,

@@ -377,7 +377,7 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
             "FORWARD drops what no rule accepts",
             |it| {
                 it.ruleset =
-                    Ok(Ruleset { dropping: ["ip filter FORWARD".to_owned()].into(), ..Ruleset::default() })
+                    Ok(Ruleset { dropping: ["ip filter FORWARD".to_owned()].into(), ..Ruleset::default() });
             },
             Warning,
             "ForwardPolicy",

@@ -168,9 +168,8 @@ fn reached_limit(
     request: &Request,
     pool: &Pool,
 ) -> Option<String> {
-    let families = request.families.list().iter();
-    let why =
-        families.filter_map(|family| allocator.reached_limit(owner, request, &pool.name, *family)).next();
+    let mut families = request.families.list().iter();
+    let why = families.find_map(|family| allocator.reached_limit(owner, request, &pool.name, *family));
     why.map(|why| PoolRefusal::new(pool, why).to_string())
 }
 

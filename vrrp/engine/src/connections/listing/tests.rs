@@ -66,6 +66,9 @@ impl Lister for Kernel {
     }
 }
 
+/// Error of a list with this filter.
+type Refuses = fn(&Attributes) -> Option<i32>;
+
 #[test]
 fn what_a_kernel_lists_is_filtered_again_whether_it_filters_ignores_or_refuses() {
     let entries = vec![
@@ -77,7 +80,6 @@ fn what_a_kernel_lists_is_filtered_again_whether_it_filters_ignores_or_refuses()
     let selection = Selection::of(Family::V4).with_protocol(6).to([192, 0, 2, 50].into());
     let has = |filter: &Attributes, kind| attributes::find(filter.as_bytes(), kind).is_some();
     assert!(has(&selection.filters()[0], FILTER) && has(&selection.filters()[0], ZONE));
-    type Refuses = fn(&Attributes) -> Option<i32>;
     let refusals: [(&str, usize, Refuses); 4] = [
         ("ignores", 1, |_| None),
         ("has no zones", 2, |filter| attributes::find(filter.as_bytes(), ZONE).map(|_| libc::EOPNOTSUPP)),
@@ -127,10 +129,10 @@ fn connection(vip: IpAddr, number: u16) -> Connection {
 /// In both families, with the filters of this kernel and without any.
 #[test]
 fn connections_are_removed_in_one_walk_which_holds_few_of_them() {
+    const EACH: u16 = 5000;
     if !require_root() {
         return;
     }
-    const EACH: u16 = 5000;
     Host::new().run(|| {
         let vips: [IpAddr; 4] =
             ["192.0.2.50", "192.0.2.51", "2001:db8::50", "2001:db8::51"].map(|vip| vip.parse().unwrap());

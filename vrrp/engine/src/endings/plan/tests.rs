@@ -48,6 +48,9 @@ fn refuses(plan: &Plan) -> bool {
     plan.restrictions().ended().contains(&vip())
 }
 
+/// Words, history, due, ends and refused, as the table below has them.
+type Case<'a> = (&'a str, &'a [&'a Arc<Restrictions>], Option<u64>, [bool; 2], bool);
+
 #[test]
 fn what_ends_and_when_follows_from_what_changed() {
     let both = [WEB, DNS];
@@ -57,7 +60,7 @@ fn what_ends_and_when_follows_from_what_changed() {
     let dns = connection(Transport::Udp, "198.51.100.7", 53, 1);
     // The history, the seconds after the last change at which entries are removed, and whether TCP 80 and UDP 53 end then, and whether
     // the guard refuses them meanwhile.
-    let table: [(&str, &[&Arc<Restrictions>], Option<u64>, [bool; 2], bool); 11] = [
+    let table: [Case<'_>; 11] = [
         ("owned as before", &[&first, &first], None, [false; 2], false),
         ("another owner joins", &[&first, &shared], None, [false; 2], false),
         ("one of two owners leaves", &[&shared, &second], None, [false; 2], false),

@@ -75,7 +75,7 @@ fn a_made_up_packet_ends_no_connection_that_another_node_told() {
             backend: ([192, 0, 2, 4], 8080).into(),
             source: (vip.ip(), 40_000).into(),
         };
-        let outcomes = tracking.insert(&[told], Duration::from_secs(600)).unwrap();
+        let outcomes = tracking.insert(&[told], Duration::from_mins(10)).unwrap();
         assert_eq!(outcomes, [Inserted::New]);
         // One that this kernel has seen begin.
         let listener = TcpListener::bind((vip.ip(), 0)).unwrap();

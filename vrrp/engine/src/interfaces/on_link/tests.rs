@@ -23,9 +23,9 @@ fn given(addresses: &[&str], routes: &[Route]) -> Vec<String> {
 #[test]
 fn an_address_without_a_subnet_has_the_length_of_the_subnet_that_is_on_the_link() {
     let on_link = route("2001:db8::/64", 2, None);
-    assert_eq!(given(&["2001:db8::5/128"], &[on_link.clone()]), ["2001:db8::5/64"]);
+    assert_eq!(given(&["2001:db8::5/128"], std::slice::from_ref(&on_link)), ["2001:db8::5/64"]);
     let v4 = route("192.0.2.0/24", 2, None);
-    assert_eq!(given(&["192.0.2.5/32"], &[v4.clone()]), ["192.0.2.5/24"]);
+    assert_eq!(given(&["192.0.2.5/32"], std::slice::from_ref(&v4)), ["192.0.2.5/24"]);
     for other in [
         route("2001:db8::/64", 3, None),
         route("2001:db8::/64", 2, Some("fe80::1")),
@@ -34,7 +34,11 @@ fn an_address_without_a_subnet_has_the_length_of_the_subnet_that_is_on_the_link(
         route("2001:db8::5/128", 2, None),
         v4,
     ] {
-        assert_eq!(given(&["2001:db8::5/128"], &[other.clone()]), ["2001:db8::5/128"], "{other:?}");
+        assert_eq!(
+            given(&["2001:db8::5/128"], std::slice::from_ref(&other)),
+            ["2001:db8::5/128"],
+            "{other:?}"
+        );
     }
     let narrower = route("2001:db8::/112", 2, None);
     assert_eq!(given(&["2001:db8::5/128"], &[on_link, narrower]), ["2001:db8::5/112"]);

@@ -27,7 +27,9 @@ fn vips() -> [IpAddr; 2] {
 /// Both VIPs with these restrictions of each.
 fn guarded(change: impl Fn(&mut Restrictions, IpAddr)) -> Guarded {
     let mut restrictions = Restrictions::default();
-    vips().into_iter().for_each(|vip| change(&mut restrictions, vip));
+    for vip in vips() {
+        change(&mut restrictions, vip);
+    }
     Guarded { restrictions: Arc::new(restrictions), ..both_held() }
 }
 
@@ -132,7 +134,9 @@ fn a_flow_of_udp_ends_with_its_port_source_or_owner() {
     };
     for (what, change) in CHANGES {
         guard.update(&guarded(open)).unwrap();
-        flows.iter().for_each(|flow| await_some("an answer", || ask(flow, LIMIT).then_some(())));
+        for flow in &flows {
+            await_some("an answer", || ask(flow, LIMIT).then_some(()));
+        }
         guard.update(&guarded(change)).unwrap();
         for flow in &flows {
             assert!(!ask(flow, SHORT), "{what}");

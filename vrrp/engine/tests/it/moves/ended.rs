@@ -21,7 +21,9 @@ fn restricted(port: u16, owners: &[u64]) -> Arc<Restrictions> {
 
 /// Has both nodes enforce these, and waits until this set of theirs has this element.
 fn restrict(scene: &Scene, nodes: &[Node; 2], restrictions: &Arc<Restrictions>, set: &str, element: &str) {
-    nodes.iter().for_each(|node| node.engine.restrict(Arc::clone(restrictions)));
+    for node in nodes {
+        node.engine.restrict(Arc::clone(restrictions));
+    }
     for host in &scene.lan.hosts[..CLIENT] {
         let list = || run(host, &format!("nft list set inet windlass {set}"), "");
         await_some(element, || list().contains(element).then_some(()));

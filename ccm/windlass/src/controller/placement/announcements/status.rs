@@ -91,23 +91,25 @@ fn condition(
 
 /// The reason why no node is left, as far as the names of interfaces tell it.
 fn without_node(announcement: &ParsedAnnouncement) -> String {
-    let mut message = "no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that spec.interfaces \
-                       and spec.excludeInterfaces leave: correct these"
-        .to_owned();
     let of_pods: Vec<&String> = announcement.interfaces.iter().filter(|name| is_of_pods(name)).collect();
-    if !of_pods.is_empty() {
+    let hint = if !of_pods.is_empty() {
         let names = named(of_pods.into_iter().cloned());
-        message += &format!(
+        format!(
             ". Agents do not report {names}: names that begin so are of pod networks. Rename the interface (a .link file of systemd-udev), or \
              name that of the LAN"
-        );
+        )
     } else if announcement.names_interfaces() {
-        message += &format!(
+        format!(
             ". An interface without an address of its own is not used: give {} an address of the subnet on the nodes",
             announcement.interfaces()
-        );
-    }
-    message
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that spec.interfaces \
+         and spec.excludeInterfaces leave: correct these{hint}"
+    )
 }
 
 /// The first of them, and whether there are more.

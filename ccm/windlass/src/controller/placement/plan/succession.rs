@@ -68,8 +68,8 @@ impl<'a> Planner<'a> {
             }
         }
         self.next_vrid_change = changes.into_values().filter_map(|next| next.from).min();
-        let names: Vec<String> = to_go.iter().map(|(name, _)| name.clone()).collect();
-        self.mark_replaced(&names, true);
+        let leaving: Vec<String> = to_go.iter().map(|(name, _)| name.clone()).collect();
+        self.mark_replaced(&leaving, true);
         let input = self.input;
         let named = input.wanted_vips().filter_map(|vip| vip.spec.virtual_router.as_deref()).collect();
         for (old, vrid_changes) in to_go {

@@ -50,8 +50,8 @@ pub(super) fn rules(text: &str) -> BTreeSet<MarkUser> {
     let rule = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let after = |word: &str| words.iter().position(|it| *it == word).and_then(|at| words.get(at + 1));
-        let mark = after("fwmark")?;
-        let mask = mark.split_once('/').map_or("0xffffffff", |(_, mask)| mask);
+        let tested = after("fwmark")?;
+        let mask = tested.split_once('/').map_or("0xffffffff", |(_, mask)| mask);
         let is_own = after("lookup").and_then(|table| table.parse::<u32>().ok()).is_some_and(|table| {
             u8::try_from(table / TABLES_PER_TAG).is_ok_and(|tag| AddressTag::new(tag).is_some())
         });
@@ -116,10 +116,7 @@ fn bits(words: &[&str]) -> Option<u32> {
 
 /// The bits that are written: by `meta mark` alone those that the operators change, else all.
 fn written(value: &[&str]) -> u32 {
-    let operators = match value {
-        ["meta", "mark", rest @ ..] | ["mark", rest @ ..] => rest,
-        _ => return u32::MAX,
-    };
+    let (["meta", "mark", operators @ ..] | ["mark", operators @ ..]) = value else { return u32::MAX };
     let mut bits = 0;
     for two in operators.windows(2) {
         let Some(value) = number(two[1]) else { continue };
