@@ -11,10 +11,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::Value;
 use windlass_api::{
     ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
-    LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS,
-    VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS,
-    VirtualIPPool, address_allocated, announced, applied, connections_replicated, event, multicast_heard,
-    node_event, pool_announceable, pool_ready,
+    LOAD_BALANCER_CLASS, NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_OUTSIDE_POOLS,
+    SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS,
+    VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool, address_allocated, announced,
+    applied, connections_replicated, event, multicast_heard, node_event, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -189,7 +189,12 @@ fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages
         "README.md",
     ]
     .map(read);
-    let others = [CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, "windlass.dev/v1alpha1"];
+    let others = [
+        CONDITION_ADDRESS_ALLOCATED,
+        NODE_CONDITION_REPORT_BELIEVED,
+        LOAD_BALANCER_CLASS,
+        "windlass.dev/v1alpha1",
+    ];
     let known = all(&[SERVICE_ANNOTATIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_ROUTER_ANNOTATIONS, &others]);
     assert_eq!(ours(&pages.each_ref().map(String::as_str)), known);
     assert_eq!(column(&read("docs/services.md"), "annotation", 1), set(SERVICE_ANNOTATIONS.iter().copied()));

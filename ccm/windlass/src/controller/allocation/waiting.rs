@@ -253,6 +253,11 @@ impl Waiting {
             for owner in everybody {
                 self.regroup(allocator, &owner, |_| {});
             }
+            // A pool that came or went may be the only one of a namespace (`whenFull: Wait`), and decides about all others there.
+            for group in self.groups.all() {
+                self.enqueue(group, &RetryWhile::Possible, queue);
+            }
+            return;
         }
         for (name, pool) in &now {
             let touched = before.get(name) != Some(pool) || !pool.addresses.intersection(&extent).is_empty();
