@@ -76,7 +76,7 @@ fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()
             json!({"spec": {"externalTrafficPolicy": "Local"}}),
             json!({"spec": {"externalTrafficPolicy": "Cluster"}}),
             json!({"spec": {"ports": [
-                {"name": "http", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": 8080, "nodePort": 30080},
+                {"name": "http", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": 8080},
                 {"name": "more", "protocol": "TCP", "port": 443, "targetPort": 8080},
             ]}}),
         ];

@@ -64,7 +64,7 @@ fn no_request_is_lost_while_settings_are_read_anew_wrong_ones_are_refused_and_ke
         }
         for node in NODES {
             fs::remove_file(keys(lab, node).join("1"))?;
-            await_said(lab, node, &["keys that sign adverts", "Some(2)"]).await?;
+            await_said(lab, node, &["keys that sign adverts", "signs=2"]).await?;
         }
         await_alone(&answering, first, |_| true).await?;
         unharmed(lab, client)?;
