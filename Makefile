@@ -15,9 +15,9 @@ demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves
 test: ## Every test, unit to lab, a minute of fuzzing, with one summary
 	@e2e/tools/test
 
-.PHONY: test-oldest
-test-oldest: ## The tests of policies, definitions and manifests, on the oldest Kubernetes that is supported
-	@e2e/tools/test-oldest
+.PHONY: test-older
+test-older: ## The tests of policies, definitions and manifests, on the Kubernetes before the newest and the oldest supported
+	@e2e/tools/test-older
 
 .PHONY: soak
 soak: ## Storms of random edits and faults, for 30 minutes: target/bench/soak.json (SECONDS=…, SEED=…, several as "1 2 3")

@@ -73,6 +73,9 @@ pub struct ControllerFlags {
     /// Nodes whose addresses are looked at at the same time; 0: as --concurrent-node-syncs
     #[arg(long, default_value_t = 0, value_name = "COUNT", allow_negative_numbers = true)]
     pub concurrent_node_status_updates: i32,
+    /// Nodes looked at at the same time for whether their machines still exist
+    #[arg(long, default_value_t = 16, value_name = "COUNT", allow_negative_numbers = true)]
+    pub concurrent_node_lifecycle_syncs: i32,
     /// Time between two looks at whether the machines of nodes that are not ready still exist
     #[arg(long, default_value = "5s", value_name = "DURATION", allow_hyphen_values = true)]
     pub node_monitor_period: GoDuration,

@@ -39,6 +39,8 @@ pub struct ManagerOptions {
     pub nodes: NodeOptions,
     /// `--node-monitor-period`.
     pub node_monitor_period: Duration,
+    /// `--concurrent-node-lifecycle-syncs`; at least one.
+    pub concurrent_node_lifecycle_syncs: usize,
     /// Time between the starts of two controllers.
     pub start_interval: Duration,
     /// The HTTPS port.
@@ -63,6 +65,7 @@ impl Default for ManagerOptions {
             services: ServiceOptions::default(),
             nodes: NodeOptions::default(),
             node_monitor_period: Duration::from_secs(5),
+            concurrent_node_lifecycle_syncs: 16,
             start_interval: Duration::ZERO,
             serving: ServingOptions::default(),
             warnings: Vec::new(),
@@ -103,6 +106,10 @@ impl Flags {
             services: self.controllers.services()?,
             nodes: self.controllers.nodes()?,
             node_monitor_period: period("node-monitor-period", self.controllers.node_monitor_period)?,
+            concurrent_node_lifecycle_syncs: positive(
+                "concurrent-node-lifecycle-syncs",
+                self.controllers.concurrent_node_lifecycle_syncs,
+            )?,
             start_interval: self.controllers.controller_start_interval.0,
             serving: self.serving.options()?,
             warnings,

@@ -247,6 +247,7 @@ impl Manager {
                     let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
                     let options = LifecycleOptions {
                         monitor_period: self.options.node_monitor_period,
+                        workers: self.options.concurrent_node_lifecycle_syncs,
                         ..LifecycleOptions::default()
                     };
                     let work = NodeLifecycleController::new(

@@ -1,4 +1,4 @@
-// The oldest Kubernetes that Windlass supports, pinned, as Go tools: built from source by `e2e/tools/build` for `make test-oldest`.
+// The oldest Kubernetes that Windlass supports, pinned, as Go tools: built from source by `e2e/tools/build` for `make test-older`.
 module windlass.dev/e2e/tools/oldest
 
 go 1.26.0

@@ -31,6 +31,7 @@ fn every_standard_flag_is_known_with_its_default_287() {
         ("concurrent-service-syncs", Some("1")),
         ("concurrent-node-syncs", Some("1")),
         ("concurrent-node-status-updates", Some("0")),
+        ("concurrent-node-lifecycle-syncs", Some("16")),
         ("node-monitor-period", Some("5s")),
         ("node-status-update-frequency", Some("5m")),
         ("route-reconciliation-period", None),

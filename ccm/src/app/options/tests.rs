@@ -47,6 +47,11 @@ fn flags_that_make_no_sense_are_refused_with_the_value_and_the_remedy_285_286() 
             "concurrent-node-status-updates cannot be a negative number",
             "0 or more",
         ),
+        (
+            "--concurrent-node-lifecycle-syncs=0",
+            "concurrent-node-lifecycle-syncs must be a positive number",
+            "1 or more",
+        ),
         ("--concurrent-service-syncs=0", "concurrent-service-syncs must be a positive number", "1 or more"),
         ("--node-monitor-period=0s", "node-monitor-period must be a positive number", "1 or more"),
         ("--node-status-update-frequency=0s", "must be a positive number", "1 or more"),

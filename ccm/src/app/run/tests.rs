@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::app::{Flags, NoInstances, NoLoadBalancer};
-use crate::fake::FakeProvider;
+use crate::fake::{FakeProvider, Method};
 use crate::provider::{InstanceMetadata, Instances, LoadBalancer};
 use crate::serving::Probe;
 use crate::testing::apiserver::ApiServer;
@@ -315,6 +315,30 @@ async fn the_node_lifecycle_controller_looks_every_node_monitor_period() {
     provider.set_exists("n1", false);
     rig.until("the deletion", |rig| rig.api.get("nodes//n1").is_none()).await;
     assert!(rig.stop().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_nodes_are_looked_at_at_once_as_the_flag_says() {
+    for (flag, at_once) in
+        [("--concurrent-node-lifecycle-syncs=1", 1), ("--concurrent-node-lifecycle-syncs=3", 3)]
+    {
+        let api = ApiServer::default();
+        for number in 0..4 {
+            let not_ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+            api.put(with(node(&format!("n{number}")), &not_ready));
+        }
+        let flags = ["--controllers=cloud-node-lifecycle", "--leader-elect=false", flag];
+        let provider = Arc::new(FakeProvider::default());
+        provider.delay(Method::Exists, Duration::MAX);
+        let instances = Arc::clone(&provider);
+        let rig = start(&api, &flags, "one", || {
+            Ok(Capabilities::<NoLoadBalancer, _>::new().with_instances(instances))
+        });
+        rig.until("as many are asked", |_| provider.calls().len() == at_once).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(provider.calls().len(), at_once, "{flag}");
+        assert!(rig.stop().await.is_ok());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub struct LifecycleOptions {
     /// Time between two checks of all nodes (`--node-monitor-period`).
     pub monitor_period: Duration,
-    /// Nodes checked at the same time; at least one. More than one, so that a provider that does not answer for one
+    /// Nodes checked at the same time (`--concurrent-node-lifecycle-syncs`); at least one. More than one, so that a provider that does not answer for one
     /// machine holds up no other.
     pub workers: usize,
     /// How long the provider may take over one answer. What takes longer counts as an error: the Node is kept.
