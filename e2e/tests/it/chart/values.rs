@@ -11,6 +11,7 @@ use super::{folder, rendered::chart, run_helm};
 const CONTROLLER: &str = "Deployment/windlass-system/windlass-controller";
 const AGENT: &str = "DaemonSet/windlass-system/windlass-agent";
 const MONITOR: &str = "ServiceMonitor/windlass-system/windlass-agent";
+const REVIEWS: &str = "ClusterRole//windlass-agent-reviews";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
 /// Values, an object, a place in it (within the container where it begins with a dot), and what is there then, or a part of it.
@@ -66,6 +67,7 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
             "/spec/group",
             json!("windlass.dev"),
         ),
+        (&["metrics.agentReviews=true"], REVIEWS, "/rules/0/verbs", json!(["create"])),
         (&["metrics.serviceMonitor.enabled=true"], CONTROLLER, ".args", json!(["--bind-address=0.0.0.0"])),
         (
             &["metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor.interval=1m"],
@@ -215,6 +217,7 @@ fn each_value_is_found_where_it_belongs() -> anyhow::Result<()> {
         }
     }
     ensure!(untried.is_empty(), "no row of this test sets {untried:?}");
+    ensure!(!chart(&["metrics.agentReviews=false"])?.contains_key(REVIEWS), "{REVIEWS} is there");
     Ok(())
 }
 
