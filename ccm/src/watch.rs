@@ -43,6 +43,10 @@ const SHORT: Duration = Duration::from_secs(1);
 const SOUND: Duration = Duration::from_secs(10);
 /// An answer that is late by this much after the API server was to end the watch will not come.
 const GRACE: Duration = Duration::from_secs(5);
+/// Longest silence of a watch after a bookmark in its middle: from then on Kubernetes sends one each minute. (It sends none before the
+/// version is newer than that from which the watch began. Where etcd notifies it of progress each few seconds, as by kubeadm and k3s,
+/// the first comes after a minute; elsewhere with the first change.)
+const QUIET: Duration = Duration::from_secs(90);
 /// So often in a row a watch is taken up again before everything is listed anew.
 const ATTEMPTS: u32 = 4;
 
@@ -51,8 +55,9 @@ const ATTEMPTS: u32 = 4;
 pub struct WatchOptions {
     /// Only the objects of this name.
     pub name: Option<String>,
-    /// The API server ends a watch after this many seconds, and it is taken up again where it ended. A connection that died
-    /// without a word is found 5 s later.
+    /// The API server ends a watch after this many seconds, and it is taken up again where it ended. An API server that stops
+    /// sending is found 5 s later, or by 90 s of silence in a watch with bookmarks. (A connection that died is found
+    /// sooner: [`crate::client`].)
     pub seconds: u32,
     /// Objects in one answer to a list, which are in memory as they came, with all that nobody reads, until they are taken in.
     pub page: u32,
@@ -181,11 +186,30 @@ enum WatchState<K: Clone> {
     /// Nothing is known that could be gone on from.
     Start,
     /// In the middle of a list. `next`: of its pages the next one, if there are more.
-    Listing { items: VecDeque<Lenient<K>>, next: Continuation },
+    Listing {
+        items: VecDeque<Lenient<K>>,
+        next: Continuation,
+    },
     /// All up to `version` was shown. `doubtful`: the API server may be another one since, and know less.
-    Listed { version: String, doubtful: bool },
-    /// `progressed`: it has shown something new.
-    Watching { version: String, events: Watching<K>, since: Instant, progressed: bool },
+    Listed {
+        version: String,
+        doubtful: bool,
+    },
+    Watching {
+        version: String,
+        events: Watching<K>,
+        progress: Progress,
+    },
+}
+
+/// Course of a watch so far.
+#[derive(Clone, Copy)]
+struct Progress {
+    since: Instant,
+    /// It has shown something new.
+    progressed: bool,
+    /// It has shown a bookmark, not only the one just before its end.
+    has_bookmarks: bool,
 }
 
 /// How a list goes on after what is at hand.
@@ -271,14 +295,16 @@ where
             },
             WatchState::Listed { version, doubtful: false } => match self.begin(&version).await {
                 Ok(events) => {
-                    self.state =
-                        WatchState::Watching { version, events, since: Instant::now(), progressed: false };
+                    let progress =
+                        Progress { since: Instant::now(), progressed: false, has_bookmarks: false };
+                    self.state = WatchState::Watching { version, events, progress };
                     None
                 }
                 Err(error) => Some(Err(self.resume(version, error))),
             },
-            WatchState::Watching { version, mut events, since, progressed } => {
-                let limit = self.limit();
+            WatchState::Watching { version, mut events, progress } => {
+                let Progress { since, progressed, .. } = progress;
+                let limit = self.limit(progress);
                 let event = timeout(limit, events.next()).await;
                 // Also one that breaks: load balancers end connections by which nothing comes for a while, and the address of the API
                 // servers moves. One that was silent beyond its time may never have worked.
@@ -286,7 +312,7 @@ where
                     self.retry_backoff.recovered();
                 }
                 match event {
-                    Ok(Some(Ok(event))) => self.shown(event, version, events, (since, progressed)),
+                    Ok(Some(Ok(event))) => self.shown(event, version, events, progress),
                     Ok(Some(Err(error))) => Some(Err(self.resume(version, Error::Watch(error)))),
                     Ok(None) if progressed || since.elapsed() >= SHORT => {
                         let doubtful = since.elapsed() + GRACE < Duration::from_secs(self.seconds.into());
@@ -305,7 +331,7 @@ where
         event: WatchEvent<Lenient<K>>,
         before: String,
         events: Watching<K>,
-        (since, progressed): (Instant, bool),
+        mut progress: Progress,
     ) -> Option<Result<Event<K>, Error>> {
         let (object, gone) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
@@ -315,7 +341,8 @@ where
                 let version = Some(mark.metadata.resource_version).filter(|version| !version.is_empty());
                 let version = version.unwrap_or(before);
                 self.note(&version);
-                self.state = WatchState::Watching { version, events, since, progressed };
+                progress.has_bookmarks |= self.remaining(progress.since) > 2 * GRACE;
+                self.state = WatchState::Watching { version, events, progress };
                 return None;
             }
             WatchEvent::Error(status) => {
@@ -329,19 +356,19 @@ where
         };
         self.note(&version);
         // One that shows the same over and over does not get anywhere.
-        let progressed = progressed || version != before;
-        if progressed {
+        progress.progressed |= version != before;
+        if progress.progressed {
             self.retry_backoff.recovered();
         }
         match object.read() {
             Ok(object) => {
-                self.state = WatchState::Watching { version, events, since, progressed };
+                self.state = WatchState::Watching { version, events, progress };
                 Some(Ok(if gone { Event::Delete(object) } else { Event::Apply(object) }))
             }
             // A list shows that it is gone.
             Err(unreadable) if gone => Some(Err(self.failed(Error::Unreadable(unreadable)))),
             Err(unreadable) => {
-                self.state = WatchState::Watching { version, events, since, progressed };
+                self.state = WatchState::Watching { version, events, progress };
                 Some(Err(Error::Unreadable(unreadable)))
             }
         }
@@ -412,8 +439,15 @@ where
         error
     }
 
-    fn limit(&self) -> Duration {
-        Duration::from_secs(self.seconds.into()) + GRACE
+    /// Time until the API server is to end a watch that began at `since`.
+    fn remaining(&self, since: Instant) -> Duration {
+        Duration::from_secs(self.seconds.into()).saturating_sub(since.elapsed())
+    }
+
+    /// Longest wait for the next event.
+    fn limit(&self, progress: Progress) -> Duration {
+        let until_end = self.remaining(progress.since) + GRACE;
+        if progress.has_bookmarks { until_end.min(QUIET) } else { until_end }
     }
 }
 

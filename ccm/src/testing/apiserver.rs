@@ -66,6 +66,8 @@ struct Inner {
     silent: bool,
     /// Watches that have shown nothing for so long break.
     breaks_idle_after: Option<Duration>,
+    /// Watches show a bookmark after so long without a change.
+    bookmarks_after: Option<Duration>,
     /// How often what was asked while it was silent was answered, and it stayed silent.
     answers: u64,
     /// How often what was asked while it was silent was lost.
@@ -264,6 +266,11 @@ impl ApiServer {
     /// From now on something between it and the clients breaks connections by which nothing was shown for so long, as load balancers do.
     pub fn break_idle_watches(&self, after: Duration) {
         self.lock().breaks_idle_after = Some(after);
+    }
+
+    /// Sends bookmarks from now on: one in each such time in which a watch shows nothing else. `None`: none.
+    pub fn send_bookmarks(&self, each: Option<Duration>) {
+        self.lock().bookmarks_after = each;
     }
 
     /// The writes so far, and forgets them.

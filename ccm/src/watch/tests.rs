@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Error, Event, WatchOptions, watch};
 use crate::testing::apiserver::ApiServer;
@@ -104,12 +104,70 @@ async fn an_object_that_does_not_decode_hides_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
+    for bookmarks in [None, Some(Duration::from_mins(1))] {
+        let api = ApiServer::default();
+        api.send_bookmarks(bookmarks);
+        let mut events = watch::<Service>(&api.client(), WatchOptions::default());
+        drop(timeout(Duration::from_hours(1), async { while events.next().await.is_some() {} }).await);
+        let calls = api.requests();
+        assert_eq!(calls.iter().filter(|call| !call.ends_with("(watch)")).count(), 1, "{calls:?}");
+        assert!(calls.len() <= 14, "{calls:?}");
+    }
+}
+
+/// Seconds until a watch of 900 s finds that its API server, which sends bookmarks each so many seconds, has stopped to send `cut` seconds
+/// after the start. One second before, an object changed.
+async fn silence_found(bookmarks: Option<u64>, cut: u64) -> u64 {
     let api = ApiServer::default();
+    api.send_bookmarks(bookmarks.map(Duration::from_secs));
+    let (client, number) = api.numbered_client();
+    let mut events = watch::<Service>(&client, WatchOptions { seconds: 900, ..WatchOptions::default() });
+    let began = Instant::now();
+    tokio::spawn({
+        let api = api.clone();
+        async move {
+            sleep_until(began + Duration::from_secs(cut - 1)).await;
+            api.put(lb("a"));
+            sleep_until(began + Duration::from_secs(cut)).await;
+            api.cut_off(number);
+        }
+    });
+    loop {
+        if let Some(Err(Error::Timeout(_))) = events.next().await {
+            return began.elapsed().as_secs() - cut;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_stops_to_send_is_found_by_its_bookmarks_or_by_the_end_of_the_watch() {
+    for (bookmarks, cut, within) in [
+        (Some(60), 70, 90),
+        (Some(60), 600, 90),
+        (Some(60), 850, 55),
+        // None was sent yet, or there is one just before the end.
+        (Some(60), 30, 875),
+        (Some(895), 897, 8),
+        (None, 300, 605),
+        // What was sent late does not make the watch longer.
+        (None, 890, 15),
+    ] {
+        let found = silence_found(bookmarks, cut).await;
+        assert!(found <= within && within <= found + 2, "{bookmarks:?}, {cut}: {found} s, not {within}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_bookmarks_after_one_that_had_them_is_left_to_its_end() {
+    let api = ApiServer::default();
+    api.send_bookmarks(Some(Duration::from_mins(1)));
     let mut events = watch::<Service>(&api.client(), WatchOptions::default());
-    drop(timeout(Duration::from_hours(1), async { while events.next().await.is_some() {} }).await);
+    let mut pass = async |time| drop(timeout(time, async { while events.next().await.is_some() {} }).await);
+    pass(Duration::from_secs(285)).await;
+    api.send_bookmarks(None);
+    pass(Duration::from_mins(30)).await;
     let calls = api.requests();
-    assert_eq!(calls.iter().filter(|call| !call.ends_with("(watch)")).count(), 1, "{calls:?}");
-    assert!(calls.len() <= 14, "{calls:?}");
+    assert!(calls[1..].iter().all(|call| call.ends_with("(watch)")) && calls.len() <= 9, "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]

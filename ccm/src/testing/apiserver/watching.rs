@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::ApiServer;
@@ -42,8 +43,12 @@ impl Watching {
 
     /// What is new, as soon as there is something.
     pub(super) async fn lines(&mut self) -> Option<io::Result<Vec<u8>>> {
-        let breaks_after = self.server.lock().breaks_idle_after;
+        let (breaks_after, bookmarks_after) = {
+            let inner = self.server.lock();
+            (inner.breaks_idle_after, inner.bookmarks_after)
+        };
         let breaks = Instant::now() + breaks_after.unwrap_or(NEVER);
+        let bookmark = Instant::now() + bookmarks_after.unwrap_or(NEVER);
         loop {
             let changed = self.server.changed.notified();
             tokio::pin!(changed);
@@ -63,11 +68,20 @@ impl Watching {
             if !lines.is_empty() {
                 return Some(Ok((lines.join("\n") + "\n").into_bytes()));
             }
+            let silent = self.server.lock().silent;
             tokio::select! {
                 () = changed => {}
+                () = tokio::time::sleep_until(bookmark), if !silent => return Some(Ok(self.bookmark())),
                 () = tokio::time::sleep_until(self.end) => return None,
                 () = tokio::time::sleep_until(breaks) => return Some(Err(io::ErrorKind::ConnectionReset.into())),
             }
         }
+    }
+
+    /// A bookmark of the version up to which all was shown.
+    fn bookmark(&self) -> Vec<u8> {
+        let metadata = json!({ "resourceVersion": self.shown.to_string() });
+        let object = json!({ "kind": "Service", "apiVersion": "v1", "metadata": metadata });
+        (line("BOOKMARK", &object) + "\n").into_bytes()
     }
 }

@@ -14,9 +14,13 @@ use windlass_ccm::watch::{self, Error, Event};
 
 use super::backoff::backoff;
 
-/// The server ends a watch after this many seconds and it is taken up again where it ended. A connection that died
-/// without a word is found 5 s later.
-const WATCH_SECONDS: u32 = 50;
+#[cfg(test)]
+mod tests;
+
+/// Mean time, in seconds, after which the API server ends a watch and the agent opens it again: with three watches of each agent this is
+/// what the agents of a cluster ask at rest. It need not be short: a connection that died is found by the client's keep-alive within 15 s,
+/// and an API server that stops sending by missing bookmarks.
+const WATCH_SECONDS: u32 = 900;
 
 /// What a copy shows from now on.
 pub(crate) enum Shown<'a, K> {
@@ -63,12 +67,10 @@ where
 {
     let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let options = watch::WatchOptions {
-        name,
-        seconds: WATCH_SECONDS,
-        backoff: backoff(node),
-        ..watch::WatchOptions::default()
-    };
+    let backoff = backoff(node);
+    // Differs between nodes, so that the agents of a cluster do not all come back in the same instant.
+    let seconds = WATCH_SECONDS * backoff.percent / 100;
+    let options = watch::WatchOptions { name, seconds, backoff, ..watch::WatchOptions::default() };
     let mut events = watch::watch::<K>(client, options);
     let known = store.clone();
     let keep = async move {
