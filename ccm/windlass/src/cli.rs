@@ -269,13 +269,24 @@ const SERVICE_SYNCS: &str = "8";
 /// The agent shares the node's network, where 10258 is the controller's.
 const AGENT_PORT: &str = "9859";
 
+/// Times for which an agent believes the API server's reviews of its callers, as the kubelet does. By the 10 s of a controller each
+/// scrape of each node costs the API server two reviews.
+const AGENT_REVIEWS: [(&str, &str); 3] = [
+    ("authentication_token_webhook_cache_ttl", "2m"),
+    ("authorization_webhook_cache_authorized_ttl", "5m"),
+    ("authorization_webhook_cache_unauthorized_ttl", "30s"),
+];
+
 fn command() -> Command {
     let cli = Cli::command().mut_subcommand("controller", |controller| {
         controller.mut_arg("concurrent_service_syncs", |flag| flag.default_value(SERVICE_SYNCS))
     });
     cli.mut_subcommand("agent", |agent| {
         let agent = agent.mut_arg("bind_address", |flag| flag.default_value("127.0.0.1"));
-        agent.mut_arg("secure_port", |flag| flag.default_value(AGENT_PORT))
+        let agent = agent.mut_arg("secure_port", |flag| flag.default_value(AGENT_PORT));
+        AGENT_REVIEWS
+            .into_iter()
+            .fold(agent, |agent, (flag, default)| agent.mut_arg(flag, |flag| flag.default_value(default)))
     })
 }
 

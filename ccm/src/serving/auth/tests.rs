@@ -69,6 +69,30 @@ async fn what_was_revoked_is_believed_no_longer_than_its_time() {
     assert!(matches!(authorize(&auth_filter, "scraper").await, Err(AuthError::Unavailable(_))));
 }
 
+/// Reviews in an hour for a caller that scrapes each 15 s.
+async fn reviews_for_a_scraper(options: &AuthOptions) -> (usize, usize) {
+    let api = ApiServer::default();
+    api.add_token("scraper", "prometheus", &[]);
+    api.permit("prometheus", "get", "/metrics");
+    let auth_filter = AuthFilter::new(options, api.client());
+    for _ in 0..240 {
+        assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
+        advance(Duration::from_secs(15)).await;
+    }
+    (asked(&api, "tokenreviews"), asked(&api, "subjectaccessreviews"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scraper_costs_one_review_of_each_kind_in_the_time_for_which_it_is_believed() {
+    assert_eq!(reviews_for_a_scraper(&AuthOptions::default()).await, (240, 240));
+    let as_of_the_agent = AuthOptions {
+        token_ttl: Duration::from_mins(2),
+        authorized_ttl: Duration::from_mins(5),
+        ..AuthOptions::default()
+    };
+    assert_eq!(reviews_for_a_scraper(&as_of_the_agent).await, (30, 12));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_tokens_is_asked_about_four_at_a_time_and_two_of_one_caller() {
     for (callers, asked) in [(100, 4), (1, 2)] {
