@@ -1,10 +1,11 @@
-//! Connections: none may last for ever, and strangers may not use up those of the kubelet's probes.
+//! Connections: each ends at some time, and no client uses up those of the kubelet's probes or of other clients.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -32,6 +33,8 @@ const HEAD_LIMIT: usize = 32 * 1024;
 /// Connections at a time of this host, and of all others together. Further ones are closed.
 const OF_THIS_HOST: usize = 64;
 const OF_OTHERS: usize = 128;
+/// Of those of all others, connections at a time of one client: an IPv4 address, or an IPv6 /64, which one host may have alone.
+const OF_ONE_CLIENT: usize = 16;
 
 /// Connections at a time on a Unix socket. Further ones wait.
 const OF_A_SOCKET: usize = 64;
@@ -56,9 +59,9 @@ pub(crate) async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let here = stream.local_addr().ok().map(|here| here.ip());
-                if let Some(acquire) = slots.acquire(peer.ip(), here) {
+                if let Some(slot) = slots.acquire(peer.ip(), here) {
                     let acceptor = TlsAcceptor::from(Arc::clone(&tls.borrow()));
-                    connections.spawn(one(stream, peer, acceptor, Arc::clone(&handler), acquire));
+                    connections.spawn(one(stream, peer, acceptor, Arc::clone(&handler), slot));
                 } else {
                     tracing::debug!(%peer, "connection closed: there are too many");
                 }
@@ -104,27 +107,79 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Slots for connections. Probes come from this host, and no stranger can take their slots: a kubelet that is told no
+/// Slots for connections. Probes come from this host, and no other host can take their slots: a kubelet that is told no
 /// host probes the pod's address, which is the node's own, and comes from there.
 #[derive(Debug)]
 struct ConnectionSlots {
     this_host: Arc<Semaphore>,
     others: Arc<Semaphore>,
+    /// Connections of each other client that has any: as many entries as `others` has slots at most.
+    by_client: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// A slot that a connection has until it is dropped.
+#[derive(Debug)]
+struct ConnectionSlot {
+    _permit: OwnedSemaphorePermit,
+    _share: Option<ClientShare>,
+}
+
+/// One connection of a client, counted until it is dropped.
+#[derive(Debug)]
+struct ClientShare {
+    client: IpAddr,
+    by_client: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 impl Default for ConnectionSlots {
     fn default() -> Self {
         let [this_host, others] = [OF_THIS_HOST, OF_OTHERS].map(|places| Arc::new(Semaphore::new(places)));
-        Self { this_host, others }
+        Self { this_host, others, by_client: Arc::default() }
     }
 }
 
 impl ConnectionSlots {
-    /// A slot for a connection from `peer` to the address `here` of this host. `None`: all are taken.
-    fn acquire(&self, peer: IpAddr, here: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
+    /// A slot for a connection from `peer` to the address `here` of this host. `None`: all are taken, or all of this client.
+    fn acquire(&self, peer: IpAddr, here: Option<IpAddr>) -> Option<ConnectionSlot> {
         let is_ours = peer.to_canonical().is_loopback() || here == Some(peer);
-        let places = if is_ours { &self.this_host } else { &self.others };
-        Arc::clone(places).try_acquire_owned().ok()
+        let slots = if is_ours { &self.this_host } else { &self.others };
+        let permit = Arc::clone(slots).try_acquire_owned().ok()?;
+        let share = if is_ours { None } else { Some(ClientShare::acquire(&self.by_client, peer)?) };
+        Some(ConnectionSlot { _permit: permit, _share: share })
+    }
+}
+
+impl ClientShare {
+    /// Counts a connection from `peer`. `None`: its client has as many as it may have.
+    fn acquire(by_client: &Arc<Mutex<HashMap<IpAddr, usize>>>, peer: IpAddr) -> Option<Self> {
+        let client = client_of(peer);
+        let mut counts = by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.get(&client).copied().unwrap_or_default();
+        if count >= OF_ONE_CLIENT {
+            return None;
+        }
+        counts.insert(client, count + 1);
+        Some(Self { client, by_client: Arc::clone(by_client) })
+    }
+}
+
+impl Drop for ClientShare {
+    fn drop(&mut self) {
+        let mut counts = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = counts.get(&self.client).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            counts.remove(&self.client);
+        } else {
+            counts.insert(self.client, left);
+        }
+    }
+}
+
+/// Returns what one client's addresses have in common: the IPv4 address, or the first 64 bits of the IPv6 address.
+fn client_of(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        address @ IpAddr::V4(_) => address,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
     }
 }
 
@@ -133,7 +188,7 @@ async fn one(
     peer: SocketAddr,
     acceptor: TlsAcceptor,
     handler: Arc<RequestHandler>,
-    _slot: OwnedSemaphorePermit,
+    _slot: ConnectionSlot,
 ) {
     let ended = match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => requests(stream, &handler, Some(peer.ip().to_canonical())).await,

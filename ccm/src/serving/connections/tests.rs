@@ -90,8 +90,9 @@ async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
 #[test]
 fn others_cannot_take_the_places_of_this_hosts_probes() {
     let slots = ConnectionSlots::default();
-    let [other, node] = ["192.0.2.1", "192.0.2.7"].map(|address| address.parse::<IpAddr>().unwrap());
-    let taken: Vec<_> = std::iter::from_fn(|| slots.acquire(other, Some(node))).collect();
+    let node: IpAddr = "192.0.2.7".parse().unwrap();
+    let others = (0..=u8::MAX).map(|last| IpAddr::from([198, 51, 100, last]));
+    let taken: Vec<_> = others.map_while(|other| slots.acquire(other, Some(node))).collect();
     assert_eq!(taken.len(), OF_OTHERS);
     let here =
         ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| slots.acquire(here.parse().unwrap(), None));
@@ -100,4 +101,26 @@ fn others_cannot_take_the_places_of_this_hosts_probes() {
     assert!(slots.acquire(node, Some(node)).is_some() && slots.acquire(node, None).is_none());
     drop(taken);
     assert!(slots.acquire("2001:db8::1".parse().unwrap(), Some(node)).is_some());
+}
+
+#[test]
+fn one_client_cannot_take_the_places_of_others() {
+    let slots = ConnectionSlots::default();
+    let scraper: IpAddr = "192.0.2.9".parse().unwrap();
+    let all_of = |client: &str, mapped: &str| {
+        let peers = [client, mapped].map(|peer| peer.parse::<IpAddr>().unwrap());
+        let turns = peers.into_iter().cycle();
+        turns.map_while(|peer| slots.acquire(peer, None)).collect::<Vec<_>>()
+    };
+    // The same host in both notations, and all addresses of one /64.
+    let pairs = [("192.0.2.1", "::ffff:192.0.2.1"), ("2001:db8::1", "2001:db8::ffff:2")];
+    for (one, other) in pairs {
+        let taken = all_of(one, other);
+        assert_eq!(taken.len(), OF_ONE_CLIENT, "{one}");
+        assert!(slots.acquire(scraper, None).is_some(), "{one}");
+        drop(taken);
+        assert!(slots.acquire(one.parse().unwrap(), None).is_some(), "{one}");
+    }
+    assert!(slots.by_client.lock().unwrap().is_empty(), "clients without a connection are not kept");
+    assert_eq!(slots.others.available_permits(), OF_OTHERS);
 }
