@@ -100,6 +100,44 @@ impl Node<'_> {
         ))
     }
 
+    /// Makes `eth0` the port of a new bridge and moves its addresses and routes to the bridge, as network managers do for
+    /// virtual machines. The bridge has the link-layer address of `eth0`. Its packets do not pass iptables and nftables as bridged ones: the
+    /// kernel would drop what leaves for another node's pod by the port by which it came.
+    pub fn move_to_bridge(&self, bridge: &str) -> anyhow::Result<()> {
+        let prepare = format!(
+            "$of link add {bridge} address {} type bridge mcast_snooping 0 forward_delay 0\n\
+             $of link set {bridge} up\n\
+             $of link set eth0 master {bridge}\n\
+             nsenter --net=/run/netns/{} sh -c 'nf=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $nf ] || echo 0 >$nf'",
+            self.mac(),
+            self.name()
+        );
+        self.move_addresses("eth0", bridge, &prepare)
+    }
+
+    /// Reverts [`Self::move_to_bridge`] and deletes the bridge.
+    pub fn move_from_bridge(&self, bridge: &str) -> anyhow::Result<()> {
+        self.move_addresses(bridge, "eth0", "$of link set eth0 nomaster")?;
+        self.script(&format!("ip -n {} link del {bridge}", self.name()))
+    }
+
+    /// Moves the addresses and routes of one interface to another one. `prepare` runs when the first has lost them.
+    fn move_addresses(&self, from: &str, to: &str, prepare: &str) -> anyhow::Result<()> {
+        self.script(&format!(
+            "of='ip -n {}'\n\
+             v4=$($of -4 -o addr show dev {from} scope global | awk '{{print $4}}')\n\
+             v6=$($of -6 -o addr show dev {from} scope global | awk '{{print $4}}')\n\
+             routes=$($of -4 route show dev {from}; $of -6 route show dev {from} | grep -v ^fe80 || true)\n\
+             $of addr flush dev {from} scope global\n\
+             {prepare}\n\
+             for address in $v4; do $of addr add $address brd + dev {to}; done\n\
+             for address in $v6; do $of addr add $address dev {to} nodad; done\n\
+             echo \"$routes\" | sed 's/ linkdown//' | while read -r route; do\n\
+             [ -z \"$route\" ] || $of route replace $route dev {to}\ndone",
+            self.name()
+        ))
+    }
+
     /// Adds an address, as `192.0.2.200/32`, to the node's interface, or takes it away.
     pub fn bind(&self, address: &str, bound: bool) -> anyhow::Result<()> {
         let verb = if bound { "add" } else { "del" };

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use windlass_api::NodeNetwork;
-use windlass_e2e::{EndpointState::Ready, Lab, Signal, await_that, scenario};
+use windlass_e2e::{EndpointState::Ready, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::{
     local::{await_served_by, served_locally, write},
@@ -149,8 +149,39 @@ fn a_node_one_of_whose_links_loses_its_carrier_gives_its_addresses_up_until_it_i
         lab.exec(&owner, &["ip", "link", "set", "far0", "up"]).await?;
         await_told(lab, &owner, None).await?;
         ensure!(lab.await_owner_other_than("c1", vip, &heir).await? == owner, "{owner} has not got {vip}");
-        await_answer(lab, vip).await
+        await_answer(lab, vip).await?;
+        served_while_a_bridge_comes_and_goes(lab, vip, &owner).await
     })
+}
+
+/// Moves the address and the port of the node that announces the VIP to a bridge and back. Each time the VIP has one owner at
+/// most, is answered, and comes back to the node on its new interface.
+async fn served_while_a_bridge_comes_and_goes(lab: &Lab, vip: IpAddr, owner: &str) -> anyhow::Result<()> {
+    let node = lab.node(owner)?;
+    let answering = lab.answering("c1", &[vip])?;
+    let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
+    for interface in ["br0", "eth0"] {
+        if interface == "br0" {
+            node.move_to_bridge("br0")?
+        } else {
+            node.move_from_bridge("br0")?
+        }
+        await_that(&format!("{owner} announces {vip} on {interface}"), LIMIT, async || {
+            let router = router_of(lab, vip).await?;
+            let ranked = router.spec.nodes.iter().find(|ranked| ranked.name == owner);
+            let is_moved = ranked.is_some_and(|ranked| ranked.interface == interface && !ranked.joining);
+            ensure!(is_moved, "its virtual router has {:?}", router.spec.nodes);
+            ensure!(lab.await_owner("c1", vip).await? == owner, "{owner} has not got {vip}");
+            Ok(Some(()))
+        })
+        .await?;
+        await_answer(lab, vip).await?;
+    }
+    let (seen, outcome) = (answering.stop()?, probe.stop()?);
+    println!("longest gap {:?} of {:?}, moves {:?}", outcome.longest_gap, outcome.length, seen.moves);
+    ensure!(seen.doubled.is_empty(), "two answered: {:?}", seen.doubled);
+    ensure!(outcome.last_server.as_deref() == Some("web-n3"), "{outcome:?}");
+    Ok(())
 }
 
 #[test]
