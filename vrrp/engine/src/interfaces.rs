@@ -48,6 +48,8 @@ pub struct InterfaceInfo {
     pub up: bool,
     /// Whether it is a bridge all of whose ports lead to containers or virtual machines of this host, if it has any.
     pub isolated: bool,
+    /// Whether it is a network card, or a VLAN or bond of network cards, and no other virtual device.
+    pub hardware: bool,
 }
 
 /// Why an IPv6 address of an interface cannot be used.

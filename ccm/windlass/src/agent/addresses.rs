@@ -24,7 +24,7 @@ pub(crate) fn primary(machine: &HostAddresses) -> Vec<IpAddr> {
             IpAddr::V6(v6) => interface.ipv6.iter().any(|(one, _)| one == v6),
         };
         match machine.interfaces.iter().find(has) {
-            Some(interface) if !is_the_nodes(&interface.name) => None,
+            Some(interface) if !is_the_nodes(interface) => None,
             Some(interface) => match source {
                 IpAddr::V4(_) => Some(*source),
                 IpAddr::V6(v6) => Some(IpAddr::V6(lasting(interface, *v6))),
@@ -52,7 +52,7 @@ fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
 /// The addresses that are on none of the node's own interfaces that are reported: on the loopback interface, on tunnels, on interfaces
 /// that are down or whose address is still being checked. Those of container networks are not the machine's.
 pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
-    let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name));
+    let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(interface));
     let reported: BTreeSet<IpAddr> = reported
         .flat_map(|interface| {
             let v4 = interface.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
@@ -81,7 +81,7 @@ pub(crate) struct Answered {
 pub(crate) fn answered(machine: &HostAddresses) -> Answered {
     let mut answered = Answered::default();
     for InterfaceInfo { name, ipv4, ipv6, .. } in
-        machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name))
+        machine.interfaces.iter().filter(|interface| is_the_nodes(interface))
     {
         let v4 = ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
         let v6 = ipv6.iter().map(|(address, _)| IpAddr::V6(*address));

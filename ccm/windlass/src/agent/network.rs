@@ -74,12 +74,17 @@ fn is_same_subnet<A: Copy + Into<IpAddr>>(
     !is_link_local && net(one, length).is_some() && net(one, length) == net(other, other_length)
 }
 
-/// Whether the interface can be one that carries the node's own addresses, judged by its name: everything but loopback, the
-/// interfaces of pod networks (those named `cni…`, `veth…`, `kube-…`, `cali…`, `flannel…`, `cilium…`, `lxc…`, `nodelocaldns…`)
-/// and the [bridges of containers and virtual machines](is_container_bridge). A bridge of the admin's own (`br0`, `br-lan`)
-/// counts.
-pub(crate) fn is_the_nodes(name: &str) -> bool {
-    name != "lo" && !is_containers(name)
+/// Returns true for an interface that can carry the node's own addresses: everything but loopback, the [interfaces of pod
+/// networks](is_of_pod_network) and the [bridges of containers and virtual machines](is_container_bridge). A bridge of the admin's own
+/// (`br0`, `br-lan`) counts.
+pub(crate) fn is_the_nodes(interface: &windlass_engine::InterfaceInfo) -> bool {
+    interface.name != "lo" && !is_of_pod_network(interface) && !is_container_bridge(&interface.name)
+}
+
+/// Returns true for an interface of a pod network, judged by its name (`cni…`, `veth…`, `kube-…`, `cali…`, `flannel…`, `cilium…`,
+/// `lxc…`, `nodelocaldns…`). A network card, VLAN or bond of such a name is the admin's: no CNI plugin makes one on the node.
+fn is_of_pod_network(interface: &windlass_engine::InterfaceInfo) -> bool {
+    is_of_pods(&interface.name) && !interface.hardware
 }
 
 /// Whether a container network made the interface: Kubernetes' or another.
@@ -99,7 +104,7 @@ pub(crate) fn interfaces(
     sorted.sort_by_key(|one| (is_container_bridge(&one.name), carriers.has_better(one, found), &one.name));
     sorted
         .into_iter()
-        .filter(|interface| interface.name != "lo" && !is_of_pods(&interface.name))
+        .filter(|interface| interface.name != "lo" && !is_of_pod_network(interface))
         .map(|interface| {
             let v4 = interface.ipv4.iter().map(|(address, length)| format!("{address}/{length}"));
             let (link_local, v6): (Vec<_>, Vec<_>) =

@@ -125,6 +125,7 @@ impl Interfaces {
             carrier: link.running,
             up: link.up,
             isolated: self.is_isolated(link),
+            hardware: matches!(link.kind.as_deref(), None | Some("vlan" | "bond")),
         })
     }
 

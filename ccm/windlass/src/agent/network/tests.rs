@@ -2,6 +2,7 @@ use super::*;
 
 #[test]
 fn only_interfaces_that_can_carry_the_nodes_addresses_count() {
+    let is_the_nodes = |name: &str| is_the_nodes(&device(name, false));
     for name in ["eth0", "enp3s0f1", "bond0", "bond0.100", "vlan7", "br0", "br-lan", "wlan0", "lan", "k8s0"] {
         assert!(is_the_nodes(name), "{name}");
     }
@@ -21,6 +22,26 @@ fn only_interfaces_that_can_carry_the_nodes_addresses_count() {
         "podman0",
     ] {
         assert!(!is_the_nodes(name), "{name}");
+    }
+}
+
+fn device(name: &str, hardware: bool) -> windlass_engine::InterfaceInfo {
+    let mut info = windlass_engine::InterfaceInfo::default();
+    info.name = name.to_owned();
+    info.hardware = hardware;
+    info
+}
+
+#[test]
+fn a_network_card_is_the_nodes_whatever_its_name_is() {
+    for name in ["lxc-lan", "kube-lan", "cni1", "veth9", "eth0"] {
+        let mut card = device(name, true);
+        assert!(is_the_nodes(&card), "{name}");
+        card.ipv4 = vec![("192.0.2.5".parse().unwrap(), 24)];
+        assert_eq!(interfaces(&[card], &Carriers::default()).len(), 1, "{name}");
+    }
+    for name in ["lo", "docker0"] {
+        assert!(!is_the_nodes(&device(name, true)), "{name}");
     }
 }
 

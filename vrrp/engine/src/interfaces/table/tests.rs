@@ -203,3 +203,14 @@ fn only_ethernet_interfaces_are_told_and_not_the_engines_own() {
         assert_eq!(table.get("y"), None);
     }
 }
+
+#[test]
+fn network_cards_vlans_and_bonds_are_told_from_other_devices() {
+    let kinds =
+        [None, Some("vlan"), Some("bond"), Some("bridge"), Some("veth"), Some("dummy"), Some("vxlan")];
+    let links = (1..).zip(kinds).map(|(index, kind)| {
+        Change::Link(Link { kind: kind.map(str::to_owned), ..link(index, &format!("lxc{index}")) })
+    });
+    let hardware: Vec<bool> = links.collect::<Interfaces>().all().iter().map(|info| info.hardware).collect();
+    assert_eq!(hardware, [true, true, true, false, false, false, false]);
+}

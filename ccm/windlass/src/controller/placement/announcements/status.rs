@@ -95,8 +95,8 @@ fn without_node(announcement: &ParsedAnnouncement) -> String {
     let hint = if !of_pods.is_empty() {
         let names = named(of_pods.into_iter().cloned());
         format!(
-            ". Agents do not report {names}: names that begin so are of pod networks. Rename the interface (a .link file of systemd-udev), or \
-             name that of the LAN"
+            ". Agents report {names} only if it is a network card, a VLAN or a bond: other interfaces whose names begin so are of pod \
+             networks. Rename the interface (a .link file of systemd-udev), or name that of the LAN"
         )
     } else if announcement.names_interfaces() {
         format!(

@@ -220,8 +220,8 @@ fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do()
             json!({ "interfaces": ["eth9", "lxcbr1", "veth*"] }),
             AnnouncementFindings { is_without_node: true, ..findings() },
             "False NoNode: no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that \
-             spec.interfaces and spec.excludeInterfaces leave: correct these. Agents do not report lxcbr1, veth*: names that begin so are \
-             of pod networks. Rename the interface (a .link file of systemd-udev), or name that of the LAN",
+             spec.interfaces and spec.excludeInterfaces leave: correct these. Agents report lxcbr1, veth* only if it is a network card, \
+             a VLAN or a bond: other interfaces whose names begin so are of pod networks. Rename the interface (a .link file of systemd-udev), or name that of the LAN",
         ),
         (
             unreadable,
