@@ -10,6 +10,7 @@ use k8s_openapi::{
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::util::intstr::IntOrString,
+    jiff::Timestamp,
 };
 use kube::{
     Api, Client, ResourceExt as _,
@@ -261,7 +262,8 @@ async fn apply(
 
 /// A Node as a kubelet would have written it.
 fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<NodeObject> {
-    let now = "2026-01-01T00:00:00Z";
+    // Not older than the boot of this machine: agents wait for a kubelet that has not reported since.
+    let now = Timestamp::now().to_string();
     let name = &host.name;
     let taints = if uninitialized {
         json!([{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}])

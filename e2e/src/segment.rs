@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{api::core::v1::Node, jiff::Timestamp};
 use kube::{Api, api::PostParams};
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -71,7 +71,8 @@ impl Lab {
 impl Segment<'_> {
     async fn join(&self, number: u8) -> anyhow::Result<()> {
         let (name, address) = (name(number), format!("198.19.4.{number}"));
-        let now = "2026-01-01T00:00:00Z";
+        // Not older than the boot of this machine: agents wait for a kubelet that has not reported since.
+        let now = Timestamp::now().to_string();
         let node: Node = serde_json::from_value(json!({
             "apiVersion": "v1",
             "kind": "Node",

@@ -1,8 +1,9 @@
-//! The Node's condition `NetworkUnavailable`: after a boot the CNI plugin may be later than kube-proxy, and a node that takes its
-//! addresses back before has no way to pods.
+//! The pod network of this node, as its Node tells: after a boot the CNI plugin may be later than kube-proxy, and a node that takes its
+//! addresses back before has no way to pods. The signs: the condition `NetworkUnavailable`, the kubelet's word in the condition `Ready`
+//! that it has no CNI plugin or has not reported since the boot, and the taint of a plugin whose agent is not ready.
 //!
-//! The condition is read when the agent starts and every few seconds until it is not `True` for the first time. It is not read again:
-//! some plugins set it while they are updated, although the node's pod network keeps working (Calico: `CalicoIsDown`).
+//! The Node is read when the agent starts and every few seconds until no sign is left for the first time. It is not read again:
+//! some plugins set the condition while they are updated, although the node's pod network keeps working (Calico: `CalicoIsDown`).
 
 use std::fs;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ use super::failed::FailedChecks;
 mod tests;
 
 const CONDITION: &str = "NetworkUnavailable";
+const READY: &str = "Ready";
+/// In the message of a condition `Ready` that is `False`: the container runtime has no CNI plugin to give pods addresses by.
+const NO_PLUGIN: [&str; 2] = ["NetworkReady=false", "NetworkPluginNotReady"];
+/// Taints by which a plugin keeps pods off a node until its agent there is ready.
+const TAINTS: [&str; 1] = ["node.cilium.io/agent-not-ready"];
 /// Reasons of the plugins that write the condition each time they start, so that an older one is from before the boot.
 const WRITTEN_AT_EACH_START: [&str; 2] = ["CalicoIsUp", "FlannelIsUp"];
 /// A plugin that has not started for so long after the boot is waited for no longer.
@@ -54,35 +60,71 @@ impl Boot {
 /// Function that reads this node's Node.
 pub(crate) type ReadNode = Box<dyn Fn() -> BoxFuture<'static, Option<Node>> + Send + Sync>;
 
-/// Judges the node by its condition. Pure.
+/// Judges the node by the signs that its pod network is not there yet. Pure.
 fn finding(node: &Node, boot: Option<Boot>) -> Finding {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let Some(condition) = conditions.into_iter().find(|one| one.type_ == CONDITION) else {
-        return Finding::Passed;
+    let boot = boot.filter(|boot| boot.ago < LONGEST_BOOT);
+    let condition = |kind: &str| {
+        let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.find(|one| one.type_ == kind)
     };
+    let unavailable = condition(CONDITION).and_then(|one| unavailable(one, boot));
+    let sign = unavailable
+        .or_else(|| condition(READY).and_then(|one| not_ready(one, boot)))
+        .or_else(|| tainted(node));
+    sign.map_or(Finding::Passed, Finding::Failed)
+}
+
+/// The sign in the condition `NetworkUnavailable`, which plugins write.
+fn unavailable(condition: &NodeCondition, boot: Option<Boot>) -> Option<String> {
     let reason = condition.reason.as_deref().unwrap_or_default();
     if condition.status == "True" {
-        return Finding::Failed(format!(
+        return Some(format!(
             "the Node's condition {CONDITION} is True ({reason}). Wait for the CNI plugin, or see why its pod on this node does not start"
         ));
     }
-    let is_fresh_boot = boot.filter(|boot| boot.ago < LONGEST_BOOT);
-    match is_fresh_boot {
-        Some(boot) if WRITTEN_AT_EACH_START.contains(&reason) && written(condition) < Some(boot.at) => {
-            Finding::Failed(format!(
-                "the CNI plugin ({reason}) has not reported since this machine was started. Wait for it, or see why its pod on this \
-                 node does not start"
-            ))
-        }
-        Some(_) | None => Finding::Passed,
+    (WRITTEN_AT_EACH_START.contains(&reason) && is_older(condition, boot)).then(|| {
+        format!(
+            "the CNI plugin ({reason}) has not reported since this machine was started. Wait for it, or see why its pod on this \
+             node does not start"
+        )
+    })
+}
+
+/// The sign in the condition `Ready`, which the kubelet writes each time it starts.
+fn not_ready(condition: &NodeCondition, boot: Option<Boot>) -> Option<String> {
+    let message = condition.message.as_deref().unwrap_or_default();
+    if condition.status == "False" && NO_PLUGIN.iter().any(|words| message.contains(words)) {
+        return Some(
+            "the kubelet says that the CNI plugin is not ready (condition Ready of the Node). Wait for the plugin, or see why its pod on \
+             this node does not start"
+                .to_owned(),
+        );
     }
+    is_older(condition, boot).then(|| {
+        "the kubelet has not reported since this machine was started. Wait for it, or see its log".to_owned()
+    })
+}
+
+/// The sign in the Node's taints.
+fn tainted(node: &Node) -> Option<String> {
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let taint = taints.find(|taint| TAINTS.contains(&taint.key.as_str()))?;
+    Some(format!(
+        "the Node has the taint {}. Wait for the CNI plugin, which removes it, or see why its pod on this node does not start",
+        taint.key
+    ))
+}
+
+/// Returns true for a condition that was last written before this boot.
+fn is_older(condition: &NodeCondition, boot: Option<Boot>) -> bool {
+    boot.is_some_and(|boot| written(condition).is_some_and(|written| written < boot.at))
 }
 
 fn written(condition: &NodeCondition) -> Option<Timestamp> {
     condition.last_heartbeat_time.iter().chain(&condition.last_transition_time).map(|time| time.0).max()
 }
 
-/// Reads the condition and publishes that it fails.
+/// Reads the Node and publishes that its pod network is not there yet.
 pub(super) struct NodeConditionMonitor {
     check: Check,
     sender: Arc<watch::Sender<FailedChecks>>,
