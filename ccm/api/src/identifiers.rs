@@ -115,6 +115,8 @@ pub mod address_allocated {
         ADDRESS_CONFLICT = "AddressConflict";
         /// `True`: a node announces each address that it has, and no node that may do so has a pod of it (`externalTrafficPolicy: Local`).
         NO_LOCAL_ENDPOINT = "NoLocalEndpoint";
+        /// `True`: a node announces each address that it has, and no node has a subnet that holds one of them any more.
+        SUBNET_GONE = "SubnetGone";
         /// `True`: it keeps an address that no pool holds any more.
         ADDRESS_OUTSIDE_POOLS = "AddressOutsidePools";
         /// `True`: it keeps an address that the pool which it names had when it was given, and has no more.

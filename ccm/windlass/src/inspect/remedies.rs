@@ -18,6 +18,9 @@ pub(super) fn of_service(reason: &str) -> &'static str {
         address_allocated::NO_LOCAL_ENDPOINT => {
             "let pods run on nodes that may announce the address, or let the Announcement select the pods' nodes"
         }
+        address_allocated::SUBNET_GONE => {
+            "list addresses of the nodes' new subnet in the pool in place of the old ones, with spec.onRemoval: Move"
+        }
         address_allocated::ADDRESS_OUTSIDE_POOLS => {
             "add the address to a pool, or let the Service move: spec.onRemoval: Move of the pool"
         }

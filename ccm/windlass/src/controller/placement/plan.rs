@@ -22,6 +22,7 @@
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
+mod flaws;
 mod lans;
 mod local;
 mod ranking;
@@ -48,6 +49,7 @@ use kube::ResourceExt as _;
 use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 use choice::RouterChoice;
+pub(crate) use flaws::Flaw;
 pub(crate) use lans::{Dissent, Lans};
 use ranking::Members;
 pub(crate) use ranking::first;
@@ -103,22 +105,6 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
     /// When another plan may be better, without any other cause.
     pub(crate) look_again: Option<Timestamp>,
-}
-
-impl PlacementPlan<'_> {
-    /// VIPs of Services with `externalTrafficPolicy: Local` whose pods are only on nodes that may not announce them, each with a message.
-    pub(crate) fn without_endpoint(&self, input: &PlanInput) -> BTreeMap<IpAddr, String> {
-        let message = |vip: &VirtualIP| {
-            let pods = input.serving.get(&vip.spec.address).filter(|nodes| !nodes.is_empty())?;
-            let router = self.routers.get(self.routers_by_vip.get(vip.metadata.name.as_ref()?)?)?;
-            let is_local = !vip.spec.external_traffic_policy.is_cluster();
-            let can_serve = router.nodes.iter().any(|node| pods.contains_key(&node.name));
-            (is_local && !can_serve)
-                .then(|| local::without_endpoint(vip.spec.address, pods.keys(), &router.nodes))
-        };
-        let wanted = input.wanted_vips();
-        wanted.filter_map(|vip| Some((vip.spec.address, message(vip)?))).collect()
-    }
 }
 
 impl PlanInput {

@@ -102,7 +102,7 @@ impl PlannedWrites {
         let reviewed = state.reviewed();
         writes.add_pools(&mut state, &reviewed, now);
         writes.add_announcements(&state, &input, &plan, now);
-        let keys = state.set_without_endpoint(plan.without_endpoint(&input));
+        let keys = state.set_flaws(plan.flaws(&input));
         drop(state);
         if !keys.is_empty() {
             shared.services_to_sync.push(keys);

@@ -227,7 +227,7 @@ fn next_step_by_plan(
     let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
     let announcement_of = |address: IpAddr| {
         let vip = state.vip(address).map(|vip| &**vip);
-        announcement(address, vip, was_used(address), state.without_endpoint.get(&address))
+        announcement(address, vip, was_used(address), state.flaws.get(&address))
     };
     for PlannedAddress { address, .. } in &plan.addresses {
         if let Announcement::Taken { message } = announcement_of(*address)

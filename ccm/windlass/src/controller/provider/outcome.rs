@@ -10,7 +10,7 @@ use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
 use crate::controller::allocation::condition;
-use crate::controller::placement::plan::why_unplaced;
+use crate::controller::placement::plan::{Flaw, why_unplaced};
 
 /// Whether one address of a Service is announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +22,8 @@ pub(crate) enum Announcement {
         /// Which.
         message: String,
     },
-    /// Some node announces it, and no node that may do so has a pod of the Service.
-    WithoutEndpoint {
-        /// Which nodes have pods, and which may announce it.
-        message: String,
-    },
+    /// Some node announces it, and clients do not reach it all the same.
+    Flawed(Flaw),
     /// It is about to be announced.
     Pending {
         /// For what.
@@ -59,7 +56,7 @@ impl Announcement {
     /// Whether some node announces it.
     const fn is_announced(&self) -> bool {
         match self {
-            Self::Announced | Self::Contested { .. } | Self::WithoutEndpoint { .. } => true,
+            Self::Announced | Self::Contested { .. } | Self::Flawed(_) => true,
             Self::Pending { .. }
             | Self::Blocked { .. }
             | Self::Taken { .. }
@@ -69,13 +66,13 @@ impl Announcement {
     }
 }
 
-/// Whether an address is announced. `used`: the Service's status has it, or had it. `without_endpoint`: the message that no node which may
-/// announce it has a pod.
+/// Whether an address is announced. `used`: the Service's status has it, or had it. `flaw`: why clients
+/// do not reach it although a node announces it.
 pub(crate) fn announcement(
     address: IpAddr,
     vip: Option<&VirtualIP>,
     used: bool,
-    without_endpoint: Option<&String>,
+    flaw: Option<&Flaw>,
 ) -> Announcement {
     let pending = |message| {
         if used { Announcement::ShownPending { message } } else { Announcement::Pending { message } }
@@ -88,8 +85,7 @@ pub(crate) fn announcement(
         return Announcement::Contested { message: conflict.message.clone() };
     }
     if vip.is_announced() {
-        let message = without_endpoint.cloned();
-        return message.map_or(Announcement::Announced, |message| Announcement::WithoutEndpoint { message });
+        return flaw.cloned().map_or(Announcement::Announced, Announcement::Flawed);
     }
     if let Some(why) = why_unplaced(vip) {
         return blocked(why.to_owned());
@@ -147,10 +143,10 @@ pub(crate) fn ensure_result(
                 flaws.push(message);
                 flaw_reason = Some(address_allocated::ADDRESS_CONFLICT);
             }
-            Announcement::WithoutEndpoint { message } => {
+            Announcement::Flawed(Flaw { reason, message }) => {
                 kept.push(planned);
                 flaws.push(message);
-                flaw_reason = flaw_reason.or(Some(address_allocated::NO_LOCAL_ENDPOINT));
+                flaw_reason = flaw_reason.or(Some(reason));
             }
             Announcement::Pending { message } => pending = pending.or(Some(message)),
             Announcement::Blocked { message } | Announcement::Taken { message } => blocked.push(message),

@@ -28,7 +28,7 @@ use crate::controller::nodes::reports::{Doubt, DoubtsByNode, ToldDoubts};
 use crate::controller::nodes::taken_addresses::TakenAddresses;
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::endpoints::EndpointIndex;
-use crate::controller::placement::plan::why_unplaced;
+use crate::controller::placement::plan::{Flaw, why_unplaced};
 use crate::controller::placement::router_loads::RouterLoads;
 use crate::controller::placement::topology_cache::TopologyCache;
 use crate::controller::provider::node_changes::{self, Known, NodeChange, NodeChanges};
@@ -55,8 +55,8 @@ pub(crate) struct ClusterState {
     pub(crate) endpoints: EndpointIndex,
     /// What the status of pools reports, by their names; `None`: it is to be worked out anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
-    /// Addresses that no node which may announce them has a pod for (`externalTrafficPolicy: Local`), with what their Services say.
-    pub(crate) without_endpoint: BTreeMap<IpAddr, String>,
+    /// Why clients do not reach addresses that are announced.
+    pub(crate) flaws: BTreeMap<IpAddr, Flaw>,
     pub(crate) waiting: Waiting,
     pool_reviewer: PoolReviewer,
     foreign_services: ForeignServices,
@@ -125,10 +125,10 @@ impl ClusterState {
         (reviewed, keys)
     }
 
-    /// Records the addresses without an endpoint, and returns the Services that have to say something else now.
-    pub(crate) fn set_without_endpoint(&mut self, now: BTreeMap<IpAddr, String>) -> Vec<ServiceKey> {
-        let before = std::mem::replace(&mut self.without_endpoint, now);
-        let now = &self.without_endpoint;
+    /// Records the flaws of addresses, and returns the Services that have to say something else now.
+    pub(crate) fn set_flaws(&mut self, now: BTreeMap<IpAddr, Flaw>) -> Vec<ServiceKey> {
+        let before = std::mem::replace(&mut self.flaws, now);
+        let now = &self.flaws;
         let all: BTreeSet<IpAddr> = before.keys().chain(now.keys()).copied().collect();
         let changed = all.into_iter().filter(|address| before.get(address) != now.get(address));
         changed.flat_map(|address| self.ledger.holders(address)).map(service_key).collect()

@@ -109,6 +109,40 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
     }
 }
 
+/// The provider rotates the IPv6 prefix. Link-local addresses stay, and so does the election.
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_prefix_that_no_node_has_any_more_says_so_and_moves_to_the_new_one_where_its_pool_lets_it()
+ {
+    for (on_removal, expected) in
+        [("Move", ("2001:db8:5::8", "True Allocated")), ("Keep", ("2001:db8::8", "True SubnetGone"))]
+    {
+        let mut rig = Rig::new(&[pool("p", &["2001:db8::8/125"], &json!({ "quarantineSeconds": 0 }))]);
+        let controller = rig.controller();
+        rig.create("a", &json!({ "spec": { "ipFamilies": ["IPv6"], "clusterIPs": ["fd00::1"] } }));
+        rig.settle().await;
+        let is = |rig: &Rig| (rig.shown("a").concat(), rig.reason("a"));
+        assert_eq!(is(&rig), ("2001:db8::8".into(), "True Allocated".into()));
+        rig.api.take_writes();
+        for (number, node) in ["n1", "n2"].iter().enumerate() {
+            let interface = json!({
+                "name": "eth0", "mac": format!("02:00:00:00:00:0{number}"), "linkLocal": format!("fe80::{}", number + 1),
+                "addresses": [format!("192.0.2.{}/24", 251 + number), format!("2001:db8:5::ff:{}/64", 1 + number)],
+            });
+            rig.api.edit(&format!("nodenetworks//{node}"), &json!({ "spec": { "interfaces": [interface] } }));
+            rig.settle_keeping_writes().await;
+            let expected = if number == 0 { "True Allocated" } else { "True SubnetGone" };
+            assert_eq!(is(&rig), ("2001:db8::8".into(), expected.into()), "{node} has the new prefix");
+        }
+        assert!(rig.message("a").contains("onRemoval: Move"), "{}", rig.message("a"));
+        assert_eq!(written(&rig).len(), 1, "{:#?}", written(&rig));
+        set(&rig, &json!({ "addresses": ["2001:db8:5::8/125"], "onRemoval": on_removal }));
+        rig.settle().await;
+        assert_eq!(is(&rig), (expected.0.into(), expected.1.into()), "{on_removal}: {}", rig.objects());
+        controller.kill().await;
+        rig.check_that_a_restart_writes_nothing(on_removal).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_address_in_service_that_another_host_takes_is_told_of_once_each_time_and_not_by_a_restart() {
     let mut rig = Rig::new(&one_pool());

@@ -263,10 +263,11 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
 fn a_service_whose_pods_are_where_nobody_may_announce_its_address_says_so_and_works_for_all_the_controller_knows()
  {
     let message = "its pods run on n3".to_owned();
+    let flaw = Flaw { reason: address_allocated::NO_LOCAL_ENDPOINT, message: message.clone() };
     let active = vip(Some("r"), "True", "Active");
     let address: IpAddr = V4.parse().expect("an address");
-    let found = announcement(address, Some(&active), true, Some(&message));
-    assert_eq!(found, Announcement::WithoutEndpoint { message: message.clone() });
+    let found = announcement(address, Some(&active), true, Some(&flaw));
+    assert_eq!(found, Announcement::Flawed(flaw));
     let one = Plan { addresses: vec![plan().addresses[0].clone()], ..plan() };
     let shown = BTreeSet::from([address]);
     let result =

@@ -22,7 +22,8 @@ pub(super) fn findings(host: &Host) -> Option<Problem> {
     (host.filters_bridged && !host.bridges.is_empty()).then(|| {
         let message = format!(
             "net.bridge.bridge-nf-call-iptables is 1, and {} is a bridge: what its virtual machines send to a virtual IP of another node is \
-             translated by kube-proxy here, and dropped if externalTrafficPolicy is Local and no pod is on this node",
+             translated by kube-proxy here, and dropped if externalTrafficPolicy is Local and no pod is on this node. If the bridge carries \
+             the node's own address, what comes for a virtual IP here and is for a pod on another node is dropped",
             first_of(host.bridges.iter(), 3)
         );
         Problem::warning("Host", "bridge-nf-call-iptables", "BridgedPackets").says(

@@ -206,7 +206,7 @@ fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_
     cluster.announce("a", AnnouncementSpec { node_selectors: vec![edge], ..AnnouncementSpec::default() });
     let says = |cluster: &mut Cluster| {
         let plan = cluster.plan();
-        plan.without_endpoint(&cluster.input()).into_values().next()
+        plan.flaws(&cluster.input()).into_values().next().map(|flaw| flaw.message)
     };
     for pods in [&[][..], &[("n2", Ready), ("n3", Ready)], &[("n1", Terminating)]] {
         cluster.endpoints(WEB, pods);
