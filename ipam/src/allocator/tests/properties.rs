@@ -99,8 +99,6 @@ fn fail(error: impl std::fmt::Display) -> TestCaseError {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
     #[test]
     fn it_does_what_naive_sets_allow(first in pools(), steps in steps()) {
         let (mut allocator, mut model) = (Allocator::new(first.clone()), Model::default());

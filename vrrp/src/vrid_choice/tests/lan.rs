@@ -216,8 +216,6 @@ impl Lan {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn each_address_comes_to_one_active_under_a_vrid_of_its_own(plan in plans()) {
         let mut lan = Lan::new(plan);

@@ -323,7 +323,6 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
     #[test]
     fn the_same_services_are_served_in_the_same_order_as_if_everybody_were_tried(
         first in pools(),
