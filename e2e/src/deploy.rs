@@ -74,7 +74,7 @@ impl Lab {
         let daemon_sets: Api<DaemonSet> = Api::namespaced(self.client(), NAMESPACE);
         await_that("all Windlass pods are ready", LIMIT, async || {
             let deployment = deployments.get("windlass-controller").await?;
-            let wanted = deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+            let wanted = deployment.spec.replicas.unwrap_or(1);
             let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or(0);
             ensure!(ready >= wanted, "{ready} of {wanted} controller pods are ready");
             let agents =

@@ -98,7 +98,7 @@ async fn roll(lab: &Lab, spec: Value) -> anyhow::Result<()> {
     await_that(&format!("the Deployment is rolled: {spec}"), LIMIT, async || {
         let deployment = api.get(DEPLOYMENT).await?;
         let status = deployment.status.unwrap_or_default();
-        let replicas = deployment.spec.and_then(|spec| spec.replicas);
+        let replicas = deployment.spec.replicas;
         ensure!(status.observed_generation >= wanted.metadata.generation, "it was not looked at yet");
         ensure!(status.updated_replicas == replicas && status.ready_replicas == replicas, "{status:?}");
         let left = pods(lab).await?;

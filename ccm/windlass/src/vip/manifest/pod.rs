@@ -103,6 +103,7 @@ fn volumes(mounts: &[Mount]) -> Vec<Volume> {
         empty_dir: Some(EmptyDirVolumeSource {
             medium: Some("Memory".to_owned()),
             size_limit: Some(Quantity("1Mi".to_owned())),
+            ..EmptyDirVolumeSource::default()
         }),
         ..Volume::default()
     };
