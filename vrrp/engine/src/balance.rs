@@ -34,6 +34,27 @@
 //!     dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 60 map @lots4
 //!     dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 60 map @lots6
 //!   }
+//!   chain take4 {                         # nft does not know the type of what a map has, and shows its bytes
+//!     ct mark set ct mark & 0xfffffff0
+//!     ether saddr map @senders4 & 0x1000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000001
+//!     ether saddr map @senders4 & 0x2000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000002
+//!     ether saddr map @senders4 & 0x4000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000004
+//!     ether saddr map @senders4 & 0x8000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000008
+//!   }
+//!   chain take6 {
+//!     ct mark set ct mark & 0xfffffff0
+//!     ether saddr map @senders6 & 0x1000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000001
+//!     ether saddr map @senders6 & 0x2000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000002
+//!     ether saddr map @senders6 & 0x4000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000004
+//!     ether saddr map @senders6 & 0x8000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000008
+//!   }
+//!   chain lead {
+//!     meta mark set meta mark & 0xfffffff0
+//!     ct mark & 0x00000001 != 0x00000000 meta mark set meta mark | 0x00000001
+//!     ct mark & 0x00000002 != 0x00000000 meta mark set meta mark | 0x00000002
+//!     ct mark & 0x00000004 != 0x00000000 meta mark set meta mark | 0x00000004
+//!     ct mark & 0x00000008 != 0x00000000 meta mark set meta mark | 0x00000008
+//!   }
 //!   chain prerouting {
 //!     type nat hook prerouting priority dstnat; policy accept;
 //!     jump backends
@@ -57,14 +78,14 @@
 //!   chain arriving {
 //!     type filter hook prerouting priority mangle; policy accept;
 //!     ip daddr . meta l4proto . th dport @servers4 ct state new ip saddr != @nodes4
-//!       ct mark set ether saddr map @senders4 counter
+//!       ether saddr map @senders4 != 0x0 [invalid type] counter goto take4
 //!     ip6 daddr . meta l4proto . th dport @servers6 ct state new ip6 saddr != @nodes6
-//!       ct mark set ether saddr map @senders6 counter
+//!       ether saddr map @senders6 != 0x0 [invalid type] counter goto take6
 //!   }
 //!   chain leaving {
 //!     type route hook output priority mangle; policy accept;
-//!     ip saddr . meta l4proto . th sport @servers4 ct mark @marks4 meta mark set ct mark counter
-//!     ip6 saddr . meta l4proto . th sport @servers6 ct mark @marks6 meta mark set ct mark counter
+//!     ip saddr . meta l4proto . th sport @servers4 ct mark & 0x0000000f == @marks4 counter goto lead
+//!     ip6 saddr . meta l4proto . th sport @servers6 ct mark & 0x0000000f == @marks6 counter goto lead
 //!   }
 //! }
 //! ```
@@ -86,7 +107,7 @@
 //! directly, who knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
 //!
 //! With [`ClientSource::Keep`] its node does: `arriving` marks a connection that a client began by the peer whose link-layer address its first packet
-//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back. Clients that are nodes
+//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back. Both marks keep the bits that are not of [`WaysBack::marks`]. Clients that are nodes
 //! are masqueraded all the same: one could be its own backend, or have a connection to the server beside that to the VIP, from the
 //! same port. Each table that a rule leads to leaves out what is for VIPs: an engine that forwards connections to the node that
 //! was Active before may use the same marks for that.
@@ -248,13 +269,15 @@ impl Balancer {
     }
 
     fn make(&mut self, contents: Contents) -> Result<(), BalanceError> {
-        let batch = ruleset::install(self.table.name(), &contents, &self.local);
-        self.table.make(&batch, ruleset::rules()).map_err(|failure| match failure.into() {
-            // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
-            BalanceError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
-                BalanceError::Unsupported { what, source }
+        let batch = ruleset::install(self.table.name(), &contents, &self.local, self.ways.marks());
+        self.table.make(&batch, ruleset::rules(self.ways.marks())).map_err(|failure| {
+            match failure.into() {
+                // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
+                BalanceError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
+                    BalanceError::Unsupported { what, source }
+                }
+                other => other,
             }
-            other => other,
         })?;
         self.installed = contents;
         Ok(())
@@ -262,7 +285,7 @@ impl Balancer {
 
     /// What is not as it was left.
     fn difference(&mut self, generation: Option<u32>) -> Result<Option<&'static str>, BalanceError> {
-        if let Some(found) = self.table.difference_of_rules(ruleset::rules())? {
+        if let Some(found) = self.table.difference_of_rules(ruleset::rules(self.ways.marks()))? {
             return Ok(Some(found));
         }
         let are_intact = self.table.has_written_elements(generation)?;

@@ -94,8 +94,8 @@
 //!   }
 //!   chain sources {
 //!     type filter hook prerouting priority -115; policy accept;
-//!     ip daddr . ct mark @moved4 accept
-//!     ip6 daddr . ct mark @moved6 accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
 //!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
 //!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
 //!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
@@ -126,8 +126,8 @@
 //!   }
 //!   chain ports {
 //!     type filter hook prerouting priority -115; policy accept;
-//!     ip daddr . ct mark @moved4 accept
-//!     ip6 daddr . ct mark @moved6 accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
 //!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
 //!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
 //!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
@@ -172,8 +172,8 @@
 //!   }
 //!   chain forward {
 //!     type filter hook forward priority filter + 10; policy accept;
-//!     ip daddr . ct mark @moved4 accept
-//!     ip6 daddr . ct mark @moved6 accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
 //!     ip daddr @vips4 ct direction reply accept
 //!     ip6 daddr @vips6 ct direction reply accept
 //!     ip daddr @vips4 goto refuse
@@ -186,18 +186,37 @@
 //!     ip daddr @held4 meta nfproto @awake goto refuse
 //!     ip6 daddr @held6 meta nfproto @awake goto refuse
 //!   }
+//!   chain lead {                          # the connection's mark, of which the packet gets the bits 0xf0
+//!     meta mark set meta mark & 0xffffff0f
+//!     ct mark & 0x00000010 != 0x00000000 meta mark set meta mark | 0x00000010
+//!     ct mark & 0x00000020 != 0x00000000 meta mark set meta mark | 0x00000020
+//!     ct mark & 0x00000040 != 0x00000000 meta mark set meta mark | 0x00000040
+//!     ct mark & 0x00000080 != 0x00000000 meta mark set meta mark | 0x00000080
+//!   }
+//!   chain take4 {                         # nft does not know the type of what a map has, and shows its bytes
+//!     ct mark set ct mark & 0xffffff0f
+//!     ip daddr map @window4 & 0x10000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000010
+//!     ip daddr map @window4 & 0x20000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000020
+//!     ip daddr map @window4 & 0x40000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000040
+//!     ip daddr map @window4 & 0x80000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000080
+//!     goto lead
+//!   }
+//!   chain take6 {
+//!     ct mark set ct mark & 0xffffff0f
+//!     ip6 daddr map @window6 & 0x10000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000010
+//!     ip6 daddr map @window6 & 0x20000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000020
+//!     ip6 daddr map @window6 & 0x40000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000040
+//!     ip6 daddr map @window6 & 0x80000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000080
+//!     goto lead
+//!   }
 //!   chain moved {
 //!     type filter hook prerouting priority mangle; policy accept;
-//!     ip daddr . ct mark @moved4 meta mark set ct mark counter accept
-//!     ip6 daddr . ct mark @moved6 meta mark set ct mark counter accept
-//!     ct direction reply ct status ! dnat
-//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
-//!     ct direction reply ct status ! dnat
-//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
-//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
-//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
-//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
-//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 counter goto lead
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 counter goto lead
+//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
+//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr @left4 drop
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
 //!     ct state invalid ip daddr @vips4
@@ -207,17 +226,15 @@
 //!   }
 //!   chain moved-local {
 //!     type route hook output priority mangle; policy accept;
-//!     ip daddr . ct mark @moved4 meta mark set ct mark counter accept
-//!     ip6 daddr . ct mark @moved6 meta mark set ct mark counter accept
-//!     ct direction reply ct status ! dnat
-//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
-//!     ct direction reply ct status ! dnat
-//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 counter goto lead
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 counter goto lead
+//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
+//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
 //!   }
 //!   chain moved-nat {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
-//!     ip daddr . ct mark @moved4 dnat ip to ip daddr        # as it is: kube-proxy leaves it alone
-//!     ip6 daddr . ct mark @moved6 dnat ip6 to ip6 daddr
+//!     ip daddr . ct mark & 0x000000f0 @moved4 dnat ip to ip daddr        # as it is: kube-proxy leaves it alone
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 dnat ip6 to ip6 daddr
 //!   }
 //!   chain movable {
 //!     type nat hook postrouting priority srcnat - 10; policy accept;
@@ -247,7 +264,7 @@
 //!
 //! `moved` to `redirects`, with their sets, forward what a connection that began on the previous Active still says:
 //! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
-//! routing leads what has the mark to that node.
+//! routing leads what has the mark to that node. Both marks keep their other bits ([`Guarded::marks`]).
 //!
 //! `events` has the kernel tell whoever listens to connection tracking two events of a TCP connection to those VIPs instead of five: the
 //! handshake is over, and one side has ended, which a label that changes tells. What follows them is told in
@@ -342,6 +359,7 @@ impl Guard {
                 forwards: true,
                 masks_events: true,
                 masquerade_mark: Restrictions::MASQUERADE_MARK,
+                marks: wanted.marks,
                 awake_ms,
             },
         };
@@ -475,6 +493,7 @@ impl Guard {
         Parts {
             masks_events: self.can.masks_events && !wanted.replicated.is_empty(),
             masquerade_mark: wanted.restrictions.masquerade_mark(),
+            marks: wanted.marks,
             ..self.can
         }
     }

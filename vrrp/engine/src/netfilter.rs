@@ -5,6 +5,7 @@ pub(crate) mod chain;
 pub(crate) mod element;
 pub(crate) mod expression;
 pub(crate) mod fingerprint;
+pub(crate) mod marks;
 pub(crate) mod message;
 mod socket;
 pub(crate) mod table;

@@ -14,14 +14,16 @@ use crate::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::{Mark, State, Status},
     Expression::{
-        self, Chance, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask,
-        Masquerade, Meta, NotIn, OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
+        self, Chance, Compare, Connection, Counter, From, In, Map, Mask, Masquerade, Meta, NotIn,
+        OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
     },
     Length,
     Meta::{Family as PacketFamily, InputKind, Protocol},
-    Verdict::Jump,
+    Verdict::{Goto, Jump},
 };
+use crate::netfilter::marks::{self, LEAD};
 use crate::netfilter::message::{Batch, Operation};
+use crate::options::MarkMask;
 
 #[cfg(test)]
 mod tests;
@@ -154,18 +156,36 @@ impl Set {
             &self.service(),
             &[In(self.name()), Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])],
             &[self.source(), NotIn(nodes.name())],
-            &[LINK_LAYER_SOURCE, Map(senders.name()), MarkConnection, Counter],
+            // No mark is 0.
+            &[LINK_LAYER_SOURCE, Map(senders.name()), Compare(NotEqual, &[0; 4])],
+            &[Counter, Verdict(Goto(self.take()))],
         ]
         .concat()
     }
 
+    /// The chain with the rules [`Self::taking`].
+    fn take(self) -> &'static str {
+        match self.family {
+            Family::V4 => "take4",
+            Family::V6 => "take6",
+        }
+    }
+
+    /// The rules that mark a connection by the peer that its packet came by.
+    fn taking(self, marks: MarkMask) -> Vec<Vec<Expression>> {
+        let ethernet = [Meta(InputKind), Compare(Equal, &ETHERNET)];
+        let by_peer = [ethernet.as_slice(), &[LINK_LAYER_SOURCE, Map(self.name())]].concat();
+        marks::to_connection(marks.get(), &by_peer)
+    }
+
     /// The rule that marks answers of these servers as their connection is marked.
-    fn answers_by_peer(self) -> Vec<Expression> {
-        let marks = Self { kind: Kind::Marks, ..self };
+    fn answers_by_peer(self, marks: MarkMask) -> Vec<Expression> {
+        let of_peers = Self { kind: Kind::Marks, ..self };
         let word = self.after_address();
         let from_server =
             [self.source(), From(word, &Meta(Protocol)), From(word + 1, &SOURCE_PORT), In(self.name())];
-        let marked = [Connection(Mark), In(marks.name()), Connection(Mark), MarkPacket, Counter];
+        let ours = Mask(marks.get().to_ne_bytes());
+        let marked = [Connection(Mark), ours, In(of_peers.name()), Counter, Verdict(Goto(LEAD))];
         [self.has_family().as_slice(), &from_server, &marked].concat()
     }
 }
@@ -180,28 +200,34 @@ const fn by_peer(kind: &'static str, number: u32) -> Hook {
 }
 
 /// The chains, each after those it goes to.
-fn chains() -> Vec<Chain> {
+fn chains(marks: MarkMask) -> Vec<Chain> {
     let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
     let masqueraded =
         [both(Kind::Masqueraded, Set::masqueraded), both(Kind::Kept, Set::masqueraded_nodes)].concat();
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
+    let chain = |name, rules| Chain { name, hook: None, rules };
+    let [taking4, taking6] = Kind::Senders.sets().map(|set| chain(set.take(), set.taking(marks)));
+    let answers = Kind::Servers.sets().map(|set| set.answers_by_peer(marks)).to_vec();
     vec![
-        Chain { name: BACKENDS, hook: None, rules: both(Kind::Lots, Set::translated) },
+        chain(BACKENDS, both(Kind::Lots, Set::translated)),
+        taking4,
+        taking6,
+        chain(LEAD, marks::to_packet(marks.get())),
         base("prerouting", nat(PREROUTING, TRANSLATING), vec![vec![Verdict(Jump(BACKENDS))]]),
         base("output", nat(OUTPUT, TRANSLATING), both(Kind::Local, Set::as_others)),
         base("postrouting", nat(POSTROUTING, MASQUERADING), masqueraded),
         base("arriving", by_peer("filter", PREROUTING), both(Kind::Servers, Set::marked_by_peer)),
-        base("leaving", by_peer("route", OUTPUT), both(Kind::Servers, Set::answers_by_peer)),
+        base("leaving", by_peer("route", OUTPUT), answers),
     ]
 }
 
 /// How many rules the table has.
-pub(super) fn rules() -> usize {
-    chains().iter().map(|chain| chain.rules.len()).sum()
+pub(super) fn rules(marks: MarkMask) -> usize {
+    chains(marks).iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// Makes the table anew, whatever there is under its name.
-pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>) -> Batch {
+pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>, marks: MarkMask) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
     let create = format!("create the nftables table inet {table}");
@@ -216,7 +242,7 @@ pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>
             set.definition(&named().text(2, set.name()).number(10, id)),
         );
     }
-    add_chains(&mut batch, table, &chains());
+    add_chains(&mut batch, table, &chains(marks));
     change(&mut batch, table, &Contents::default(), contents);
     add_local(&mut batch, table, local);
     batch

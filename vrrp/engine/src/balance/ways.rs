@@ -82,6 +82,11 @@ impl Ways {
         }
     }
 
+    /// The bits of marks that tell the peers apart.
+    pub(super) fn marks(&self) -> MarkMask {
+        self.owner.marks
+    }
+
     /// How many peers of a family can be told apart.
     pub(super) fn most(&self) -> u32 {
         self.owner.marks.count()

@@ -14,6 +14,7 @@ use super::entry::{CLOSE, LAST_ACK};
 use super::error::TrackingError;
 use super::listing::{Listed, Selection};
 use super::tracking::Tracking;
+use crate::options::MarkMask;
 
 #[cfg(test)]
 mod tests;
@@ -22,14 +23,18 @@ mod tests;
 const ONE_BY_ONE: usize = 16;
 
 impl Tracking {
-    /// Removes connections to these VIPs that have these marks, and returns their number.
-    pub fn forget_marked(&mut self, marked: &BTreeSet<(IpAddr, u32)>) -> Result<usize, TrackingError> {
+    /// Removes connections to these VIPs that have these marks in these bits, and returns their number.
+    pub fn forget_marked(
+        &mut self,
+        marked: &BTreeSet<(IpAddr, u32)>,
+        bits: MarkMask,
+    ) -> Result<usize, TrackingError> {
         let mut vips: BTreeMap<(Family, u32), BTreeSet<IpAddr>> = BTreeMap::new();
         for (vip, mark) in marked {
             vips.entry((Family::of(*vip), *mark)).or_default().insert(*vip);
         }
         vips.into_iter().try_fold(0, |removed, ((family, mark), vips)| {
-            let with_mark = Selection::of(family).with_mark(mark);
+            let with_mark = Selection::of(family).with_mark(mark, bits.get());
             Ok(removed + self.remove_each(&with_mark, |listed| is_to(listed, &vips))?)
         })
     }

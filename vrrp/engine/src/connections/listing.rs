@@ -37,7 +37,8 @@ pub(crate) struct Selection {
     family: Family,
     protocol: Option<u8>,
     destination: Option<IpAddr>,
-    mark: Option<u32>,
+    /// Mark, and the bits of it that count.
+    mark: Option<(u32, u32)>,
     status: u32,
 }
 
@@ -57,9 +58,9 @@ impl Selection {
         Self { destination: Some(destination), ..self }
     }
 
-    /// Only entries with this mark.
-    pub(crate) fn with_mark(self, mark: u32) -> Self {
-        Self { mark: Some(mark), ..self }
+    /// Only entries with this mark, as far as these bits go.
+    pub(crate) fn with_mark(self, mark: u32, bits: u32) -> Self {
+        Self { mark: Some((mark, bits)), ..self }
     }
 
     /// Only entries that have all of these status bits.
@@ -73,8 +74,8 @@ impl Selection {
         if self.status != 0 {
             filter = filter.number(STATUS, self.status).number(STATUS_MASK, self.status);
         }
-        if let Some(mark) = self.mark {
-            filter = filter.number(MARK, mark).number(MARK_MASK, u32::MAX);
+        if let Some((mark, bits)) = self.mark {
+            filter = filter.number(MARK, mark).number(MARK_MASK, bits);
         }
         if zone {
             filter = filter.bytes(ZONE, &[0, 0]);
@@ -105,7 +106,7 @@ impl Selection {
     fn has(&self, listed: &Listed<'_>) -> bool {
         listed.is_of_default_zone()
             && self.status & !listed.status() == 0
-            && self.mark.is_none_or(|mark| listed.mark() == mark)
+            && self.mark.is_none_or(|(mark, bits)| listed.mark() & bits == mark)
             && self.protocol.is_none_or(|protocol| listed.protocol() == Some(protocol))
             && listed.destination().is_some_and(|found| {
                 Family::of(found) == self.family && self.destination.is_none_or(|wanted| wanted == found)

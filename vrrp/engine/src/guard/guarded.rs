@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::options::MarkMask;
 use crate::restriction::Restrictions;
 
 /// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
@@ -20,6 +21,8 @@ pub struct Guarded {
     pub restrictions: Arc<Restrictions>,
     /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// The bits of packet marks and connection marks that tell such nodes apart. The other bits are left as they are.
+    pub marks: MarkMask,
     /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
     /// come.
     pub movable: BTreeMap<IpAddr, u32>,

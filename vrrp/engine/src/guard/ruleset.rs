@@ -13,7 +13,7 @@ use crate::netfilter::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
-    Connection::{Direction, Mark, State},
+    Connection::{Direction, State},
     Expression::{
         self, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkPacket, Mask, MaskByte,
         MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, Reject, TranslateSourceTo, Verdict,
@@ -23,7 +23,9 @@ use crate::netfilter::expression::{
     Verdict::{Accept, Drop, Goto},
     value,
 };
+use crate::netfilter::marks::{self, LEAD};
 use crate::netfilter::message::{Batch, Operation};
+use crate::options::MarkMask;
 use crate::way_back::QUESTION;
 
 mod ended;
@@ -100,10 +102,6 @@ impl Set {
     pub(super) fn has_destination(self) -> Vec<Expression> {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
-        let mark = match self.family {
-            Family::V4 => From(1, &CONNECTION_MARK),
-            Family::V6 => From(4, &CONNECTION_MARK),
-        };
         match self.kind {
             Kind::Vips | Kind::Left | Kind::Replicated | Kind::Astray => matches.push(In(self.name())),
             Kind::Held => {
@@ -114,10 +112,9 @@ impl Set {
                 matches.push(In(self.name()));
             }
             Kind::Owned => matches.extend(self.has_protocol()),
-            Kind::Moved => matches.extend([mark, In(self.name())]),
             Kind::Window => matches.push(Map(self.name())),
-            // No rule asks for it.
-            Kind::Strays => {}
+            // A rule asks for a connection's mark as well; none asks for strays.
+            Kind::Moved | Kind::Strays => {}
             Kind::Ended => matches = self.is_of_connection(),
             // The packet's own destination is the backend by then.
             Kind::Movable => matches = self.has_original_destination(),
@@ -253,7 +250,6 @@ impl Set {
 const IS_NEW: [Expression; 3] = [Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])];
 const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
 const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
-const CONNECTION_MARK: Expression = Connection(Mark);
 
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
 /// The beginning of what an echo request has echoed.
@@ -320,6 +316,8 @@ pub(super) struct Parts {
     pub(super) masks_events: bool,
     /// kube-proxy's mark for what it masquerades.
     pub(super) masquerade_mark: u32,
+    /// The bits of marks that lead to the previous Active.
+    pub(super) marks: MarkMask,
     /// How long it counts that the process said that it lives, in milliseconds.
     pub(super) awake_ms: u64,
 }
@@ -347,7 +345,8 @@ fn chains(with: Parts) -> Vec<Chain> {
     let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
     let answers = |kind: Kind| both(kind, Set::answers);
     // What goes to the previous Active is judged there: among it are answers of backends, to ports that are no Service's.
-    let elsewhere = if with.forwards { both(Kind::Moved, |set| set.to_any(Accept)) } else { Vec::new() };
+    let is_elsewhere = |set: Set| [set.is_marked(with.marks), vec![Verdict(Accept)]].concat();
+    let elsewhere = if with.forwards { Kind::Moved.sets().map(is_elsewhere).to_vec() } else { Vec::new() };
     let forward = [elsewhere.clone(), answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
     // Backends answer to a VIP that has been put in the place of the client.
     let sources = [
@@ -393,18 +392,21 @@ fn chains(with: Parts) -> Vec<Chain> {
     ];
     if with.forwards {
         let masqueraded = |set: Set| set.with_vip_as_source(with.masquerade_mark);
-        let answered =
-            [both(Kind::Moved, Set::as_before), both(Kind::Window, Set::answers_to_the_previous)].concat();
+        let as_before = Kind::Moved.sets().map(|set| set.as_before(with.marks)).to_vec();
+        let untranslated = Kind::Moved.sets().map(|set| set.untranslated(with.marks)).to_vec();
+        let answered = [as_before, both(Kind::Window, Set::answers_to_the_previous)].concat();
         let marked = [
             answered.clone(),
             both(Kind::Window, Set::to_the_previous),
             both(Kind::Left, Set::to_the_next),
             both(Kind::Vips, Set::noting_strays),
         ];
+        chains.push(chain(LEAD, marks::to_packet(with.marks.get())));
+        chains.extend(Kind::Window.sets().map(|set| chain(set.take(), set.taking(with.marks))));
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
             base("moved-local", ROUTED_ANEW, answered),
-            base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
+            base("moved-nat", nat(PREROUTING), untranslated),
             base(
                 "movable",
                 nat(POSTROUTING),

@@ -2,6 +2,7 @@ use std::io;
 
 use super::*;
 use crate::netfilter::element;
+use crate::options::MarkMask;
 
 #[test]
 fn an_error_names_what_was_tried_and_what_to_do() {
@@ -41,7 +42,13 @@ fn each_message_of_a_batch_has_a_name_for_errors() {
     let batch = ruleset::install(
         "w",
         &Guarded::default(),
-        Parts { forwards: true, masks_events: false, masquerade_mark: 0x4000, awake_ms: 15_000 },
+        Parts {
+            forwards: true,
+            masks_events: false,
+            masquerade_mark: 0x4000,
+            marks: MarkMask::default(),
+            awake_ms: 15_000,
+        },
     );
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::connections::Tracking;
+use crate::options::MarkMask;
 
 /// What to forget.
 pub(super) enum Forgotten {
     /// Closed connections to these VIPs.
     Closed(BTreeSet<IpAddr>),
-    /// Connections to these VIPs with these marks, which were forwarded.
-    Marked(BTreeSet<(IpAddr, u32)>),
+    /// Connections to these VIPs with these marks in these bits, which were forwarded.
+    Marked(BTreeSet<(IpAddr, u32)>, MarkMask),
 }
 
 impl Forgotten {
@@ -18,14 +19,14 @@ impl Forgotten {
     pub(super) fn forget(self) {
         let forgotten = Tracking::open().and_then(|mut tracking| match &self {
             Self::Closed(vips) => tracking.forget_closed(vips),
-            Self::Marked(marked) => tracking.forget_marked(marked),
+            Self::Marked(marked, bits) => tracking.forget_marked(marked, *bits),
         });
         match (forgotten, self) {
             (Ok(count), _) => tracing::debug!(count, "forgot connections"),
             (Err(error), Self::Closed(_)) => {
                 tracing::debug!(%error, "closed connections stay known until they expire");
             }
-            (Err(error), Self::Marked(_)) => {
+            (Err(error), Self::Marked(..)) => {
                 tracing::warn!(%error, "connections that were forwarded stay known until they expire");
             }
         }

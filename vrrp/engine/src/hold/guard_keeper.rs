@@ -14,6 +14,7 @@ use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
 use crate::netfilter::fingerprint::{Compared, Comparison};
 use crate::netfilter::table::Failure;
+use crate::options::MarkMask;
 use crate::restriction::{GuardStatus, Restrictions};
 
 /// Time between two looks at whether somebody has removed the table.
@@ -35,6 +36,8 @@ pub(super) struct GuardKeeper {
     table: String,
     /// How long the node's own packets are guarded after this process died.
     awake: Duration,
+    /// The bits of marks that tell nodes apart that handed VIPs over.
+    marks: MarkMask,
     guard: Option<Guard>,
     installed: Arc<Guarded>,
     /// What is to be guarded for what the routers and restrictions were last: it may be of thousands of addresses, so it is
@@ -64,10 +67,17 @@ pub(super) struct GuardKeeper {
 
 impl GuardKeeper {
     /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
-    pub(super) fn new(table: String, awake: Duration, shared: &Arc<SharedState>, now: Time) -> Self {
+    pub(super) fn new(
+        table: String,
+        awake: Duration,
+        marks: MarkMask,
+        shared: &Arc<SharedState>,
+        now: Time,
+    ) -> Self {
         Self {
             table,
             awake: awake.max(SHORTEST_AWAKE),
+            marks,
             guard: None,
             installed: Arc::default(),
             wanted: None,
@@ -171,7 +181,7 @@ impl GuardKeeper {
             let is_due = self.due <= now || self.compared.is_some();
             return (!self.acted || is_due).then(|| Arc::clone(wanted));
         }
-        let wanted = Arc::new(guarded(requests, restrictions, moved));
+        let wanted = Arc::new(Guarded { marks: self.marks, ..guarded(requests, restrictions, moved) });
         self.wanted = Some((Inputs::of(requests, restrictions, moved), Arc::clone(&wanted)));
         self.acted = false;
         Some(wanted)
@@ -400,5 +410,6 @@ fn guarded(
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions,
         moved: Arc::clone(moved),
+        ..Guarded::default()
     }
 }

@@ -87,9 +87,10 @@ impl<'a> Holder<'a> {
         let addresses = Addresses::new(settings.tag.get());
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
-        let guard_keeper = settings
-            .guard
-            .then(|| GuardKeeper::new(settings.table.clone(), settings.guard_timeout, shared, clock::now()));
+        let marks = settings.connection_forwarding.map(|forwarding| forwarding.marks).unwrap_or_default();
+        let guard_keeper = settings.guard.then(|| {
+            GuardKeeper::new(settings.table.clone(), settings.guard_timeout, marks, shared, clock::now())
+        });
         let forwarding = settings.connection_forwarding.filter(|_| settings.guard && settings.net_admin);
         let moves = forwarding.map(|forwarding| Moves::new(forwarding, settings.tag.get()));
         Self {
@@ -220,7 +221,7 @@ impl<'a> Holder<'a> {
             let over = moves.take_ended();
             if guard_keeper.is_some() && !over.is_empty() {
                 // What is left expires.
-                forgetting.finish(Forgotten::Marked(over), LAST_FORGETTING);
+                forgetting.finish(Forgotten::Marked(over, moves.marks()), LAST_FORGETTING);
             }
         }
     }
@@ -251,8 +252,12 @@ impl<'a> Holder<'a> {
             return;
         }
         let closed = self.arrivals.has_new().then(|| Forgotten::Closed(self.arrivals.take_new()));
-        let mut over = || self.moves.as_mut().map(Moves::take_ended).filter(|over| !over.is_empty());
-        let Some(forgotten) = closed.or_else(|| over().map(Forgotten::Marked)) else { return };
+        let over = || {
+            let moves = self.moves.as_mut()?;
+            let over = moves.take_ended();
+            (!over.is_empty()).then(|| Forgotten::Marked(over, moves.marks()))
+        };
+        let Some(forgotten) = closed.or_else(over) else { return };
         if !self.forgetting.submit(forgotten, now) {
             self.arrivals.forgotten();
         }

@@ -17,6 +17,7 @@ use crate::handle::Plan;
 use crate::marked_ways::{NextHop, Owner};
 use crate::netlink::{KeptRouteSocket, NetlinkError};
 use crate::options::ConnectionForwarding;
+use crate::options::MarkMask;
 use crate::status::ForwardingStatus;
 
 mod plan;
@@ -152,6 +153,11 @@ impl Moves {
     /// Takes those connections, by their marks: to be forgotten when the guard marks none any more.
     pub(super) fn take_ended(&mut self) -> BTreeSet<(IpAddr, u32)> {
         std::mem::take(&mut self.over)
+    }
+
+    /// The bits of those marks.
+    pub(super) fn marks(&self) -> MarkMask {
+        self.owner.marks
     }
 
     /// Removes the routing that the guard needs no longer.

@@ -54,6 +54,10 @@ pub(crate) enum Expression {
     MarkPacket,
     /// Keeps these bits of four bytes.
     Mask([u8; 4]),
+    /// Keeps these bits of the four bytes in this word of the register.
+    MaskAt(u32, [u8; 4]),
+    /// Keeps the first bits of four bytes, and turns the second ones over.
+    Change([u8; 4], [u8; 4]),
     /// Keeps these bits of one byte.
     MaskByte(u8),
     /// Compares what was loaded, as bytes from the left.
@@ -170,7 +174,7 @@ impl Expression {
             | Self::MarkConnection
             | Self::MaskEvents
             | Self::LabelConnection => "ct",
-            Self::Mask(_) | Self::MaskByte(_) => "bitwise",
+            Self::Mask(_) | Self::MaskAt(..) | Self::Change(..) | Self::MaskByte(_) => "bitwise",
             Self::Compare(..) => "cmp",
             Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
             Self::AddTo(_) => "dynset",
@@ -218,8 +222,10 @@ impl Expression {
             Self::MaskEvents => data.number(2, Connection::EventMask as u32).number(4, register),
             Self::LabelConnection => data.number(2, Connection::Labels as u32).number(4, register),
             Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
-            Self::Mask(mask) => masked(data, register, &mask),
-            Self::MaskByte(mask) => masked(data, register, &[mask]),
+            Self::Mask(mask) => changed(data, register, &mask, &[0; 4]),
+            Self::MaskAt(word, mask) => changed(data, FIRST_WORD + word, &mask, &[0; 4]),
+            Self::Change(mask, turned) => changed(data, register, &mask, &turned),
+            Self::MaskByte(mask) => changed(data, register, &[mask], &[0]),
             Self::Compare(comparison, with) => {
                 data.number(1, register).number(2, comparison as u32).nest(3, &value(with))
             }
@@ -261,14 +267,13 @@ impl Expression {
     }
 }
 
-/// Keeps the bits of `mask` of the register.
-fn masked(data: Attributes, register: u32, mask: &[u8]) -> Attributes {
-    let none = [0; 4];
+/// Keeps the bits of `mask` of the register, and turns over those of `turned`, which is as long.
+fn changed(data: Attributes, register: u32, mask: &[u8], turned: &[u8]) -> Attributes {
     data.number(1, register)
         .number(2, register)
         .number(3, u32::try_from(mask.len()).unwrap_or(u32::MAX))
         .nest(4, &value(mask))
-        .nest(5, &value(none.get(..mask.len()).unwrap_or(&none)))
+        .nest(5, &value(turned))
 }
 
 /// Bytes as nf_tables takes data.

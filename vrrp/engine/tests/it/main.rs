@@ -36,6 +36,7 @@ mod lab6;
 mod link_changes;
 mod moves;
 mod ndp;
+mod other_marks;
 mod overlay;
 mod probe;
 mod recognised;

@@ -14,6 +14,7 @@ use crate::lab::{
     Capture, Host, LIMIT, Lan, Node, VIP, await_some, mac, one_at_a_time, require_root, router,
 };
 use crate::lab6::{VIP6, number, router6};
+use crate::other_marks;
 
 mod ended;
 mod former_active;
@@ -226,6 +227,7 @@ fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() 
     for mode in Mode::all() {
         let _turn = one_at_a_time();
         let scene = Scene::new(mode);
+        other_marks::add(&scene.lan.hosts[1]);
         let [first, second] = scene.nodes(ConnectionForwarding::default());
         let mut connections = scene.connections();
         ask_all(&mut connections, 1, "before");
@@ -241,10 +243,11 @@ fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() 
         });
         assert_eq!((status.addresses, status.error.as_deref()), (2, None));
         let marked = || {
-            let list = |family| run(&scene.lan.hosts[1], &format!("conntrack -L -f {family} -m 16"), "");
+            let list = |family| run(&scene.lan.hosts[1], &format!("conntrack -L -f {family} -m 16/0xf0"), "");
             list("ipv4") + &list("ipv6")
         };
         assert_eq!(marked().lines().count(), 2 * CONNECTIONS);
+        other_marks::assert_kept(&scene.lan.hosts[1]);
         drop(connections);
         redirects.await_frame("an end of one of the connections", |frame| {
             assert!(!is_redirect(frame), "the client is told of another way to the VIP: {frame:x?}");

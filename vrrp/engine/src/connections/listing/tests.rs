@@ -215,7 +215,8 @@ fn this_kernel_filters_what_it_is_asked_for() {
         assert_eq!(listed(all.with_protocol(6)), 2);
         assert_eq!(listed(all.to(vip)), 2);
         assert_eq!(listed(all.to(vip).with_protocol(6)), 1);
-        assert_eq!(listed(all.with_mark(7)), 0);
+        assert_eq!(listed(all.with_mark(7, 0xf)), 0);
+        assert_eq!(listed(all.with_mark(0, 0xf)), 3);
         assert_eq!(listed(all.with_status(1 << 2)), 3, "assured");
         assert_eq!(listed(all.with_status(1 << 6)), 0, "sequence numbers adjusted");
         assert_eq!(listed(Selection::of(Family::V6).with_protocol(6)), 0);

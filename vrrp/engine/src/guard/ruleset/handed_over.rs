@@ -12,17 +12,52 @@ use crate::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::{Direction, Mark, State, Status},
     Expression::{
-        self, AddTo, Compare, Connection, Counter, From, In, MarkConnection, MarkPacket, Mask, MaskByte,
-        Meta, Payload, TranslateTo, Verdict,
+        self, AddTo, Compare, Connection, Counter, From, In, Mask, MaskAt, MaskByte, Meta, Payload,
+        TranslateTo, Verdict,
     },
-    Meta::Protocol,
-    Verdict::{Accept, Drop},
+    Meta::{Family as PacketFamily, Protocol},
+    Verdict::{Drop, Goto},
 };
+use crate::netfilter::marks::{self, LEAD};
+use crate::options::MarkMask;
+
+const CONNECTION_MARK: Expression = Connection(Mark);
 
 impl Set {
+    /// Rule matches: "the packet is for a VIP of the set, and its connection has the mark that the set has with it".
+    pub(super) fn is_marked(self, marks: MarkMask) -> Vec<Expression> {
+        let [family, _, destination] = self.packet();
+        let (mark, word) = match self.family {
+            Family::V4 => (From(1, &CONNECTION_MARK), 1),
+            Family::V6 => (From(4, &CONNECTION_MARK), 4),
+        };
+        let ours = MaskAt(word, marks.get().to_ne_bytes());
+        vec![Meta(PacketFamily), family, destination, mark, ours, In(self.name())]
+    }
+
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
-    pub(super) fn as_before(self) -> Vec<Expression> {
-        [self.has_destination(), vec![Connection(Mark), MarkPacket, Counter, Verdict(Accept)]].concat()
+    pub(super) fn as_before(self, marks: MarkMask) -> Vec<Expression> {
+        [self.is_marked(marks), vec![Counter, Verdict(Goto(LEAD))]].concat()
+    }
+
+    /// The chain with the rules [`Self::taking`].
+    pub(super) fn take(self) -> &'static str {
+        match self.family {
+            Family::V4 => "take4",
+            Family::V6 => "take6",
+        }
+    }
+
+    /// What follows where the set has a mark for the VIP: none is 0.
+    fn then_take(self) -> Vec<Expression> {
+        vec![Compare(NotEqual, &[0; 4]), Counter, Verdict(Goto(self.take()))]
+    }
+
+    /// The rules that take a connection for the previous Active's, by the mark that the set has for the VIP.
+    pub(super) fn taking(self, marks: MarkMask) -> Vec<Vec<Expression>> {
+        let mut rules = marks::to_connection(marks.get(), &self.has_destination());
+        rules.push(vec![Verdict(Goto(LEAD))]);
+        rules
     }
 
     /// Rule matches up to and including the destination: "of a TCP connection that did not begin here".
@@ -46,8 +81,7 @@ impl Set {
 
     /// The rule that takes connections of which only the end can be new here for the previous Active's.
     pub(super) fn to_the_previous(self) -> Vec<Expression> {
-        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
-        [self.has_unknown_connection().as_slice(), &there].concat()
+        [self.has_unknown_connection(), self.then_take()].concat()
     }
 
     /// The rule that sends answers to a VIP that has been put in the place of a client by the previous Active there: it translates them
@@ -60,8 +94,7 @@ impl Set {
             Mask(TRANSLATED),
             Compare(Equal, &[0; 4]),
         ];
-        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
-        [untranslated_answer.as_slice(), &self.has_destination(), &there].concat()
+        [untranslated_answer.as_slice(), &self.has_destination(), &self.then_take()].concat()
     }
 
     /// The rule that leaves such connections to the next Active.
@@ -98,12 +131,12 @@ impl Set {
     }
 
     /// The rule that keeps kube-proxy from translating what is marked.
-    pub(super) fn untranslated(self) -> Vec<Expression> {
+    pub(super) fn untranslated(self, marks: MarkMask) -> Vec<Expression> {
         let family = match self.family {
             Family::V4 => IPV4,
             Family::V6 => IPV6,
         };
-        [self.has_destination(), vec![TranslateTo(family[0])]].concat()
+        [self.is_marked(marks), vec![TranslateTo(family[0])]].concat()
     }
 
     /// The rule that has the node tell nobody of a shorter way to the set's addresses.

@@ -76,7 +76,13 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
     assert_eq!(told, all);
 }
 
-const ALL: Parts = Parts { forwards: true, masks_events: true, masquerade_mark: 0x4000, awake_ms: 15_000 };
+const ALL: Parts = Parts {
+    forwards: true,
+    masks_events: true,
+    masquerade_mark: 0x4000,
+    marks: MarkMask::LOWEST,
+    awake_ms: 15_000,
+};
 
 #[test]
 fn rules_refer_only_to_sets_and_chains_that_exist() {

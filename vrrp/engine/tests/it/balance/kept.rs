@@ -6,6 +6,7 @@ use windlass_engine::{BalanceObstacle, Balancer, ClientSource, State};
 
 use crate::guard::scene::{connect, run};
 use crate::lab::{await_some, one_at_a_time, require_root};
+use crate::other_marks;
 
 use super::scene::{API, Connection, Kept, Scene, TABLE, VIPS, addresses, ask_all, await_active, balancing};
 
@@ -45,6 +46,9 @@ fn backends_on_other_nodes_see_the_client_and_its_connection_works() {
         return;
     }
     let scene = Scene::new();
+    for n in NODES {
+        other_marks::add(scene.node(n));
+    }
     let _node = scene.active(0);
     let all = NODES.map(|n| keep(&scene, n, &NODES));
     let mut connections = scene.connections(60);
@@ -76,6 +80,9 @@ fn backends_on_other_nodes_see_the_client_and_its_connection_works() {
     let _next = [1, 2].map(|n| keep(&scene, n, &[]));
     assert_eq!(ask_all(&mut connections), [[1, 4], [2, 4], [3, 4]].into());
     assert_eq!(ask_all(&mut scene.connections(20)), [[2, 4]].into());
+    for n in NODES {
+        other_marks::assert_kept(scene.node(n));
+    }
 }
 
 /// What the former Active forwards to a backend, it is sent itself by the next one: both use the same marks.
