@@ -107,7 +107,8 @@
 //! directly, who knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
 //!
 //! With [`ClientSource::Keep`] its node does: `arriving` marks a connection that a client began by the peer whose link-layer address its first packet
-//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back. Both marks keep the bits that are not of [`WaysBack::marks`]. Clients that are nodes
+//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back: a rule for each port of a
+//! server (before Linux 5.13 for each of its addresses). Both marks keep the bits that are not of [`WaysBack::marks`]. Clients that are nodes
 //! are masqueraded all the same: one could be its own backend, or have a connection to the server beside that to the VIP, from the
 //! same port. Each table that a rule leads to leaves out what is for VIPs: an engine that forwards connections to the node that
 //! was Active before may use the same marks for that.

@@ -6,11 +6,15 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
+use netlink_packet_route::{AddressFamily, IpProtocol, RouteNetlinkMessage};
 use windlass_vrrp::Family;
 
 use crate::options::MarkMask;
+use crate::restriction::ProtocolPort;
+
+#[cfg(test)]
+mod tests;
 
 /// A node on a LAN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,6 +22,17 @@ pub(crate) struct NextHop {
     /// Index of the interface by which it is reached.
     pub(crate) interface: u32,
     pub(crate) address: IpAddr,
+}
+
+/// Source of packets that are led: an address, and a port of it if the kernel routes marked packets by ports.
+pub(crate) type Source = (IpAddr, Option<ProtocolPort>);
+
+/// Returns true if a kernel of this release (`uname -r`) looks at the ports of a packet that it routes again because of its mark.
+pub(crate) fn routes_marked_by_port(release: &str) -> bool {
+    const FIRST: (u32, u32) = (5, 13);
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|release| release >= FIRST)
 }
 
 /// The routing tables of an engine are 256 times its tag and the number of the mark.
@@ -61,13 +76,13 @@ impl Owner {
         addresses.into_iter().map(move |address| (RouteNetlinkMessage::DelRoute(route(address)), 0))
     }
 
-    /// Leads packets with the mark of this number and this source to this node, but for those to these addresses: they go on by the rules
-    /// that follow.
+    /// Leads packets with the mark of this number and one of these sources to this node, but for those to these addresses: they go on by the
+    /// rules that follow. So do packets of other ports that have such a mark, as other programs give packets.
     pub(crate) fn lead_from(
         self,
         hop: NextHop,
         number: u32,
-        sources: impl IntoIterator<Item = IpAddr>,
+        sources: impl IntoIterator<Item = Source>,
         but_to: impl IntoIterator<Item = IpAddr>,
     ) -> Vec<(RouteNetlinkMessage, u16)> {
         let family = Family::of(hop.address);
@@ -122,11 +137,16 @@ impl Owner {
         rule: &RuleMessage,
         family: Family,
         number: u32,
-        source: IpAddr,
+        source: Source,
     ) -> bool {
         let ours = self.rule_from(family, number, source);
         let has = |attribute| rule.attributes.contains(attribute);
-        rule.header.src_len == ours.header.src_len && ours.attributes.iter().all(has)
+        let by_port = |rule: &RuleMessage| {
+            rule.attributes.iter().any(|attribute| matches!(attribute, RuleAttribute::SourcePortRange(_)))
+        };
+        rule.header.src_len == ours.header.src_len
+            && by_port(rule) == by_port(&ours)
+            && ours.attributes.iter().all(has)
     }
 
     fn first_table(self) -> u32 {
@@ -134,10 +154,14 @@ impl Owner {
     }
 
     /// The rule that has only packets with this source.
-    pub(crate) fn rule_from(self, family: Family, number: u32, source: IpAddr) -> RuleMessage {
+    fn rule_from(self, family: Family, number: u32, (address, port): Source) -> RuleMessage {
         let mut rule = self.rule(family, number);
-        rule.header.src_len = if source.is_ipv4() { 32 } else { 128 };
-        rule.attributes.push(RuleAttribute::Source(source));
+        rule.header.src_len = if address.is_ipv4() { 32 } else { 128 };
+        rule.attributes.push(RuleAttribute::Source(address));
+        if let Some(ProtocolPort { protocol, port }) = port {
+            rule.attributes.push(RuleAttribute::IpProtocol(IpProtocol::from(protocol.number())));
+            rule.attributes.push(RuleAttribute::SourcePortRange(RulePortRange { start: port, end: port }));
+        }
         rule
     }
 

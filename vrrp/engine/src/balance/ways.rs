@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use windlass_vrrp::Family;
 
 use super::{BalanceError, BalanceObstacle, Balancing};
-use crate::marked_ways::{NextHop, Owner};
+use crate::marked_ways::{NextHop, Owner, Source, routes_marked_by_port};
 use crate::netlink::{Hop, KeptRouteSocket, NetlinkError, Refusal, Way};
 use crate::options::MarkMask;
 use crate::tag::AddressTag;
@@ -33,6 +33,9 @@ impl Default for WaysBack {
         Self { tag: AddressTag::LOWEST, marks: MarkMask::LOWEST }
     }
 }
+
+/// The kernel's release.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// Whose packets get which mark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,8 +64,10 @@ pub(super) fn numbers(peers: &BTreeSet<IpAddr>, count: u32) -> Option<BTreeMap<I
 pub(super) struct Ways {
     owner: Owner,
     route: KeptRouteSocket,
-    /// Peers that answers are led to, by family and number, and the addresses of this node that they come from.
-    told: BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
+    /// Peers that answers are led to, by family and number, and where on this node they come from.
+    told: BTreeMap<(Family, u32), BTreeSet<Source>>,
+    /// Rules name the servers' ports.
+    by_port: bool,
     /// Whether rules that an earlier process left were looked for.
     is_swept: bool,
     /// The link-layer addresses of peers, as they were last known.
@@ -76,6 +81,7 @@ impl Ways {
             owner: Owner { tag: settings.tag.get(), marks: settings.marks },
             route: KeptRouteSocket::default(),
             told: BTreeMap::new(),
+            by_port: std::fs::read_to_string(RELEASE).is_ok_and(|release| routes_marked_by_port(&release)),
             is_swept: false,
             known: BTreeMap::new(),
             obstacles: Vec::new(),
@@ -106,17 +112,18 @@ impl Ways {
         }
         let numbers = numbers(&returns.peers, self.most()).unwrap_or_default();
         let vips: BTreeSet<IpAddr> = wanted.services.keys().map(|(vip, _)| *vip).collect();
-        let servers: BTreeSet<IpAddr> = returns.servers.iter().map(|(address, _)| *address).collect();
+        let by_port = self.by_port;
+        let servers = returns.servers.iter().map(|(address, port)| (*address, by_port.then_some(*port)));
+        let servers: BTreeSet<Source> = servers.collect();
         let failed = |error: NetlinkError| refusal("lead answers to peers by routing rules", &error);
         let mut senders = BTreeMap::new();
         let mut led = BTreeMap::new();
         self.obstacles.clear();
         for (peer, number) in numbers {
             let family = Family::of(peer);
-            let of_family = |all: &BTreeSet<IpAddr>| -> BTreeSet<IpAddr> {
-                all.iter().copied().filter(|address| Family::of(*address) == family).collect()
-            };
-            let sources = of_family(&servers);
+            let is_of_family = |address: &IpAddr| Family::of(*address) == family;
+            let of_peer = servers.iter().copied().filter(|(address, _)| is_of_family(address));
+            let sources: BTreeSet<Source> = of_peer.collect();
             if sources.is_empty() {
                 continue;
             }
@@ -129,7 +136,8 @@ impl Ways {
                 }
             };
             let hop = NextHop { interface, address: peer };
-            let orders = self.owner.lead_from(hop, number, sources.iter().copied(), of_family(&vips));
+            let but_to = vips.iter().copied().filter(is_of_family);
+            let orders = self.owner.lead_from(hop, number, sources.iter().copied(), but_to);
             let answers = self.route.with(|route| route.batch(orders)).map_err(failed)?;
             if let Some(refused) = answers.into_iter().filter_map(Result::err).find(is_refusal) {
                 return Err(failed(refused.into()));
@@ -166,7 +174,7 @@ impl Ways {
     /// answer that takes another way has an address that its client does not know.
     fn release_but(
         &mut self,
-        wanted: &BTreeMap<(Family, u32), BTreeSet<IpAddr>>,
+        wanted: &BTreeMap<(Family, u32), BTreeSet<Source>>,
         vips: &BTreeSet<IpAddr>,
     ) -> Result<(), NetlinkError> {
         if self.is_swept && self.told == *wanted {

@@ -123,6 +123,18 @@ fn routing_rules_are_put_back_and_go_with_the_table() {
     let own = |shown: &str| shown.lines().filter(|line| line.contains("fwmark")).count();
     let with = rules(&scene, 1);
     assert_eq!(own(&with), 4, "to two peers for each of two families: {with}");
+    // Marks of other programs may have the same bits, 2 for the first node: what is no server's goes as without us.
+    for (from, client) in [("192.0.2.2", "192.0.2.4"), ("2001:db8::2", "2001:db8::4")] {
+        for (mark, port, is_led) in
+            [("0x2", API.port, true), ("0x2", 22, false), ("0x1bd12", 22, false), ("0x2", 0, false)]
+        {
+            let of_port =
+                if port == 0 { String::new() } else { format!(" ipproto tcp sport {port} dport 40000") };
+            let route =
+                run(scene.node(1), &format!("ip route get {client} from {from} mark {mark}{of_port}"), "");
+            assert_eq!(route.contains(" via "), is_led, "{mark}, port {port}: {route}");
+        }
+    }
     for family in ["-4", "-6"] {
         run(scene.node(1), &format!("ip {family} rule del priority 80"), "");
     }
