@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, Type};
-use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, State, Vrid};
+use socket2::{Domain, Socket, Type};
+use windlass_engine::{ConnectionForwarding, Priority, RouterConfig, State};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::{connect, listen, run};
@@ -16,8 +16,11 @@ use crate::lab::{
 use crate::lab6::{VIP6, number, router6};
 use crate::other_marks;
 
+mod busy;
+mod dead;
 mod ended;
 mod former_active;
+mod limits;
 mod ports;
 
 const CLIENT: usize = 2;
@@ -367,240 +370,10 @@ fn connections_go_on_when_a_node_falls_silent_whose_kernel_lives() {
     ask_all(&mut scene.connections(), 2, "begun after it");
 }
 
-#[test]
-fn connections_of_a_node_that_is_dead_are_reset() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let [_first, second] = scene.nodes(ConnectionForwarding::default());
-    let mut connections = scene.connections();
-    scene.lan.pull_cable(0);
-    await_active(&second, State::Active);
-    for connection in &mut connections {
-        let vip = connection.vip;
-        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
-    }
-    assert_eq!(second.engine.forwarding_status().addresses, 0);
-    let moved = run(&scene.lan.hosts[1], "nft list chain inet windlass moved", "");
-    let counters: Vec<&str> = moved.lines().filter(|rule| rule.contains("counter packets")).collect();
-    assert_eq!(counters.len(), 6, "{moved}");
-    let forwarded: Vec<_> = counters.iter().filter(|rule| !rule.contains("counter packets 0 ")).collect();
-    assert!(forwarded.is_empty(), "it was known to be dead before the takeover: {forwarded:#?}");
-}
-
 fn assert_reset(connections: &mut [Connection], when: &str) {
     for connection in connections {
         let vip = connection.vip;
         let broken = connection.ask().map_err(|error| error.kind());
         assert_eq!(broken, Err(ErrorKind::ConnectionReset), "{when}: a connection to {vip}");
     }
-}
-
-#[test]
-fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let nodes = scene.nodes(ConnectionForwarding::default());
-    let (mut connections, mut forgotten) = (scene.connections(), scene.connections());
-    scene.prefer_second(&nodes, true);
-    for connections in [&mut connections, &mut forgotten] {
-        ask_all(connections, 1, "after the move");
-    }
-    scene.lan.pull_cable(0);
-    for connection in &mut connections {
-        let vip = connection.vip;
-        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
-    }
-    await_some("nothing forwarded", || (nodes[1].engine.forwarding_status().addresses == 0).then_some(()));
-    // From the very ports of others of which nothing is heard any more, as if the client had lost its power: the kernel of the
-    // node knows nothing of them either.
-    let client = &scene.lan.hosts[CLIENT];
-    let blackholes = [format!("blackhole {VIP}/32"), format!("blackhole {VIP6}/128")];
-    for to in &blackholes {
-        client.ip(&format!("route add {to}"));
-    }
-    let ports = forgotten.into_iter().map(|connection| {
-        // No state of the client's own is in the way.
-        SockRef::from(&connection.stream).set_linger(Some(Duration::ZERO)).unwrap();
-        (connection.stream.local_addr().unwrap(), connection.vip)
-    });
-    let ports: Vec<_> = ports.collect();
-    for to in &blackholes {
-        client.ip(&format!("route del {to}"));
-    }
-    for (from, vip) in ports {
-        let again = connect_from(client, from, vip).expect("a connection from the same port");
-        let mut again = Connection { stream: again, vip };
-        assert_eq!(again.ask().unwrap(), 2, "{from}");
-    }
-}
-
-/// Which the node that forwards to it sees in a virtual router that is none of its own, seconds before its kernel.
-#[test]
-fn a_node_that_dies_is_sent_nothing_more_once_another_has_taken_its_place() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let nodes = scene.nodes(ConnectionForwarding::default());
-    let mut connections = scene.connections();
-    scene.prefer_second(&nodes, true);
-    ask_all(&mut connections, 1, "after the move");
-    let another = |n: usize, priority: u8| RouterConfig {
-        vrid: Vrid::new(9).unwrap(),
-        priority: Priority::new(priority).unwrap(),
-        addresses: ["192.0.2.60".parse().unwrap()].into(),
-        ..router(n, 4)
-    };
-    let preferred = Priority::new(254).unwrap();
-    nodes[0].engine.apply([scene.routers(0, |_| ()), vec![another(0, 254)]].concat());
-    let of_second = scene.routers(1, |router| router.priority = preferred);
-    nodes[1].engine.apply([of_second, vec![another(1, 100)]].concat());
-    let third = scene.lan.hosts[BACKEND].engine();
-    third.engine.apply(vec![another(BACKEND, 200)]);
-    for node in [&nodes[1], &third] {
-        await_some("the first node's adverts", || {
-            let routers = node.engine.snapshot();
-            let heard = routers.iter().find(|router| router.key.vrid.get() == 9)?.active;
-            (heard == Some("192.0.2.1".parse().unwrap())).then_some(())
-        });
-    }
-    scene.lan.pull_cable(0);
-    third.await_state(State::Active);
-    let first = || run(&scene.lan.hosts[1], "ip -4 neigh show 192.0.2.1 dev eth0", "");
-    await_some("nothing of IPv4 forwarded", || {
-        (nodes[1].engine.forwarding_status().addresses <= 1).then_some(())
-    });
-    assert!(!first().contains("FAILED"), "its kernel knows already: {}", first());
-    for connection in connections.iter_mut().filter(|connection| connection.vip.is_ipv4()) {
-        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset);
-    }
-}
-
-/// The window closes for what was not heard of. What was goes on.
-#[test]
-fn what_was_heard_of_in_the_window_goes_on_after_it_and_what_was_not_is_reset() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let settings =
-        ConnectionForwarding { window: Duration::from_secs(5), marks: MarkMask::new(0x0300).unwrap() };
-    let nodes = scene.nodes(settings);
-    let (mut heard, mut silent) = (scene.connect(VIP.into()), scene.connect(VIP.into()));
-    assert_eq!((heard.ask().unwrap(), silent.ask().unwrap()), (1, 1));
-    scene.prefer_second(&nodes, true);
-    let window = || run(&scene.lan.hosts[1], "nft list map inet windlass window4", "").contains("192.0.2.50");
-    assert!(window(), "open after the move");
-    await_some("the end of the window", || {
-        assert_eq!(heard.ask().unwrap(), 1);
-        (!window()).then_some(())
-    });
-    assert_eq!(silent.ask().unwrap_err().kind(), ErrorKind::ConnectionReset);
-    assert_eq!(heard.ask().unwrap(), 1);
-}
-
-#[test]
-fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let host = &scene.lan.hosts[1];
-    // What a killed engine left, and what others have.
-    host.ip("rule add pref 87 fwmark 0x30/0xf0 lookup 22275 protocol 87");
-    host.ip("route add default via 192.0.2.99 dev eth0 table 22275");
-    host.ip("route add 192.0.2.77/32 via 192.0.2.99 dev eth0 table 22275 protocol 87");
-    host.ip("rule add pref 86 fwmark 0x30/0xf0 lookup 22275");
-    host.ip("rule add pref 88 fwmark 0x30/0xf0 lookup 9 protocol 87");
-    let rules = || run(host, "ip rule list", "");
-    let nodes = scene.nodes(ConnectionForwarding::default());
-    await_some("the sweep", || (!rules().contains("87:")).then_some(()));
-    assert!(rules().contains("86:") && rules().contains("88:"), "{}", rules());
-    let mut connections = scene.connections();
-    scene.prefer_second(&nodes, true);
-    ask_all(&mut connections, 1, "after the move");
-    assert!(!run(host, "ip route show table 22275", "").contains("192.0.2.77"));
-    // Marks of other programs may have the same bits: their packets to other hosts go as without us.
-    let (vip, vip6) = (VIP.to_string(), VIP6.to_string());
-    for (mark, to, is_led) in [
-        ("0x10", vip.as_str(), true),
-        ("0x10", vip6.as_str(), true),
-        ("0x10", "192.0.2.3", false),
-        ("0x1bd10", "192.0.2.3", false),
-        ("0x10", "2001:db8::3", false),
-        ("0x1bd10", "2001:db8::3", false),
-    ] {
-        let route = run(host, &format!("ip route get {to} mark {mark}"), "");
-        assert_eq!(route.contains("via"), is_led, "{mark}: {route}");
-    }
-    let ours = |rules: String| rules.contains("87:") && rules.contains("fwmark 0x10/0xf0");
-    assert!(ours(rules()), "{}", rules());
-    host.ip("rule del pref 87");
-    host.ip("route flush table 22273");
-    await_some("the rule again", || ours(rules()).then_some(()));
-    ask_all(&mut connections, 1, "with the rule put back");
-}
-
-#[test]
-fn where_connections_cannot_be_picked_up_it_is_said_and_new_ones_are_served() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let scene = Scene::new(Mode::Nftables);
-    let loose = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
-    scene.lan.hosts[1].run(move || std::fs::write(loose, "0").unwrap());
-    let nodes = scene.nodes(ConnectionForwarding::default());
-    scene.prefer_second(&nodes, true);
-    let error = await_some("the reason", || nodes[1].engine.forwarding_status().error.clone());
-    assert!(error.contains("nf_conntrack_tcp_loose is 0"), "{error}");
-    let mut new = scene.connections();
-    ask_all(&mut new, 2, "begun after the move");
-}
-
-/// Connections that are busy all the time, through many moves to and fro: an hour of them in a few seconds. `WINDLASS_MOVES` takes
-/// more.
-#[test]
-fn busy_connections_go_on_through_many_moves() {
-    if !require_root() {
-        return;
-    }
-    let _turn = one_at_a_time();
-    let rounds: u32 = std::env::var("WINDLASS_MOVES").map_or(2, |rounds| rounds.parse().unwrap());
-    let scene = Scene::new(Mode::Nftables);
-    let nodes = scene.nodes(ConnectionForwarding::default());
-    let ended = AtomicBool::new(false);
-    let mut connections = scene.connections();
-    connections.extend(scene.connections());
-    std::thread::scope(|scope| {
-        let ended = &ended;
-        let busy = connections.into_iter().zip(1..).map(|(connection, pause)| {
-            scope.spawn(move || connection.ask_until(ended, Duration::from_millis(pause * 5)))
-        });
-        let busy: Vec<_> = busy.collect();
-        for _ in 0..rounds {
-            scene.prefer_second(&nodes, true);
-            scene.await_arrival(1);
-            scene.prefer_second(&nodes, false);
-            scene.await_arrival(0);
-            silence(&scene.lan.hosts[0]);
-            await_active(&nodes[1], State::Active);
-            scene.await_arrival(1);
-            run(&scene.lan.hosts[0], "nft -f -", "delete table inet silence; delete table arp silence");
-            await_active(&nodes[1], State::Backup);
-            scene.await_arrival(0);
-        }
-        ended.store(true, Ordering::Relaxed);
-        let broken: Vec<String> = busy.into_iter().filter_map(|one| one.join().unwrap().err()).collect();
-        assert_eq!(broken, [""; 0]);
-    });
 }
