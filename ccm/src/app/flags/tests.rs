@@ -21,7 +21,7 @@ fn the_flags_are_consistent() {
 #[test]
 fn every_standard_flag_is_known_with_its_default_287() {
     // Service-contract §5.2. `None`: no default, or one that has no effect here.
-    let rows: [(&str, Option<&str>); 58] = [
+    let rows: [(&str, Option<&str>); 59] = [
         ("cloud-provider", None),
         ("cloud-config", None),
         ("kubeconfig", None),

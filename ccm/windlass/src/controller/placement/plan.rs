@@ -146,6 +146,10 @@ impl<'a> Planner<'a> {
     fn new(input: &'a PlanInput) -> Self {
         let routers = distinct(input);
         let connecting = succession::connecting_uids(&routers);
+        let mut named_by: HashMap<&str, usize> = HashMap::new();
+        for name in input.wanted_vips().filter_map(|vip| vip.spec.virtual_router.as_deref()) {
+            *named_by.entry(name).or_default() += 1;
+        }
         let adopted = succession::adopted(input);
         let draft = |router: &'a VirtualRouter| {
             let announcement = adopted(router);
@@ -162,6 +166,13 @@ impl<'a> Planner<'a> {
             let created = router.metadata.creation_timestamp.as_ref().map(|time| time.0);
             let vrid_changes = router.vrid_changes();
             let known = RouterDraft {
+                named_by: router
+                    .metadata
+                    .name
+                    .as_deref()
+                    .and_then(|name| named_by.get(name))
+                    .copied()
+                    .unwrap_or(0),
                 uid,
                 generation,
                 created,

@@ -122,6 +122,8 @@ async fn a_service_of_a_prefix_that_no_node_has_any_more_says_so_and_moves_to_th
         rig.settle().await;
         let is = |rig: &Rig| (rig.shown("a").concat(), rig.reason("a"));
         assert_eq!(is(&rig), ("2001:db8::8".into(), "True Allocated".into()));
+        // Its agent goes on: what is announced by nobody, or by a node that is gone, would be said to be not announced.
+        rig.api.edit("virtualips//2001-db8--8", &json!({ "status": { "activeNode": "n1" } }));
         rig.api.take_writes();
         for (number, node) in ["n1", "n2"].iter().enumerate() {
             let interface = json!({

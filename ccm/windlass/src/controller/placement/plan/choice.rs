@@ -62,7 +62,8 @@ impl<'a> Planner<'a> {
             (at(&now, router.first_healthy(self.topology)), at(&when_healthy, router.first()))
         };
         let partners = self.partners(vip);
-        let fitting = || feasible.fitting(&self.routers);
+        let own = vip.spec.virtual_router.as_deref();
+        let fitting = || feasible.fitting(&self.routers, own);
         let mut loads: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for (_, router) in fitting() {
             *loads.entry(router.first()).or_default() += router.vips;
@@ -121,7 +122,7 @@ impl<'a> Planner<'a> {
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         let shares = used.range(vrids.clone()).count() >= local::shared_from(vrids.len());
         let fitting = feasible
-            .fitting(&self.routers)
+            .fitting(&self.routers, vip.spec.virtual_router.as_deref())
             .filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(&best)));
         if let Some((_, name)) = fitting.map(|(name, router)| (router.vips, name)).min() {
             return RouterChoice::Router(name.clone());

@@ -35,6 +35,8 @@ pub(super) struct RouterDraft<'a> {
     /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
+    /// How many VIPs name it, whether the plan leaves them there or not.
+    pub(super) named_by: usize,
     /// What one of them needs.
     pub(super) need: Need,
     /// Another one takes its place.
@@ -66,6 +68,7 @@ impl<'a> RouterDraft<'a> {
             vrid_changes: 0,
             active,
             vips: 0,
+            named_by: 0,
             need: Need::Nothing,
             is_replaced: false,
             is_in_succession: false,
@@ -209,14 +212,19 @@ impl<'a> FeasibleRouters<'a> {
         feasible
     }
 
-    /// The routers that take a new VIP. An empty one in a succession does not: the VIPs of the other may follow it there, and would
-    /// share it with the new one for good.
+    /// The routers that take a VIP which names `own` now. An empty one does not where others may come or come back, which would share it
+    /// with this VIP for good: one in a succession, and one that another VIP still names, since the write that brings that one elsewhere
+    /// may fail and be wanted no more.
     pub(super) fn fitting<'r>(
         &'r self,
         routers: &'r BTreeMap<String, RouterDraft<'a>>,
+        own: Option<&str>,
     ) -> impl Iterator<Item = (&'r String, &'r RouterDraft<'a>)> {
         let known = self.routers.iter().filter_map(|name| Some((name, routers.get(name)?)));
-        known.filter(|(_, router)| router.vips > 0 || !router.is_in_succession)
+        known.filter(move |(name, router)| {
+            let is_named_by_others = router.named_by > usize::from(own == Some(name.as_str()));
+            router.vips > 0 || !(router.is_in_succession || is_named_by_others)
+        })
     }
 
     fn fits(&self, router: &RouterDraft<'_>) -> bool {

@@ -450,3 +450,16 @@ fn an_emptied_router_whose_successor_is_there_takes_no_new_address() {
         live_through(&history).unwrap_or_else(|error| panic!("{error}: {history:?}"));
     }
 }
+
+#[test]
+fn a_router_that_another_address_is_about_to_leave_takes_no_new_one() {
+    let both = Families::Both;
+    let history = vec![
+        (Step::ServiceGone(2), None),
+        (Step::Service { number: 5, families: both }, None),
+        (Step::Service { number: 2, families: both }, Some(518_961)),
+        (Step::Local { number: 5, nodes: Some(Vec::new()) }, Some(3_541_790_817)),
+        (Step::Local { number: 5, nodes: None }, None),
+    ];
+    live_through(&history).unwrap_or_else(|error| panic!("{error}: {history:?}"));
+}
