@@ -24,6 +24,7 @@ pub(crate) const OWN_ALIAS: &str = "windlass:";
 /// An Ethernet interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct InterfaceInfo {
     /// Name, as `eth0`.
     pub name: String,
