@@ -162,9 +162,9 @@ async fn served_while_a_bridge_comes_and_goes(lab: &Lab, vip: IpAddr, owner: &st
     let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
     for interface in ["br0", "eth0"] {
         if interface == "br0" {
-            node.move_to_bridge("br0")?
+            node.move_to_bridge("br0")?;
         } else {
-            node.move_from_bridge("br0")?
+            node.move_from_bridge("br0")?;
         }
         await_that(&format!("{owner} announces {vip} on {interface}"), LIMIT, async || {
             let router = router_of(lab, vip).await?;

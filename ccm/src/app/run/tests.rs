@@ -335,7 +335,7 @@ async fn as_many_nodes_are_looked_at_at_once_as_the_flag_says() {
             Ok(Capabilities::<NoLoadBalancer, _>::new().with_instances(instances))
         });
         rig.until("as many are asked", |_| provider.calls().len() == at_once).await;
-        tokio::time::sleep(Duration::from_secs(20)).await;
+        sleep(Duration::from_secs(20)).await;
         assert_eq!(provider.calls().len(), at_once, "{flag}");
         assert!(rig.stop().await.is_ok());
     }

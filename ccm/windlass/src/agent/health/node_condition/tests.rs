@@ -51,7 +51,7 @@ fn a_node_waits_for_its_pod_network_while_the_kubelet_or_a_taint_says_that_there
         node.status.get_or_insert_default().conditions.get_or_insert_default().push(available);
         node
     };
-    let rows = [
+    let rows = vec![
         ("ready", ready("True", "kubelet is posting ready status", after), boot(1), None),
         (
             "no plugin",
