@@ -50,14 +50,19 @@ impl Lab {
     /// agent on each of `agents`.
     pub async fn deploy_windlass(&self, agents: &[&str]) -> anyhow::Result<()> {
         self.install_manifests().await?;
-        if self.options.light {
-            self.start_controller(ControllerOptions::default())?;
-            for node in agents {
-                self.start_agent(node)?;
-            }
-        } else {
+        if !self.options.light {
             self.await_windlass_pods().await?;
+            return self.await_reports(agents).await;
         }
+        for node in agents {
+            self.start_agent(node)?;
+        }
+        // A controller that knows all nodes when it makes its first plan makes the same one each time.
+        self.await_reports(agents).await?;
+        self.start_controller(ControllerOptions::default())
+    }
+
+    async fn await_reports(&self, agents: &[&str]) -> anyhow::Result<()> {
         let networks: Api<NodeNetwork> = Api::all(self.client());
         await_that("every agent has reported its network", LIMIT, async || {
             for node in agents {
