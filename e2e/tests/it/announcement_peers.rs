@@ -190,7 +190,7 @@ async fn await_router(
     .await
 }
 
-/// Whether a virtual router leaves its VRID to a stranger. Nobody else hears what is sent by unicast; a router that signs obeys no stranger;
+/// Returns true for a virtual router that leaves its VRID to a stranger. Nobody else hears what is sent by unicast; a router that signs obeys no stranger;
 /// and one that left another VRID to a stranger stays for ten minutes.
 fn leaves_its_vrid(router: &VirtualRouter) -> bool {
     let spec = &router.spec;

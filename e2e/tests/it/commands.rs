@@ -89,7 +89,7 @@ fn a_failed_build_names_the_program_and_leaves_no_part_of_it() -> anyhow::Result
     // Writes something to the file after -o, as a build that is broken off does.
     machine.program(
         "bin/go",
-        r#"if [ "$1" = env ]; then echo go1.99.0; exit; fi; echo x >"$6"; echo no room >&2; exit 1"#,
+        r#"if [ "$1" = env ]; then echo go1.99.0; exit; fi; until [ "$1" = -o ]; do shift; done; echo x >"$2"; echo no room >&2; exit 1"#,
     )?;
     for program in ["sleep", "mv"] {
         symlink(Path::new("/bin").join(program), machine.0.join("bin").join(program))?;

@@ -16,10 +16,7 @@ fn connections_of_a_node_that_is_dead_are_reset() {
     let mut connections = scene.connections();
     scene.lan.pull_cable(0);
     await_active(&second, State::Active);
-    for connection in &mut connections {
-        let vip = connection.vip;
-        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
-    }
+    assert_reset(&mut connections, "after the takeover");
     assert_eq!(second.engine.forwarding_status().addresses, 0);
     let moved = run(&scene.lan.hosts[1], "nft list chain inet windlass moved", "");
     let counters: Vec<&str> = moved.lines().filter(|rule| rule.contains("counter packets")).collect();
@@ -42,10 +39,7 @@ fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
         ask_all(connections, 1, "after the move");
     }
     scene.lan.pull_cable(0);
-    for connection in &mut connections {
-        let vip = connection.vip;
-        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
-    }
+    assert_reset(&mut connections, "after the death of the node that had handed over");
     await_some("nothing forwarded", || (nodes[1].engine.forwarding_status().addresses == 0).then_some(()));
     // From the very ports of others of which nothing is heard any more, as if the client had lost its power: the kernel of the
     // node knows nothing of them either.
@@ -70,7 +64,7 @@ fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
     }
 }
 
-/// Which the node that forwards to it sees in a virtual router that is none of its own, seconds before its kernel.
+/// The node that forwards to it sees that in a virtual router which is none of its own, seconds before its kernel does.
 #[test]
 fn a_node_that_dies_is_sent_nothing_more_once_another_has_taken_its_place() {
     if !require_root() {
