@@ -217,6 +217,12 @@ impl LabBuilder {
         Self { limit: None, interactive: true, ..self }
     }
 
+    /// How much room it takes beside others on one machine: kubelets, containers and each further API server want a processor more than
+    /// they wait.
+    pub(crate) fn size(&self) -> usize {
+        if self.light && self.control_plane_nodes == 0 { 1 } else { 2 }
+    }
+
     /// Where clients find the API server.
     pub(crate) fn api_address(&self, hosts: &[Host]) -> anyhow::Result<Ipv4Addr> {
         match self.control_plane_nodes {
