@@ -129,8 +129,8 @@ use set::Contents;
 use ways::Ways;
 pub use ways::WaysBack;
 
-use crate::netfilter::message::Batch;
-use crate::netfilter::table::{Checked, Table};
+use windlass_kernel::netfilter::message::Batch;
+use windlass_kernel::netfilter::table::{Checked, Table};
 
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their way while another process
 /// takes its place; [`Self::close`] removes it. Every call may wait in the kernel.

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use windlass_vrrp::Family;
 
-use crate::clock;
-use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::restriction::Restrictions;
 use crate::supervisor::Helper;
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Tracking, TrackingError};
 
 mod plan;
 

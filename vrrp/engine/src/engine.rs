@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use windlass_vrrp::{Family, Vrid, wire};
 
-use crate::clock;
+use crate::checks;
 use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
 use crate::endings::Endings;
@@ -19,7 +19,6 @@ use crate::event_thread::{self, EventSender, WaitingEvents};
 use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -27,11 +26,14 @@ use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
-use crate::sockets;
 use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus};
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
 use crate::way_back::{self, Heard};
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::{
+    self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind,
+};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);
@@ -60,7 +62,7 @@ impl Engine {
     /// Starts the engine's threads. They work in the network namespace of the calling thread, with its capabilities. Refused
     /// without CAP_NET_RAW and where netlink is not permitted ([`StartError`]).
     pub fn start(options: Options) -> Result<Self, StartError> {
-        sockets::check_capabilities()?;
+        checks::check_capabilities()?;
         let os = |source| StartError::Os { what: "create an eventfd", source };
         let follower = Follower::open(clock::now())
             .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;

@@ -27,8 +27,8 @@ use windlass_vrrp::{Priority, Time};
 use crate::config::{AddressConflictPolicy, Hold, RouterConfig, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
 use crate::restriction::{GuardStatus, Restrictions};
-use crate::sockets::{LinkSockets, UnicastSocket};
 use crate::status::{ForwardingStatus, ReplicationStatus};
+use windlass_kernel::sockets::{LinkSockets, UnicastSocket};
 
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
 
-use crate::clock;
 use crate::handle::Waker;
 use crate::inbox::Inbox;
-use crate::interfaces::Follower;
-use crate::poll::poll;
 use crate::supervisor::Helper;
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::Follower;
+use windlass_kernel::poll::poll;
 
 mod state;
 mod watcher;

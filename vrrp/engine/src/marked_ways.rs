@@ -10,8 +10,8 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePor
 use netlink_packet_route::{AddressFamily, IpProtocol, RouteNetlinkMessage};
 use windlass_vrrp::Family;
 
-use crate::options::MarkMask;
-use crate::restriction::ProtocolPort;
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

@@ -21,14 +21,14 @@ use nix::poll::{PollFd, PollFlags};
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{Change, Connection, Epoch};
 
-use crate::clock;
-use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
-use crate::poll::poll;
 use crate::rate_limit::RateLimiter;
 use crate::status::ReplicationStatus;
 use crate::supervisor::Helper;
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Tracking, TrackingError};
+use windlass_kernel::poll::poll;
 
 mod backends;
 mod budget;

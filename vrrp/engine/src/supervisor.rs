@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-use crate::clock;
 use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::faults;
 use crate::status::HelperStatus;
+use windlass_kernel::clock;
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_vrrp::Family;
 
-use crate::clock;
+use windlass_kernel::clock;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::BalanceError;
 use super::set::LOTS;
 use super::ways::numbers;
-use crate::restriction::ProtocolPort;
+use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

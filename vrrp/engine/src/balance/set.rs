@@ -10,9 +10,9 @@ use super::Balancing;
 use super::balancing::{Backends, ClientSource};
 use super::ways::Sender;
 use crate::guard::AWAKE;
-use crate::netfilter::attributes::Attributes;
-use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
-use crate::restriction::ProtocolPort;
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
+use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

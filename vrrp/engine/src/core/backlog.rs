@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use crate::clock::Clocks;
+use windlass_kernel::clock::Clocks;
 
 #[cfg(test)]
 mod tests;

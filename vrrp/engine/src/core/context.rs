@@ -3,7 +3,7 @@
 use windlass_vrrp::{Family, Time, Vrid};
 
 use crate::event::Event;
-use crate::sockets::LinkSockets;
+use windlass_kernel::sockets::LinkSockets;
 
 use super::deadlines::Deadlines;
 use super::instance::InstanceContext;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{RouterConfig, Transport};
 use crate::handle::{Plan, Standing};
-use crate::sockets::LinkSockets;
+use windlass_kernel::sockets::LinkSockets;
 
 /// The VIPs that no peer is known to have claimed.
 pub(super) fn unproven(config: &RouterConfig, unlisted: &BTreeSet<IpAddr>) -> Arc<BTreeSet<IpAddr>> {

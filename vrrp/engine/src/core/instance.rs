@@ -9,12 +9,12 @@ use std::time::Duration;
 use windlass_vrrp::wire::ExpectedAdvert;
 use windlass_vrrp::{Action, Announce, Priority, Router, State, Time, TransitionReason};
 
-use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
-use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
+use windlass_kernel::clock;
+use windlass_kernel::sockets::LinkSockets;
 
 use super::deadlines::TimerId;
 use super::fault_reports::FaultReports;

@@ -8,14 +8,15 @@ use std::time::Duration;
 use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{AdvertOutcome, Family, Time};
 
-use crate::clock::{self, Clocks};
+use crate::checks::source_error;
 use crate::config::{Hold, RouterConfig};
 use crate::event::Event;
 use crate::handle::RouterHandle;
 use crate::links::LinkState;
 use crate::rate_limit::RateLimiter;
-use crate::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty, source_error};
 use crate::status::{LinkStatus, RouterStatus};
+use windlass_kernel::clock::{self, Clocks};
+use windlass_kernel::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty};
 
 use super::backlog::Backlog;
 use super::context::{Context, LinkId, RouterId};

@@ -9,7 +9,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use windlass_vrrp::Time;
 
-use crate::clock;
+use windlass_kernel::clock;
 
 const TIMER: u64 = u64::MAX;
 

@@ -10,7 +10,7 @@ use windlass_vrrp::wire::{self, AddressList, Advert, AdvertTemplate, Checksum, P
 use windlass_vrrp::{Family, Priority, Version, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
-use crate::sockets::{FamilySockets, LinkSockets, Mac, group_mac};
+use windlass_kernel::sockets::{FamilySockets, LinkSockets, Mac, group_mac};
 
 use super::peer_authentication::PeerAuthentication;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use windlass_vrrp::Vrid;
 
-use crate::sockets::AdvertFilter;
+use windlass_kernel::sockets::AdvertFilter;
 
 /// What the kernel does for a family's adverts on an interface.
 #[derive(Debug, Default)]

@@ -9,11 +9,11 @@ use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 
 use super::*;
 use crate::config::{Hold, RouterConfig};
-use crate::interfaces;
+use crate::lab::hosts::in_namespace;
 use crate::links::{LinkState, Sources};
-use crate::netlink::tests::in_namespace;
-use crate::sockets::{AdvertSender, LinkSockets};
 use crate::status::RouterStatus;
+use windlass_kernel::interfaces;
+use windlass_kernel::sockets::{AdvertSender, LinkSockets};
 
 const VRIDS: u8 = 20;
 

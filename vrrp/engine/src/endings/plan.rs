@@ -8,7 +8,8 @@ use std::time::Duration;
 use windlass_vrrp::replication::{Connection, Transport};
 use windlass_vrrp::{Family, Time};
 
-use crate::restriction::{Protocol, ProtocolPort, Restrictions};
+use crate::restriction::Restrictions;
+use windlass_kernel::port::{Protocol, ProtocolPort};
 
 #[cfg(test)]
 mod tests;

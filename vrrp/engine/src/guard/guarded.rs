@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::options::MarkMask;
 use crate::restriction::Restrictions;
+use windlass_kernel::mark_mask::MarkMask;
 
 /// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
 /// (RFC 9568 §6.1), an address of the node's own.

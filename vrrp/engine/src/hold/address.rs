@@ -12,8 +12,8 @@ use windlass_vrrp::Time;
 use super::bindings::{AddressOp, Binding, Bindings, lifetime};
 use super::foreign_addresses::ForeignAddresses;
 use super::messages::message_of;
-use crate::clock;
-use crate::netlink::{Address, Change, NetlinkError, Refusal, RouteSocket};
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{Address, Change, NetlinkError, Refusal, RouteSocket};
 
 #[cfg(test)]
 mod tests;

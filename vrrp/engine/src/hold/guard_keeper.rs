@@ -12,10 +12,10 @@ use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
-use crate::netfilter::fingerprint::{Compared, Comparison};
-use crate::netfilter::table::Failure;
-use crate::options::MarkMask;
 use crate::restriction::{GuardStatus, Restrictions};
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
+use windlass_kernel::netfilter::table::Failure;
 
 /// Time between two looks at whether somebody has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -15,10 +15,10 @@ use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
 use crate::handle::Plan;
 use crate::marked_ways::{NextHop, Owner};
-use crate::netlink::{KeptRouteSocket, NetlinkError};
 use crate::options::ConnectionForwarding;
-use crate::options::MarkMask;
 use crate::status::ForwardingStatus;
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
 
 mod plan;
 mod questions;

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::{Groups, LinkState, Sources};
-use crate::interfaces::{InterfaceInfo, Interfaces};
-use crate::sockets::{LinkSockets, Memberships, interface_error};
+use crate::checks::interface_error;
+use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
+use windlass_kernel::sockets::{LinkSockets, Memberships};
 
 /// What the watcher knows.
 #[derive(Default)]

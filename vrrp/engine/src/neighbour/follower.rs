@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use windlass_vrrp::Time;
 
-use crate::clock;
 use crate::config::Hold;
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
+use windlass_kernel::clock;
 
 use super::groups::Groups;
 use super::tracker::{AnnouncementChange, RouterView, SocketsId};

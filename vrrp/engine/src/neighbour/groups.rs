@@ -13,7 +13,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_vrrp::Time;
 
-use crate::sockets::Memberships;
+use windlass_kernel::sockets::Memberships;
 
 #[cfg(test)]
 mod tests;

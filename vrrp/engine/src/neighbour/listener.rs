@@ -8,10 +8,10 @@ use std::time::Duration;
 use windlass_vrrp::wire::{self, Rejection};
 use windlass_vrrp::{Family, Time, Vrid};
 
-use crate::clock;
 use crate::config::AddressConflictPolicy;
 use crate::event::Event;
-use crate::sockets::{LinkSockets, is_empty};
+use windlass_kernel::clock;
+use windlass_kernel::sockets::{LinkSockets, is_empty};
 
 use super::address_probe::{ClaimOutcome, Claimant};
 use super::announcer::announced_mac;

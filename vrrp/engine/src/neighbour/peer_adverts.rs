@@ -16,7 +16,7 @@ use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert, Packet};
 use super::address_probe::Claimant;
 use super::tracker::SocketsId;
 use super::{FollowedRouter, HandleId, Neighbour, RoutersByAddress, routers_of};
-use crate::clock;
+use windlass_kernel::clock;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_vrrp::Family;
 
 use crate::handle::Plan;
-use crate::sockets::LinkSockets;
+use windlass_kernel::sockets::LinkSockets;
 
 use super::frame::Frame;
 use super::tracker::SocketsId;

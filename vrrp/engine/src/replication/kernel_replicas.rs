@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_vrrp::replication::{Change, Connection, ConnectionKey, Transport};
 
-use crate::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
+use windlass_kernel::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use crate::connections::TrackingError;
+use windlass_kernel::connections::TrackingError;
 
 #[cfg(test)]
 mod tests;

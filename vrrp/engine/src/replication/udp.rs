@@ -13,7 +13,7 @@ use windlass_vrrp::replication::MAX_DATAGRAM;
 use windlass_vrrp::{Family, Time};
 
 use super::plan::{Ends, SharingPlan};
-use crate::{clock, receive_buffer};
+use windlass_kernel::{clock, receive_buffer};
 
 mod filter;
 

@@ -1,4 +1,5 @@
 use super::*;
+use windlass_kernel::port::Protocol;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 

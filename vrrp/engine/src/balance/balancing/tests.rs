@@ -1,5 +1,5 @@
 use super::*;
-use crate::restriction::Protocol;
+use windlass_kernel::port::Protocol;
 
 fn to(vip: &str, targets: impl IntoIterator<Item = String>) -> Balancing {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

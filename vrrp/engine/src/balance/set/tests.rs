@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::balance::Returns;
-use crate::restriction::Protocol;
+use windlass_kernel::port::Protocol;
 
 fn shares(count: usize) -> Vec<usize> {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

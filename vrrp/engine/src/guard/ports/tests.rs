@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::guard::{Guarded, ruleset};
-use crate::netfilter::element::octets;
-use crate::restriction::ProtocolPort;
+use windlass_kernel::netfilter::element::octets;
+use windlass_kernel::port::ProtocolPort;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 const DNS: ProtocolPort = ProtocolPort { protocol: Protocol::Udp, port: 53 };

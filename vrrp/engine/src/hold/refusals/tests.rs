@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::restriction::{Protocol, ProtocolPort};
+use windlass_kernel::port::{Protocol, ProtocolPort};
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 

@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 
 use super::device::DeviceId;
-use crate::netlink::{NetlinkError, Refusal};
+use windlass_kernel::netlink::{NetlinkError, Refusal};
 
 /// Tells a refusal of one request from a failure of the socket.
 pub(super) fn refusal_of(outcome: Result<(), NetlinkError>) -> Result<Option<Refusal>, NetlinkError> {

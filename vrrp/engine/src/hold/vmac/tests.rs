@@ -11,7 +11,7 @@ use super::device_ops::{DeviceOps, DeviceRefusals, WantedDevices, device_ops};
 use super::errors::{refused_to_make, refused_to_open, refused_to_set};
 use super::messages::{Setting, set};
 use super::settings::ArpSettings;
-use crate::netlink::{Link, Refusal};
+use windlass_kernel::netlink::{Link, Refusal};
 
 const TAG: u8 = 0x57;
 

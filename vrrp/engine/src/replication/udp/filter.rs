@@ -8,7 +8,7 @@ use windlass_vrrp::Family;
 use windlass_vrrp::replication::{MAGIC, MAX_DATAGRAM};
 
 use super::HOPS;
-use crate::sockets::last_word;
+use windlass_kernel::sockets::last_word;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::MarkMask;
+use windlass_kernel::mark_mask::MarkMask;
 
 const VIPS: [&str; 3] = ["192.0.2.50", "192.0.2.51", "2001:db8::50"];
 
