@@ -4,11 +4,11 @@ use std::io;
 use std::net::IpAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
+use windlass_kernel::interfaces::{InterfaceInfo, Unusable};
 use windlass_vrrp::{Family, wire};
 
 use crate::links::Sources;
 use crate::options::StartError;
-use windlass_kernel::interfaces::{InterfaceInfo, Unusable};
 
 /// Opens and closes one socket of each kind, to know at the start what is not permitted.
 pub(crate) fn check_capabilities() -> Result<(), StartError> {

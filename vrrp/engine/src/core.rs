@@ -14,6 +14,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::ReceiveBuffer;
 use windlass_vrrp::Time;
 
 use crate::config::{RouterConfig, RouterKey};
@@ -23,8 +25,6 @@ use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::{Inbox, StatusReport};
 use crate::lateness::LatenessMeter;
-use windlass_kernel::clock;
-use windlass_kernel::sockets::ReceiveBuffer;
 
 mod backlog;
 mod context;

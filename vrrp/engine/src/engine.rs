@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::{
+    self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind,
+};
 use windlass_vrrp::{Family, Vrid, wire};
 
 use crate::checks;
@@ -30,10 +34,6 @@ use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatu
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
 use crate::way_back::{self, Heard};
-use windlass_kernel::clock;
-use windlass_kernel::interfaces::{
-    self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind,
-};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);

@@ -307,6 +307,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::netfilter::attributes::{self, Attributes};
+use windlass_kernel::netfilter::expression;
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
+use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_kernel::netfilter::table::{Failure, Table};
+
 mod connections;
 mod error;
 mod guarded;
@@ -321,12 +327,7 @@ pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::Parts;
 
 use crate::restriction::Restrictions;
-use windlass_kernel::netfilter::attributes::{self, Attributes};
-use windlass_kernel::netfilter::expression;
-use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
-use windlass_kernel::netfilter::message::{Batch, Operation};
 pub use windlass_kernel::netfilter::table::Checked;
-use windlass_kernel::netfilter::table::{Failure, Table};
 
 /// How long the node's own packets are guarded after the process last said that it lives.
 pub(crate) const AWAKE: Duration = Duration::from_secs(15);

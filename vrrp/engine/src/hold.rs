@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::poll::poll;
+use windlass_kernel::tag::AddressTag;
 
 use crate::event::Event;
 use crate::event_thread::EventSender;
@@ -16,9 +19,6 @@ use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;
 use crate::supervisor::Helper;
-use windlass_kernel::clock;
-use windlass_kernel::poll::poll;
-use windlass_kernel::tag::AddressTag;
 
 mod address;
 mod arrivals;

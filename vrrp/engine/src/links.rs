@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::Follower;
+use windlass_kernel::poll::poll;
 
 use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::supervisor::Helper;
-use windlass_kernel::clock;
-use windlass_kernel::interfaces::Follower;
-use windlass_kernel::poll::poll;
 
 mod state;
 mod watcher;

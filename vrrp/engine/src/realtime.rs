@@ -4,7 +4,6 @@ use std::fs;
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
-
 use windlass_kernel::sys;
 
 /// Low in the range: above all ordinary threads, below the kernel's own real-time ones.

@@ -18,6 +18,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Tracking, TrackingError};
+use windlass_kernel::poll::poll;
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{Change, Connection, Epoch};
 
@@ -26,9 +29,6 @@ use crate::options::ConnectionReplication;
 use crate::rate_limit::RateLimiter;
 use crate::status::ReplicationStatus;
 use crate::supervisor::Helper;
-use windlass_kernel::clock;
-use windlass_kernel::connections::{Tracking, TrackingError};
-use windlass_kernel::poll::poll;
 
 mod backends;
 mod budget;

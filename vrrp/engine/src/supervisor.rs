@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use windlass_kernel::clock;
 
 use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::faults;
 use crate::status::HelperStatus;
-use windlass_kernel::clock;
 
 #[cfg(test)]
 mod tests;

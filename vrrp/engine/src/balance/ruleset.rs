@@ -3,9 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use windlass_vrrp::Family;
-
-use super::set::{Contents, Kind, LOTS, Set};
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
 use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
@@ -24,6 +21,9 @@ use windlass_kernel::netfilter::expression::{
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_vrrp::Family;
+
+use super::set::{Contents, Kind, LOTS, Set};
 
 #[cfg(test)]
 mod tests;

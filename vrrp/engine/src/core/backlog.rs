@@ -8,9 +8,8 @@
 
 use std::time::Duration;
 
-use windlass_vrrp::Time;
-
 use windlass_kernel::clock::Clocks;
+use windlass_vrrp::Time;
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::LinkSockets;
 use windlass_vrrp::wire::ExpectedAdvert;
 use windlass_vrrp::{Action, Announce, Priority, Router, State, Time, TransitionReason};
 
@@ -13,8 +15,6 @@ use crate::config::{Hold, RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
 use crate::status::{RouterCounters, RouterStatus};
-use windlass_kernel::clock;
-use windlass_kernel::sockets::LinkSockets;
 
 use super::deadlines::TimerId;
 use super::fault_reports::FaultReports;

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock::{self, Clocks};
+use windlass_kernel::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty};
 use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{AdvertOutcome, Family, Time};
 
@@ -15,8 +17,6 @@ use crate::handle::RouterHandle;
 use crate::links::LinkState;
 use crate::rate_limit::RateLimiter;
 use crate::status::{LinkStatus, RouterStatus};
-use windlass_kernel::clock::{self, Clocks};
-use windlass_kernel::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty};
 
 use super::backlog::Backlog;
 use super::context::{Context, LinkId, RouterId};

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, SignedData, Trailer};
 use windlass_vrrp::wire::Packet;
@@ -9,7 +10,6 @@ use windlass_vrrp::wire::Packet;
 use crate::config::RouterKey;
 use crate::event::Event;
 use crate::rate_limit::RateLimiter;
-use windlass_kernel::clock;
 
 /// Why an advert is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,12 +11,13 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::ruleset;
-use super::set::{Kind, ends};
-use super::{Guard, GuardError};
 use windlass_kernel::netfilter::attributes::{self, Attributes};
 use windlass_kernel::netfilter::element;
 use windlass_kernel::netfilter::message::Operation;
+
+use super::ruleset;
+use super::set::{Kind, ends};
+use super::{Guard, GuardError};
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_kernel::mark_mask::MarkMask;
 
 use crate::restriction::Restrictions;
-use windlass_kernel::mark_mask::MarkMask;
 
 /// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
 /// (RFC 9568 §6.1), an address of the node's own.

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use windlass_vrrp::Family;
-
-use super::set::{Kind, Set};
-use crate::restriction::Restrictions;
 use windlass_kernel::netfilter::element::{Element, with_port, with_protocol};
 use windlass_kernel::netfilter::expression::{
     Expression::{self, In, NotIn, Verdict},
     Verdict::Goto,
 };
 use windlass_kernel::port::Protocol;
+use windlass_vrrp::Family;
+
+use super::set::{Kind, Set};
+use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use windlass_vrrp::Family;
-
-use super::Guarded;
-use super::set::{Kind, Set};
-use crate::way_back::QUESTION;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
 use windlass_kernel::netfilter::chain::{
@@ -29,6 +24,11 @@ use windlass_kernel::netfilter::expression::{
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_vrrp::Family;
+
+use super::Guarded;
+use super::set::{Kind, Set};
+use crate::way_back::QUESTION;
 
 mod ended;
 mod handed_over;

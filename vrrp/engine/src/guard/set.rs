@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
+use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::{Guarded, UnknownConnections, ports};
 use crate::restriction::Restrictions;
-use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
-use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

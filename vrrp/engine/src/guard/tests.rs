@@ -1,9 +1,10 @@
 use std::io;
 
-use super::*;
-use crate::lab::hosts::unhex;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::element;
+
+use super::*;
+use crate::lab::hosts::unhex;
 
 #[test]
 fn an_error_names_what_was_tried_and_what_to_do() {

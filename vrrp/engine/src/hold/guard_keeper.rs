@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
+use windlass_kernel::netfilter::table::Failure;
 use windlass_vrrp::Time;
 
 use super::background::{Background, Lost};
@@ -13,9 +16,6 @@ use super::request::BindingRequest;
 use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
 use crate::restriction::{GuardStatus, Restrictions};
-use windlass_kernel::mark_mask::MarkMask;
-use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
-use windlass_kernel::netfilter::table::Failure;
 
 /// Time between two looks at whether somebody has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{NetlinkError, RouteSocket};
 use windlass_vrrp::Time;
 
 use super::Settings;
@@ -28,8 +30,6 @@ use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::status::ForwardingStatus;
-use windlass_kernel::clock;
-use windlass_kernel::netlink::{NetlinkError, RouteSocket};
 
 /// Pause after netlink failed.
 const RETRY: Duration = Duration::from_millis(100);

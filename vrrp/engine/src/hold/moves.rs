@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
 use windlass_vrrp::{Family, Time};
 
 use super::request::BindingRequest;
@@ -17,8 +19,6 @@ use crate::handle::Plan;
 use crate::marked_ways::{NextHop, Owner};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
-use windlass_kernel::mark_mask::MarkMask;
-use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
 
 mod plan;
 mod questions;

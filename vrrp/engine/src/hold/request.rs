@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 
 use super::bindings::Binding;
 use crate::config::Hold;
 use crate::core::predecessor::HandedOverBy;
 use crate::handle::{Plan, RouterHandle};
-use windlass_kernel::clock;
 
 /// A virtual router as it is at the beginning of a round.
 pub(super) struct BindingRequest {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 
 use crate::config::Hold;
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
-use windlass_kernel::clock;
 
 use super::groups::Groups;
 use super::tracker::{AnnouncementChange, RouterView, SocketsId};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use windlass_vrrp::Time;
-
 use windlass_kernel::connections::TrackingError;
+use windlass_vrrp::Time;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-use super::*;
 use windlass_kernel::port::Protocol;
+
+use super::*;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 

@@ -1,7 +1,8 @@
-use super::*;
-use crate::balance::{Backends, Balancing, ClientSource};
 use windlass_kernel::netfilter::message::{Content, replies};
 use windlass_kernel::port::{Protocol, ProtocolPort};
+
+use super::*;
+use crate::balance::{Backends, Balancing, ClientSource};
 
 fn contents(services: &[(&str, &[&str])]) -> Contents {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

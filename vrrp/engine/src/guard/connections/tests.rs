@@ -1,10 +1,11 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
+use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
+
 use super::*;
 use crate::guard::Guarded;
 use crate::lab::{Host, require_root};
-use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
 
 #[test]
 fn a_connection_was_silent_for_as_long_as_the_shortest_of_the_limits_allows() {

@@ -1,10 +1,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::*;
-use crate::guard::{Guarded, ruleset};
 use windlass_kernel::netfilter::element::octets;
 use windlass_kernel::port::ProtocolPort;
+
+use super::*;
+use crate::guard::{Guarded, ruleset};
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 const DNS: ProtocolPort = ProtocolPort { protocol: Protocol::Udp, port: 53 };

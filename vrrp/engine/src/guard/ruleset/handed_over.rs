@@ -1,12 +1,5 @@
 //! Rules about VIPs that were handed over: what is said on connections that began on the previous Active goes there. Pure.
 
-use windlass_vrrp::Family;
-
-use super::super::set::{Kind, Set};
-use super::{
-    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
-    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
-};
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::expression::{
     Base,
@@ -20,6 +13,13 @@ use windlass_kernel::netfilter::expression::{
     Verdict::{Drop, Goto},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_vrrp::Family;
+
+use super::super::set::{Kind, Set};
+use super::{
+    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
+    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
+};
 
 const CONNECTION_MARK: Expression = Connection(Mark);
 

@@ -2,11 +2,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::netfilter::message::{Content, replies};
+use windlass_kernel::port::{Protocol, ProtocolPort};
+
 use super::*;
 use crate::guard::set::ends;
 use crate::restriction::Restrictions;
-use windlass_kernel::netfilter::message::{Content, replies};
-use windlass_kernel::port::{Protocol, ProtocolPort};
 
 fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
     addresses.iter().map(|address| address.parse().unwrap()).collect()

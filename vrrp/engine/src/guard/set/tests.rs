@@ -1,11 +1,10 @@
 use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use windlass_kernel::port::Protocol;
 
 use super::*;
 use crate::lab::hosts::unhex;
-use windlass_kernel::netfilter::attributes;
-use windlass_kernel::port::Protocol;
 
 /// The last bytes of each, and whether a range ends before it.
 type Edges<'a> = &'a [(&'a str, bool)];

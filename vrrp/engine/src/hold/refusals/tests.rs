@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 
-use super::*;
 use windlass_kernel::port::{Protocol, ProtocolPort};
+
+use super::*;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 

@@ -1,5 +1,6 @@
-use super::*;
 use windlass_kernel::connections::Transport;
+
+use super::*;
 
 fn connection(port: u16, source: u16) -> Connection {
     let vip = IpAddr::from([192, 0, 2, 50]);

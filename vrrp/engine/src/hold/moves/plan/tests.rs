@@ -1,5 +1,6 @@
-use super::*;
 use windlass_kernel::mark_mask::MarkMask;
+
+use super::*;
 
 const VIPS: [&str; 3] = ["192.0.2.50", "192.0.2.51", "2001:db8::50"];
 
