@@ -117,6 +117,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 
+use windlass_kernel::netfilter::message::Batch;
+use windlass_kernel::netfilter::table::{Checked, Table};
+
 mod balancing;
 mod error;
 mod ruleset;
@@ -128,9 +131,6 @@ pub use error::{BalanceError, BalanceObstacle};
 use set::Contents;
 use ways::Ways;
 pub use ways::WaysBack;
-
-use crate::netfilter::message::Batch;
-use crate::netfilter::table::{Checked, Table};
 
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their way while another process
 /// takes its place; [`Self::close`] removes it. Every call may wait in the kernel.

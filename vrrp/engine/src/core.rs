@@ -14,9 +14,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::ReceiveBuffer;
 use windlass_vrrp::Time;
 
-use crate::clock;
 use crate::config::{RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::event_thread::EventSender;
@@ -24,7 +25,6 @@ use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::{Inbox, StatusReport};
 use crate::lateness::LatenessMeter;
-use crate::sockets::ReceiveBuffer;
 
 mod backlog;
 mod context;

@@ -8,10 +8,10 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Tracking, TrackingError};
 use windlass_vrrp::Family;
 
-use crate::clock;
-use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::restriction::Restrictions;
 use crate::supervisor::Helper;

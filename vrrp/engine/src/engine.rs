@@ -8,9 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::{
+    self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind,
+};
 use windlass_vrrp::{Family, Vrid, wire};
 
-use crate::clock;
+use crate::checks;
 use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
 use crate::endings::Endings;
@@ -19,7 +23,6 @@ use crate::event_thread::{self, EventSender, WaitingEvents};
 use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -27,7 +30,6 @@ use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
 use crate::restriction::{GuardStatus, Restrictions};
-use crate::sockets;
 use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus};
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
@@ -60,7 +62,7 @@ impl Engine {
     /// Starts the engine's threads. They work in the network namespace of the calling thread, with its capabilities. Refused
     /// without CAP_NET_RAW and where netlink is not permitted ([`StartError`]).
     pub fn start(options: Options) -> Result<Self, StartError> {
-        sockets::check_capabilities()?;
+        checks::check_capabilities()?;
         let os = |source| StartError::Os { what: "create an eventfd", source };
         let follower = Follower::open(clock::now())
             .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;

@@ -268,7 +268,7 @@
 //!
 //! `events` has the kernel tell whoever listens to connection tracking two events of a TCP connection to those VIPs instead of five: the
 //! handshake is over, and one side has ended, which a label that changes tells. What follows them is told in
-//! [`connections`](crate::connections). A kernel without labels or without events of connection tracking is left to tell all.
+//! [`connections`](windlass_kernel::connections). A kernel without labels or without events of connection tracking is left to tell all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
 //! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
@@ -307,6 +307,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::netfilter::attributes::{self, Attributes};
+use windlass_kernel::netfilter::expression;
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
+use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_kernel::netfilter::table::{Failure, Table};
+
 mod connections;
 mod error;
 mod guarded;
@@ -320,13 +326,8 @@ pub use error::GuardError;
 pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::Parts;
 
-use crate::netfilter::attributes::{self, Attributes};
-use crate::netfilter::expression;
-use crate::netfilter::fingerprint::{Compared, Comparison, Verdict};
-use crate::netfilter::message::{Batch, Operation};
-pub use crate::netfilter::table::Checked;
-use crate::netfilter::table::{Failure, Table};
 use crate::restriction::Restrictions;
+pub use windlass_kernel::netfilter::table::Checked;
 
 /// How long the node's own packets are guarded after the process last said that it lives.
 pub(crate) const AWAKE: Duration = Duration::from_secs(15);

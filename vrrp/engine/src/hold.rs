@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::poll::poll;
+use windlass_kernel::tag::AddressTag;
 
-use crate::clock;
 use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;
-use crate::poll::poll;
 use crate::supervisor::Helper;
-use crate::tag::AddressTag;
 
 mod address;
 mod arrivals;

@@ -49,46 +49,34 @@
 //! VIPs are put on interfaces. The others are started again ([`Event::HelperAway`]): no virtual router resigns for them.
 //! `windlass-forget` and `windlass-sets` are started again if they panic or stall.
 //!
-//! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
+//! The kernel is asked by `windlass_kernel`, where time is read as well.
 
 mod balance;
-mod clock;
+mod checks;
 mod config;
-#[doc(hidden)] // public for the tests in network namespaces only
-pub mod connections;
 mod core;
 mod endings;
 mod engine;
 mod event;
 mod event_thread;
 mod faults;
-mod forward_policy;
 #[doc(hidden)] // public for the tests in network namespaces only
 pub mod guard;
 mod handle;
 mod hold;
 mod host_claim;
 mod inbox;
-mod interfaces;
-mod kernel;
 mod lateness;
 mod links;
 mod marked_ways;
 mod neighbour;
-mod netfilter;
-mod netlink;
 mod options;
-mod poll;
 mod rate_limit;
 mod realtime;
-mod receive_buffer;
 mod replication;
 mod restriction;
-mod sockets;
 mod status;
 mod supervisor;
-mod sys;
-mod tag;
 mod vrid_claim;
 mod way_back;
 
@@ -107,22 +95,24 @@ pub use config::{
 };
 pub use engine::Engine;
 pub use event::Event;
-pub use forward_policy::{DroppingChain, chains_that_drop_all};
 pub use host_claim::{ClaimedByAnother, HostClaim, Intruder};
-pub use interfaces::{HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable};
-pub use kernel::{connection_tracking, nf_tables};
 pub use lateness::Lateness;
-pub use netfilter::table::Checked;
-pub use options::{
-    ConnectionForwarding, ConnectionReplication, InvalidMarkMask, MarkMask, Options, Pacing, StartError,
-};
-pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};
+pub use options::{ConnectionForwarding, ConnectionReplication, Options, Pacing, StartError};
+pub use restriction::{GuardStatus, Restrictions};
 pub use status::{
     ForwardingStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters,
     RouterStatus,
 };
-pub use tag::AddressTag;
 pub use way_back::Heard;
+pub use windlass_kernel::forward_policy::{DroppingChain, chains_that_drop_all};
+pub use windlass_kernel::interfaces::{
+    HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable,
+};
+pub use windlass_kernel::mark_mask::{InvalidMarkMask, MarkMask};
+pub use windlass_kernel::netfilter::table::Checked;
+pub use windlass_kernel::port::{Protocol, ProtocolPort};
+pub use windlass_kernel::tag::AddressTag;
+pub use windlass_kernel::{connection_tracking, nf_tables};
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, State, TransitionReason, Versions, Vrid};

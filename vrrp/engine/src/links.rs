@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::interfaces::Follower;
+use windlass_kernel::poll::poll;
 
-use crate::clock;
 use crate::handle::Waker;
 use crate::inbox::Inbox;
-use crate::interfaces::Follower;
-use crate::poll::poll;
 use crate::supervisor::Helper;
 
 mod state;

@@ -8,10 +8,9 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use netlink_packet_route::{AddressFamily, IpProtocol, RouteNetlinkMessage};
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
-
-use crate::options::MarkMask;
-use crate::restriction::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

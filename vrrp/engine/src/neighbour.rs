@@ -27,18 +27,18 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use windlass_kernel::clock;
+use windlass_kernel::sockets::{LinkSockets, ReceiveBuffer, UnicastSocket};
 use windlass_vrrp::auth::Authenticator;
 use windlass_vrrp::wire::ForeignRouter;
 use windlass_vrrp::{Family, Time};
 
-use crate::clock;
 use crate::config::RouterKey;
 use crate::event_thread::EventSender;
 use crate::faults;
 use crate::handle::{Plan, RouterHandle, SharedState};
 use crate::options::Pacing;
 use crate::rate_limit::RateLimiter;
-use crate::sockets::{LinkSockets, ReceiveBuffer, UnicastSocket};
 
 mod address_probe;
 mod announcer;

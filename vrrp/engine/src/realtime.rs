@@ -4,8 +4,7 @@ use std::fs;
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
-
-use crate::sys;
+use windlass_kernel::sys;
 
 /// Low in the range: above all ordinary threads, below the kernel's own real-time ones.
 const TIMER_PRIORITY: i32 = 10;

@@ -18,14 +18,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Tracking, TrackingError};
+use windlass_kernel::poll::poll;
 use windlass_vrrp::Time;
 use windlass_vrrp::replication::{Change, Connection, Epoch};
 
-use crate::clock;
-use crate::connections::{Tracking, TrackingError};
 use crate::handle::SharedState;
 use crate::options::ConnectionReplication;
-use crate::poll::poll;
 use crate::rate_limit::RateLimiter;
 use crate::status::ReplicationStatus;
 use crate::supervisor::Helper;

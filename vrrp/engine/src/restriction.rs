@@ -1,57 +1,14 @@
 //! Which ports a VIP has, and who may send to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;
-
-/// A protocol with ports.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "those of Kubernetes' Services")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP.
-    Sctp,
-}
-
-impl Protocol {
-    /// Its number (IANA).
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Tcp => 6,
-            Self::Udp => 17,
-            Self::Sctp => 132,
-        }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Sctp => "SCTP",
-        })
-    }
-}
-
-/// A port of an address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a name")]
-pub struct ProtocolPort {
-    /// Its protocol.
-    pub protocol: Protocol,
-    /// Its number.
-    pub port: u16,
-}
 
 /// The restricted ports of VIPs, who may send to them, and who owns the VIPs; whatever is not named here everybody may send to, but for VIPs whose
 /// ports are known: to other ports of those nobody may.

@@ -13,8 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use windlass_kernel::clock;
 
-use crate::clock;
 use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::faults;

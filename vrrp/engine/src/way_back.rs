@@ -17,9 +17,8 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
+use windlass_kernel::clock;
 use windlass_vrrp::Family;
-
-use crate::clock;
 
 #[cfg(test)]
 mod tests;

@@ -252,8 +252,15 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
         assert!(missing.is_empty(), "{target}: not in the bill of materials: {missing:?}");
         let invented: Vec<_> = foreign.difference(&built_in).collect();
         assert!(invented.is_empty(), "{target}: in the bill of materials, and not built in: {invented:?}");
-        for name in ["rust-std", "glibc", "windlass-vrrp", "windlass-engine", "windlass-ipam", "windlass-api"]
-        {
+        for name in [
+            "rust-std",
+            "glibc",
+            "windlass-vrrp",
+            "windlass-kernel",
+            "windlass-engine",
+            "windlass-ipam",
+            "windlass-api",
+        ] {
             assert!(components.iter().any(|component| component["name"] == name), "{name}");
         }
 
@@ -275,9 +282,15 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
 #[test]
 fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
     let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
-    for name in
-        ["windlass", "windlass-api", "windlass-ccm", "windlass-engine", "windlass-ipam", "windlass-vrrp"]
-    {
+    for name in [
+        "windlass",
+        "windlass-api",
+        "windlass-ccm",
+        "windlass-engine",
+        "windlass-ipam",
+        "windlass-kernel",
+        "windlass-vrrp",
+    ] {
         let setting = format!("[profile.release.package.{name}]\noverflow-checks = true\n");
         assert!(manifest.contains(&setting), "the root Cargo.toml lacks\n{setting}");
     }

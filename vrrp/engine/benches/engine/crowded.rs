@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_engine::Family;
-use windlass_engine::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
+use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
 
 use crate::announcements::Announcements;
 use crate::case::Case;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use windlass_engine::connections::{Aging, AgingLimits, Event, Events};
 use windlass_engine::guard::{Guard, Guarded};
+use windlass_kernel::connections::{Aging, AgingLimits, Event, Events};
 use windlass_vrrp::Time;
 
 use crate::lab::{Host, VIP};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use windlass_engine::Family;
-use windlass_engine::connections::{Inserted, Tracking};
+use windlass_kernel::connections::{Inserted, Tracking};
 
 use crate::cost::{memory_mb, peak_mb};
 use crate::interop::process::TempDir;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::getpid;
 use serde_json::{Value, json};
 use windlass_engine::Family;
-use windlass_engine::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
+use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
 
 use crate::cost::memory_mb;
 use crate::lab::{Host, VIP};

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use windlass_kernel::port::ProtocolPort;
+
 use super::BalanceError;
 use super::set::LOTS;
 use super::ways::numbers;
-use crate::restriction::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

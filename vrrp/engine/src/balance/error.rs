@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::netfilter::table::Failure;
-use crate::restriction::ProtocolPort;
+use windlass_kernel::netfilter::table::Failure;
+use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

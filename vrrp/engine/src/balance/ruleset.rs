@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use windlass_vrrp::Family;
-
-use super::set::{Contents, Kind, LOTS, Set};
-use crate::netfilter::attributes::Attributes;
-use crate::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
-use crate::netfilter::element::{self, Element};
-use crate::netfilter::expression::{
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
+use windlass_kernel::netfilter::element::{self, Element};
+use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
     Connection::{Mark, State, Status},
@@ -21,9 +19,11 @@ use crate::netfilter::expression::{
     Meta::{Family as PacketFamily, InputKind, Protocol},
     Verdict::{Goto, Jump},
 };
-use crate::netfilter::marks::{self, LEAD};
-use crate::netfilter::message::{Batch, Operation};
-use crate::options::MarkMask;
+use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_vrrp::Family;
+
+use super::set::{Contents, Kind, LOTS, Set};
 
 #[cfg(test)]
 mod tests;

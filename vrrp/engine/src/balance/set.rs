@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
+use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::Balancing;
 use super::balancing::{Backends, ClientSource};
 use super::ways::Sender;
 use crate::guard::AWAKE;
-use crate::netfilter::attributes::Attributes;
-use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
-use crate::restriction::ProtocolPort;
 
 #[cfg(test)]
 mod tests;

@@ -5,13 +5,13 @@ use std::io;
 use std::net::IpAddr;
 
 use nix::errno::Errno;
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netlink::{Hop, KeptRouteSocket, NetlinkError, Refusal, Way};
+use windlass_kernel::tag::AddressTag;
 use windlass_vrrp::Family;
 
 use super::{BalanceError, BalanceObstacle, Balancing};
 use crate::marked_ways::{NextHop, Owner, Source, routes_marked_by_port};
-use crate::netlink::{Hop, KeptRouteSocket, NetlinkError, Refusal, Way};
-use crate::options::MarkMask;
-use crate::tag::AddressTag;
 
 #[cfg(test)]
 mod tests;

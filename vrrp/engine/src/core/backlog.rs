@@ -8,9 +8,8 @@
 
 use std::time::Duration;
 
+use windlass_kernel::clock::Clocks;
 use windlass_vrrp::Time;
-
-use crate::clock::Clocks;
 
 #[cfg(test)]
 mod tests;

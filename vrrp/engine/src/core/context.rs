@@ -1,9 +1,9 @@
 //! What a link has of the thread while it is at work.
 
+use windlass_kernel::sockets::LinkSockets;
 use windlass_vrrp::{Family, Time, Vrid};
 
 use crate::event::Event;
-use crate::sockets::LinkSockets;
 
 use super::deadlines::Deadlines;
 use super::instance::InstanceContext;

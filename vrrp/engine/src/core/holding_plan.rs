@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::sockets::LinkSockets;
+
 use crate::config::{RouterConfig, Transport};
 use crate::handle::{Plan, Standing};
-use crate::sockets::LinkSockets;
 
 /// The VIPs that no peer is known to have claimed.
 pub(super) fn unproven(config: &RouterConfig, unlisted: &BTreeSet<IpAddr>) -> Arc<BTreeSet<IpAddr>> {

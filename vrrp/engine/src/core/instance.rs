@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::LinkSockets;
 use windlass_vrrp::wire::ExpectedAdvert;
 use windlass_vrrp::{Action, Announce, Priority, Router, State, Time, TransitionReason};
 
-use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
-use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::TimerId;

@@ -5,16 +5,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock::{self, Clocks};
+use windlass_kernel::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty};
 use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{AdvertOutcome, Family, Time};
 
-use crate::clock::{self, Clocks};
+use crate::checks::source_error;
 use crate::config::{Hold, RouterConfig};
 use crate::event::Event;
 use crate::handle::RouterHandle;
 use crate::links::LinkState;
 use crate::rate_limit::RateLimiter;
-use crate::sockets::{AdvertFilter, LinkCounters, LinkSockets, ReceiveBuffer, is_empty, source_error};
 use crate::status::{LinkStatus, RouterStatus};
 
 use super::backlog::Backlog;

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, SignedData, Trailer};
 use windlass_vrrp::wire::Packet;
 
-use crate::clock;
 use crate::config::RouterKey;
 use crate::event::Event;
 use crate::rate_limit::RateLimiter;

@@ -7,9 +7,8 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
-
-use crate::clock;
 
 const TIMER: u64 = u64::MAX;
 

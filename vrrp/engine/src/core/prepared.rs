@@ -5,12 +5,12 @@ use std::io;
 use std::net::IpAddr;
 
 use socket2::SockAddr;
+use windlass_kernel::sockets::{FamilySockets, LinkSockets, Mac, group_mac};
 use windlass_vrrp::auth::{SignedData, TRAILER_LENGTH, Trailer};
 use windlass_vrrp::wire::{self, AddressList, Advert, AdvertTemplate, Checksum, Path};
 use windlass_vrrp::{Family, Priority, Version, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
-use crate::sockets::{FamilySockets, LinkSockets, Mac, group_mac};
 
 use super::peer_authentication::PeerAuthentication;
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use windlass_kernel::sockets::AdvertFilter;
 use windlass_vrrp::Vrid;
-
-use crate::sockets::AdvertFilter;
 
 /// What the kernel does for a family's adverts on an interface.
 #[derive(Debug, Default)]

@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 use std::process::Command;
 
+use windlass_kernel::interfaces;
+use windlass_kernel::sockets::{AdvertSender, LinkSockets};
 use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
 use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, GROUP_V6, Path};
 use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 
 use super::*;
 use crate::config::{Hold, RouterConfig};
-use crate::interfaces;
+use crate::lab::hosts::in_namespace;
 use crate::links::{LinkState, Sources};
-use crate::netlink::tests::in_namespace;
-use crate::sockets::{AdvertSender, LinkSockets};
 use crate::status::RouterStatus;
 
 const VRIDS: u8 = 20;

@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::port::{Protocol, ProtocolPort};
 use windlass_vrrp::replication::{Connection, Transport};
 use windlass_vrrp::{Family, Time};
 
-use crate::restriction::{Protocol, ProtocolPort, Restrictions};
+use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;

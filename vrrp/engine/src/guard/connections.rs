@@ -11,12 +11,13 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use windlass_kernel::netfilter::attributes::{self, Attributes};
+use windlass_kernel::netfilter::element;
+use windlass_kernel::netfilter::message::Operation;
+
 use super::ruleset;
-use super::set::Kind;
+use super::set::{Kind, ends};
 use super::{Guard, GuardError};
-use crate::netfilter::attributes::{self, Attributes};
-use crate::netfilter::element;
-use crate::netfilter::message::Operation;
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,7 @@ impl Guard {
         for strays in Kind::Strays.sets() {
             let listed = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), strays))?;
             let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| element::read(answer)).collect();
-            for ends in listed.iter().filter_map(|element| element.ends(strays.family)) {
+            for ends in listed.iter().filter_map(|element| ends(element, strays.family)) {
                 let [_, (vip, _)] = ends;
                 let Some(had_for) = had_for.get(&vip) else { continue };
                 let named = between(ends);

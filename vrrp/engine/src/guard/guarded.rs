@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_kernel::mark_mask::MarkMask;
 
-use crate::options::MarkMask;
 use crate::restriction::Restrictions;
 
 /// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use windlass_vrrp::Family;
-
-use super::set::{Kind, Set};
-use crate::netfilter::element::{Element, with_port, with_protocol};
-use crate::netfilter::expression::{
+use windlass_kernel::netfilter::element::{Element, with_port, with_protocol};
+use windlass_kernel::netfilter::expression::{
     Expression::{self, In, NotIn, Verdict},
     Verdict::Goto,
 };
-use crate::restriction::{Protocol, Restrictions};
+use windlass_kernel::port::Protocol;
+use windlass_vrrp::Family;
+
+use super::set::{Kind, Set};
+use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use windlass_vrrp::Family;
-
-use super::Guarded;
-use super::set::{Kind, Set};
-use crate::netfilter::attributes::Attributes;
-use crate::netfilter::chain::{Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains};
-use crate::netfilter::element::{self, Element};
-use crate::netfilter::expression::{
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::chain::{
+    Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains,
+};
+use windlass_kernel::netfilter::element::{self, Element};
+use windlass_kernel::netfilter::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
@@ -23,9 +22,12 @@ use crate::netfilter::expression::{
     Verdict::{Accept, Drop, Goto},
     value,
 };
-use crate::netfilter::marks::{self, LEAD};
-use crate::netfilter::message::{Batch, Operation};
-use crate::options::MarkMask;
+use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_vrrp::Family;
+
+use super::Guarded;
+use super::set::{Kind, Set};
 use crate::way_back::QUESTION;
 
 mod ended;
@@ -149,7 +151,7 @@ impl Set {
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.
-    fn to_any(self, verdict: crate::netfilter::expression::Verdict) -> Vec<Expression> {
+    fn to_any(self, verdict: windlass_kernel::netfilter::expression::Verdict) -> Vec<Expression> {
         [self.has_destination(), vec![Verdict(verdict)]].concat()
     }
 
@@ -280,7 +282,7 @@ fn asking_from_its_source() -> Vec<Vec<Expression>> {
     [Family::V4, Family::V6].map(of_family).to_vec()
 }
 
-fn neighbour_discovery(verdict: crate::netfilter::expression::Verdict) -> Vec<Expression> {
+fn neighbour_discovery(verdict: windlass_kernel::netfilter::expression::Verdict) -> Vec<Expression> {
     let [first, last] = NEIGHBOUR_DISCOVERY;
     vec![
         Meta(Protocol),

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
+use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::{Guarded, UnknownConnections, ports};
-use crate::netfilter::attributes::Attributes;
-use crate::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
-use crate::restriction::{ProtocolPort, Restrictions};
+use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;
@@ -225,7 +226,7 @@ impl Set {
         let named = own.map(|(address, port, sources)| (with_port(address, port), sources));
         if self.kind == Kind::Sources {
             let edges = |(port, sources): (Vec<u8>, &'a Arc<[IpNet]>)| {
-                stretches(sources).flat_map(move |stretch| Element::edges(&port, stretch))
+                stretches(sources).flat_map(move |stretch| edges(&port, stretch))
             };
             named.flat_map(edges).collect()
         } else {
@@ -241,7 +242,7 @@ impl Set {
         };
         let others = of_family(others);
         let own = of_family(ranges).into_iter().filter(|stretch| !others.contains(stretch));
-        own.flat_map(|stretch| Element::edges(&[], stretch)).collect()
+        own.flat_map(|stretch| edges(&[], stretch)).collect()
     }
 
     /// Its elements, as far as this process puts them there.
@@ -284,30 +285,28 @@ impl Set {
     }
 }
 
-impl Element {
-    /// Where packets to this port from these addresses, the first and the last, begin and end; the addresses alone without a port.
-    /// The last number of all has no end.
-    fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Self> + use<> {
-        let at = |address| [port, &octets(address)].concat();
-        let end = following(at(last)).map(|key| Self { ends: true, ..Self::of(key) });
-        [Some(Self::of(at(first))), end].into_iter().flatten()
-    }
+/// Where packets to this port from these addresses, the first and the last, begin and end; the addresses alone without a port.
+/// The last number of all has no end.
+fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Element> + use<> {
+    let at = |address| [port, &octets(address)].concat();
+    let end = following(at(last)).map(|key| Element { ends: true, ..Element::of(key) });
+    [Some(Element::of(at(first))), end].into_iter().flatten()
+}
 
-    /// The parts of a stray: source and destination, each with its port.
-    pub(super) fn ends(&self, family: Family) -> Option<[(IpAddr, u16); 2]> {
-        let length = match family {
-            Family::V4 => 4,
-            Family::V6 => 16,
-        };
-        // A port takes a word.
-        let (source, destination) = self.key.split_at_checked(length + 4)?;
-        let end = |bytes: &[u8]| {
-            let (address, port) = bytes.split_at_checked(length)?;
-            let port = port.first_chunk().map(|port| u16::from_be_bytes(*port))?;
-            Some((address_of(address)?, port))
-        };
-        Some([end(source)?, end(destination)?])
-    }
+/// The parts of a stray: source and destination, each with its port.
+pub(super) fn ends(stray: &Element, family: Family) -> Option<[(IpAddr, u16); 2]> {
+    let length = match family {
+        Family::V4 => 4,
+        Family::V6 => 16,
+    };
+    // A port takes a word.
+    let (source, destination) = stray.key.split_at_checked(length + 4)?;
+    let end = |bytes: &[u8]| {
+        let (address, port) = bytes.split_at_checked(length)?;
+        let port = port.first_chunk().map(|port| u16::from_be_bytes(*port))?;
+        Some((address_of(address)?, port))
+    };
+    Some([end(source)?, end(destination)?])
 }
 
 /// The first and the last address of each stretch without a gap, of ranges in ascending order: where one ends and the next
@@ -334,12 +333,4 @@ fn following(mut number: Vec<u8>) -> Option<Vec<u8>> {
         }
     }
     None
-}
-
-#[cfg(test)]
-impl Element {
-    /// The address that it is, if it is one.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        address_of(&self.key)
-    }
 }

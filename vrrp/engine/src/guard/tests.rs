@@ -1,8 +1,10 @@
 use std::io;
 
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::element;
+
 use super::*;
-use crate::netfilter::element;
-use crate::options::MarkMask;
+use crate::lab::hosts::unhex;
 
 #[test]
 fn an_error_names_what_was_tried_and_what_to_do() {
@@ -34,7 +36,7 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
         "14000000 1100 0100 09000000 00000000 00 00 000a", // end
     ];
     let bytes = ruleset::update("w", &Guarded::default(), &wanted).encode(7);
-    assert_eq!(bytes, attributes::unhex(&golden.concat()));
+    assert_eq!(bytes, unhex(&golden.concat()));
 }
 
 #[test]

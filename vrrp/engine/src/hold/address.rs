@@ -7,13 +7,13 @@ use std::time::Duration;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::AddressFlags;
 use nix::errno::Errno;
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{Address, Change, NetlinkError, Refusal, RouteSocket};
 use windlass_vrrp::Time;
 
 use super::bindings::{AddressOp, Binding, Bindings, lifetime};
 use super::foreign_addresses::ForeignAddresses;
 use super::messages::message_of;
-use crate::clock;
-use crate::netlink::{Address, Change, NetlinkError, Refusal, RouteSocket};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::connections::Tracking;
-use crate::options::MarkMask;
+use windlass_kernel::connections::Tracking;
+use windlass_kernel::mark_mask::MarkMask;
 
 /// What to forget.
 pub(super) enum Forgotten {

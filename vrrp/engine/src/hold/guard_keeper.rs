@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
+use windlass_kernel::netfilter::table::Failure;
 use windlass_vrrp::Time;
 
 use super::background::{Background, Lost};
@@ -12,9 +15,6 @@ use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
-use crate::netfilter::fingerprint::{Compared, Comparison};
-use crate::netfilter::table::Failure;
-use crate::options::MarkMask;
 use crate::restriction::{GuardStatus, Restrictions};
 
 /// Time between two looks at whether somebody has removed the table.

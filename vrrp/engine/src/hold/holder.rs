@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{NetlinkError, RouteSocket};
 use windlass_vrrp::Time;
 
 use super::Settings;
@@ -20,14 +22,12 @@ use super::netlink::{KernelChanges, NetlinkSockets};
 use super::report::{HoldState, Report};
 use super::request::BindingRequest;
 use super::vmac::{DeviceError, Devices};
-use crate::clock;
 use crate::config::RouterKey;
 use crate::core::predecessor::HandedOverBy;
 use crate::event_thread::EventSender;
 use crate::guard::{Moved, UnknownConnections};
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
-use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::status::ForwardingStatus;
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
 use windlass_vrrp::{Family, Time};
 
 use super::request::BindingRequest;
@@ -15,9 +17,7 @@ use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
 use crate::handle::Plan;
 use crate::marked_ways::{NextHop, Owner};
-use crate::netlink::{KeptRouteSocket, NetlinkError};
 use crate::options::ConnectionForwarding;
-use crate::options::MarkMask;
 use crate::status::ForwardingStatus;
 
 mod plan;

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::netlink::{Change, Monitor, NetlinkError, Notification, RouteSocket};
+use windlass_kernel::netlink::{Change, Monitor, NetlinkError, Notification, RouteSocket};
 
 /// A socket for requests and one that hears of changes.
 pub(super) struct NetlinkSockets {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 
 use super::bindings::Binding;
-use crate::clock;
 use crate::config::Hold;
 use crate::core::predecessor::HandedOverBy;
 use crate::handle::{Plan, RouterHandle};

@@ -13,13 +13,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{Change, Link, NetlinkError, RouteSocket};
+use windlass_kernel::sockets::UnicastSocket;
 use windlass_vrrp::Time;
 
 use super::request::BindingRequest;
-use crate::clock;
 use crate::config::{Hold, RouterKey};
-use crate::netlink::{Change, Link, NetlinkError, RouteSocket};
-use crate::sockets::UnicastSocket;
 
 mod create;
 mod device;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::interfaces::Unusable;
-use crate::sockets::LinkSockets;
+use windlass_kernel::interfaces::Unusable;
+use windlass_kernel::sockets::LinkSockets;
 
 /// What an interface can do.
 #[derive(Clone, Debug)]

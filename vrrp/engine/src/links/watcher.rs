@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
+use windlass_kernel::sockets::{LinkSockets, Memberships};
+
 use super::{Groups, LinkState, Sources};
-use crate::interfaces::{InterfaceInfo, Interfaces};
-use crate::sockets::{LinkSockets, Memberships, interface_error};
+use crate::checks::interface_error;
 
 /// What the watcher knows.
 #[derive(Default)]

@@ -1,5 +1,6 @@
+use windlass_kernel::port::Protocol;
+
 use super::*;
-use crate::restriction::Protocol;
 
 #[test]
 fn kernels_that_ignore_ports_where_they_route_again_are_known_by_their_release() {

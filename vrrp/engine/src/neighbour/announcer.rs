@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::LinkSockets;
+use windlass_kernel::sys::MESSAGES;
 use windlass_vrrp::Family;
 
-use crate::clock;
 use crate::config::Hold;
 use crate::handle::{Plan, RouterHandle};
-use crate::sockets::LinkSockets;
-use crate::sys::MESSAGES;
 
 use super::frame::{Frame, Mac};
 use super::schedule::AnnouncementBatch;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Time;
 
-use crate::clock;
 use crate::config::Hold;
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub(super) use crate::sockets::Mac;
+pub(super) use windlass_kernel::sockets::Mac;
 
 /// Longest frame built: a neighbour advertisement with its link-layer address option.
 pub(super) const MAX_FRAME_LENGTH: usize = 86;

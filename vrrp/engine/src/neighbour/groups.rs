@@ -11,9 +11,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
+use windlass_kernel::sockets::Memberships;
 use windlass_vrrp::Time;
-
-use crate::sockets::Memberships;
 
 #[cfg(test)]
 mod tests;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::sockets::{LinkSockets, is_empty};
 use windlass_vrrp::wire::{self, Rejection};
 use windlass_vrrp::{Family, Time, Vrid};
 
-use crate::clock;
 use crate::config::AddressConflictPolicy;
 use crate::event::Event;
-use crate::sockets::{LinkSockets, is_empty};
 
 use super::address_probe::{ClaimOutcome, Claimant};
 use super::announcer::announced_mac;

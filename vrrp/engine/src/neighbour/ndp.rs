@@ -9,7 +9,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::sockets::group_mac_v6;
+use windlass_kernel::sockets::group_mac_v6;
 
 use super::frame::{Frame, Mac};
 use super::packet::{Claim, NeighbourPacket, Query};

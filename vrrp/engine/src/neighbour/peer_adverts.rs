@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use windlass_kernel::clock;
 use windlass_vrrp::Versions;
 use windlass_vrrp::auth::SignedData;
 use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert, Packet};
@@ -16,7 +17,6 @@ use windlass_vrrp::wire::{self, Addressing, Datagram, ExpectedAdvert, Packet};
 use super::address_probe::Claimant;
 use super::tracker::SocketsId;
 use super::{FollowedRouter, HandleId, Neighbour, RoutersByAddress, routers_of};
-use crate::clock;
 
 #[cfg(test)]
 mod tests;

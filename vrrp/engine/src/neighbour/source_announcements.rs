@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::sockets::LinkSockets;
 use windlass_vrrp::Family;
 
 use crate::handle::Plan;
-use crate::sockets::LinkSockets;
 
 use super::frame::Frame;
 use super::tracker::SocketsId;

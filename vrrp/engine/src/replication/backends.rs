@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::netlink::{Hop, NetlinkError, RouteSocket, Way};
+use windlass_kernel::netlink::{Hop, NetlinkError, RouteSocket, Way};
 
 /// Tells them apart.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //! The kernel spares lasting connections when its table is full, replicas among them, and refuses what the node itself begins. So replicas
 //! yield: they take half of the table at most, none is added while 90 % are in use, and beyond 95 % the oldest go.
 
-use crate::connections::{SHARE, Usage};
+use windlass_kernel::connections::{SHARE, Usage};
 
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use windlass_kernel::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
 use windlass_vrrp::replication::{Change, Connection, ConnectionKey, Transport};
-
-use crate::connections::{Blocking, Inserted, Tracking, TrackingError, kernel_lifetime};
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use windlass_kernel::clock;
+use windlass_kernel::connections::{Aging, AgingLimits, Event, Events, Tracking, TrackingError};
 use windlass_vrrp::replication::{Connection, ConnectionKey, Connections, Placed};
 use windlass_vrrp::{Family, Time};
 
 use super::backends::Backends;
-use crate::clock;
-use crate::connections::{Aging, AgingLimits, Event, Events, Tracking, TrackingError};
 
 #[cfg(test)]
 mod tests;

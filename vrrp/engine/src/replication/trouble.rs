@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use windlass_kernel::connections::TrackingError;
 use windlass_vrrp::Time;
-
-use crate::connections::TrackingError;
 
 #[cfg(test)]
 mod tests;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use nix::net::if_::if_indextoname;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use windlass_kernel::{clock, receive_buffer};
 use windlass_vrrp::replication::MAX_DATAGRAM;
 use windlass_vrrp::{Family, Time};
 
 use super::plan::{Ends, SharingPlan};
-use crate::{clock, receive_buffer};
 
 mod filter;
 

@@ -1,3 +1,5 @@
+use windlass_kernel::port::Protocol;
+
 use super::*;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };

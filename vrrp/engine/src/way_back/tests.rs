@@ -1,4 +1,5 @@
 use super::*;
+use crate::lab::hosts::unhex;
 
 const SECRET_BYTES: [u8; SECRET] = [0x12, 0x34, 5, 6, 7, 8, 9, 10];
 
@@ -19,11 +20,11 @@ fn reply(family: Family) -> Vec<u8> {
 fn a_request_is_the_golden_bytes() {
     let golden = "0800 f8dc 1234 0000 77696e646c617373 1234 0506 0708 090a";
     let bytes = request(Family::V4, SECRET_BYTES);
-    assert_eq!(bytes.as_slice(), crate::netfilter::attributes::unhex(golden));
+    assert_eq!(bytes.as_slice(), unhex(golden));
     assert_eq!(checksum(&bytes), 0, "as the receiver sums it up");
     let golden = "8000 0000 1234 0000 77696e646c617373 1234 0506 0708 090a";
     let bytes = request(Family::V6, SECRET_BYTES);
-    assert_eq!(bytes.as_slice(), crate::netfilter::attributes::unhex(golden));
+    assert_eq!(bytes.as_slice(), unhex(golden));
 }
 
 #[test]

@@ -4,38 +4,27 @@
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CloneFlags, unshare};
-use nix::unistd::{geteuid, gettid};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{
     Engine, Event, Interval, Options, Priority, RouterConfig, RouterStatus, State, TransitionReason, Vrid,
 };
+
+#[path = "../../../kernel/src/lab.rs"]
+#[allow(dead_code, reason = "made for unit tests too")]
+pub(crate) mod hosts;
+
+pub(crate) use hosts::{Host, require_root};
 
 /// Limit of every wait: generous, since the machine may be busy. Only that it is less than the engine's minute matters, after
 /// which it looks at, asks for and announces everything again without cause.
 pub(crate) const LIMIT: Duration = Duration::from_secs(45);
 /// The VIP of the tests.
 pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
-
-/// Whether the test can run here. Without root it says so and is skipped, but fails where CI=true: a skipped test there
-/// would pass for a good one.
-pub(crate) fn require_root() -> bool {
-    if geteuid().is_root() {
-        return true;
-    }
-    assert!(
-        std::env::var("CI").is_err(),
-        "this test makes network namespaces and needs root; CI=true, so it must not be skipped: run as root"
-    );
-    eprintln!("skipped: makes network namespaces and needs root (run with sudo)");
-    false
-}
 
 /// Held by tests that want a processor for themselves: one at a time, so that the others can run beside it.
 pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -44,47 +33,7 @@ pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Job = Box<dyn FnOnce() + Send>;
-
-/// A network namespace.
-pub(crate) struct Host {
-    jobs: Sender<Job>,
-    tid: i32,
-}
-
 impl Host {
-    pub(crate) fn new() -> Self {
-        let (jobs, inbox) = channel::<Job>();
-        let (tell, told) = channel();
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("unshare(CLONE_NEWNET)");
-            tell.send(gettid().as_raw()).unwrap();
-            for job in inbox {
-                job();
-            }
-        });
-        Self { jobs, tid: told.recv().expect("the host's thread") }
-    }
-
-    /// Names the namespace to `ip`.
-    pub(crate) fn tid(&self) -> i32 {
-        self.tid
-    }
-
-    /// Runs `job` in the namespace.
-    pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        let (tell, told) = channel();
-        self.jobs.send(Box::new(move || drop(tell.send(job())))).expect("the host's thread");
-        told.recv().expect("the job panicked")
-    }
-
-    /// Runs `ip` with these arguments in the namespace.
-    pub(crate) fn ip(&self, arguments: &str) {
-        let line = arguments.to_owned();
-        let output = self.run(move || Command::new("ip").args(line.split(' ')).output().expect("run `ip`"));
-        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
     /// Starts an engine in the namespace.
     pub(crate) fn engine(&self) -> Node {
         self.engine_with(|_| ())
@@ -127,7 +76,7 @@ impl Lan {
         let hosts = (0..hosts)
             .map(|n| {
                 let host = Host::new();
-                bridge.ip(&format!("link add port{n} type veth peer name eth0 netns {}", host.tid));
+                bridge.ip(&format!("link add port{n} type veth peer name eth0 netns {}", host.tid()));
                 bridge.ip(&format!("link set port{n} master br0 up"));
                 host.ip("link set eth0 up");
                 host.ip(&format!("addr add {}/24 dev eth0", address(n)));

@@ -1,5 +1,6 @@
+use windlass_kernel::port::Protocol;
+
 use super::*;
-use crate::restriction::Protocol;
 
 fn to(vip: &str, targets: impl IntoIterator<Item = String>) -> Balancing {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

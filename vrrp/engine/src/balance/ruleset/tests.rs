@@ -1,7 +1,8 @@
+use windlass_kernel::netfilter::message::{Content, replies};
+use windlass_kernel::port::{Protocol, ProtocolPort};
+
 use super::*;
 use crate::balance::{Backends, Balancing, ClientSource};
-use crate::netfilter::message::{Content, replies};
-use crate::restriction::{Protocol, ProtocolPort};
 
 fn contents(services: &[(&str, &[&str])]) -> Contents {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
+use windlass_kernel::port::Protocol;
+
 use super::*;
 use crate::balance::Returns;
-use crate::restriction::Protocol;
 
 fn shares(count: usize) -> Vec<usize> {
     let port = ProtocolPort { protocol: Protocol::Tcp, port: 6443 };

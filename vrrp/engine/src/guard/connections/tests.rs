@@ -1,8 +1,9 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
+use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
+
 use super::*;
-use crate::connections::{Connection, ConnectionKey, Inserted, Tracking, Transport};
 use crate::guard::Guarded;
 use crate::lab::{Host, require_root};
 

@@ -1,10 +1,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::netfilter::element::octets;
+use windlass_kernel::port::ProtocolPort;
+
 use super::*;
 use crate::guard::{Guarded, ruleset};
-use crate::netfilter::element::octets;
-use crate::restriction::ProtocolPort;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 const DNS: ProtocolPort = ProtocolPort { protocol: Protocol::Udp, port: 53 };

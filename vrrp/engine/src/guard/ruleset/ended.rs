@@ -3,7 +3,7 @@
 
 use super::super::set::{Kind, Set};
 use super::{ANSWER, ESTABLISHED, FLAGS, ICMP, ICMPV6, TCP, TRANSLATED};
-use crate::netfilter::expression::{
+use windlass_kernel::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::{Direction, State, Status},
     Expression::{

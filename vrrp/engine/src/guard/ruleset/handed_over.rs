@@ -1,13 +1,7 @@
 //! Rules about VIPs that were handed over: what is said on connections that began on the previous Active goes there. Pure.
 
-use windlass_vrrp::Family;
-
-use super::super::set::{Kind, Set};
-use super::{
-    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
-    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
-};
-use crate::netfilter::expression::{
+use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
     Connection::{Direction, Mark, State, Status},
@@ -18,8 +12,14 @@ use crate::netfilter::expression::{
     Meta::{Family as PacketFamily, Protocol},
     Verdict::{Drop, Goto},
 };
-use crate::netfilter::marks::{self, LEAD};
-use crate::options::MarkMask;
+use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_vrrp::Family;
+
+use super::super::set::{Kind, Set};
+use super::{
+    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
+    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
+};
 
 const CONNECTION_MARK: Expression = Connection(Mark);
 

@@ -2,9 +2,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_kernel::netfilter::message::{Content, replies};
+use windlass_kernel::port::{Protocol, ProtocolPort};
+
 use super::*;
-use crate::netfilter::message::{Content, replies};
-use crate::restriction::{Protocol, ProtocolPort, Restrictions};
+use crate::guard::set::ends;
+use crate::restriction::Restrictions;
 
 fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
     addresses.iter().map(|address| address.parse().unwrap()).collect()
@@ -21,8 +24,10 @@ fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
     (1..=batch.last())
         .map(|at| {
             let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
-            let addresses =
-                element::read(attributes).iter().filter_map(|one| Some(one.address()?.to_string())).collect();
+            let addresses = element::read(attributes)
+                .iter()
+                .filter_map(|one| Some(element::address_of(&one.key)?.to_string()))
+                .collect();
             (batch.what(at).unwrap().to_owned(), addresses)
         })
         .collect()
@@ -118,12 +123,12 @@ fn a_stray_is_its_source_and_its_destination_each_with_its_port() {
         let key = [end(source, 40_000), end(destination, 80)].concat();
         let element = Attributes::new().nest(1, &value(&key));
         let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &element));
-        let ends: Vec<_> =
-            element::read(answer.as_bytes()).iter().map(|element| element.ends(strays.family)).collect();
-        assert_eq!(ends, [Some([(source, 40_000), (destination, 80)])]);
+        let listed: Vec<_> =
+            element::read(answer.as_bytes()).iter().map(|element| ends(element, strays.family)).collect();
+        assert_eq!(listed, [Some([(source, 40_000), (destination, 80)])]);
         let short = Attributes::new().nest(1, &value(&key[..key.len() - 5]));
         let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &short));
-        assert_eq!(element::read(answer.as_bytes())[0].ends(strays.family), None);
+        assert_eq!(ends(&element::read(answer.as_bytes())[0], strays.family), None);
     }
 }
 

@@ -1,10 +1,10 @@
 use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use windlass_kernel::port::Protocol;
 
 use super::*;
-use crate::netfilter::attributes;
-use crate::restriction::Protocol;
+use crate::lab::hosts::unhex;
 
 /// The last bytes of each, and whether a range ends before it.
 type Edges<'a> = &'a [(&'a str, bool)];
@@ -48,17 +48,12 @@ fn a_range_is_its_first_source_and_the_one_after_its_last() {
         let port = "c0000232 06000000 00500000";
         let mut expected: BTreeSet<_> = expected
             .iter()
-            .map(|(source, ends)| Element {
-                ends: *ends,
-                ..Element::of(attributes::unhex(&format!("{port}{source}")))
-            })
+            .map(|(source, ends)| Element { ends: *ends, ..Element::of(unhex(&format!("{port}{source}"))) })
             .collect();
         if ranges == ["255.255.255.255/32".parse().unwrap()] {
             // The number after the last source is one of the next port's.
-            expected.insert(Element {
-                ends: true,
-                ..Element::of(attributes::unhex("c0000232 06000000 00500001 00000000"))
-            });
+            expected
+                .insert(Element { ends: true, ..Element::of(unhex("c0000232 06000000 00500001 00000000")) });
         }
         assert_eq!(edges, expected, "{ranges:?}");
     }

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 
+use windlass_kernel::port::{Protocol, ProtocolPort};
+
 use super::*;
-use crate::restriction::{Protocol, ProtocolPort};
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use windlass_kernel::clock;
+use windlass_kernel::netlink::{Link, NetlinkError, RouteSocket};
+use windlass_kernel::sockets::UnicastSocket;
 use windlass_vrrp::Family;
 
 use super::device::{DeviceId, MACVLAN, Mark, SavedSettings};
 use super::errors::{ignore_refusal, refusal_of, refused_to_make, refused_to_open, refused_to_set};
 use super::settings::{self, ArpSettings};
 use super::{Device, Devices, messages};
-use crate::clock;
-use crate::netlink::{Link, NetlinkError, RouteSocket};
-use crate::sockets::UnicastSocket;
 
 impl Devices {
     /// Sets interfaces back that no device needs.

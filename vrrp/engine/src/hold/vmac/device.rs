@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use windlass_kernel::interfaces::OWN_ALIAS;
+use windlass_kernel::netlink::Link;
+use windlass_kernel::sockets::Mac;
 use windlass_vrrp::{Family, Vrid};
-
-use crate::interfaces::OWN_ALIAS;
-use crate::netlink::Link;
-use crate::sockets::Mac;
 
 /// Kind of the devices.
 pub(super) const MACVLAN: &str = "macvlan";

@@ -1,9 +1,9 @@
 //! What the kernel refused, and what helps.
 
 use nix::errno::Errno;
+use windlass_kernel::netlink::{NetlinkError, Refusal};
 
 use super::device::DeviceId;
-use crate::netlink::{NetlinkError, Refusal};
 
 /// Tells a refusal of one request from a failure of the socket.
 pub(super) fn refusal_of(outcome: Result<(), NetlinkError>) -> Result<Option<Refusal>, NetlinkError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use netlink_packet_core::Emitable;
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
+use windlass_kernel::netlink::{Link, Refusal};
 use windlass_vrrp::{Family, Time, Vrid};
 
 use super::device::{DeviceId, Mark, SavedSettings, mark_of};
@@ -11,7 +12,6 @@ use super::device_ops::{DeviceOps, DeviceRefusals, WantedDevices, device_ops};
 use super::errors::{refused_to_make, refused_to_open, refused_to_set};
 use super::messages::{Setting, set};
 use super::settings::ArpSettings;
-use crate::netlink::{Link, Refusal};
 
 const TAG: u8 = 0x57;
 

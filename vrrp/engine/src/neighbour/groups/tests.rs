@@ -1,9 +1,10 @@
 use std::process::Command;
 
+use windlass_kernel::clock;
+use windlass_kernel::netlink::RouteSocket;
+
 use super::*;
-use crate::clock;
-use crate::netlink::RouteSocket;
-use crate::netlink::tests::{add_interface, in_namespace};
+use crate::lab::hosts::{add_interface, in_namespace};
 
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x50);
 

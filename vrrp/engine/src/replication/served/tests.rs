@@ -1,5 +1,6 @@
+use windlass_kernel::connections::Transport;
+
 use super::*;
-use crate::connections::Transport;
 
 fn connection(port: u16, source: u16) -> Connection {
     let vip = IpAddr::from([192, 0, 2, 50]);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use socket2::SockFilter;
+use windlass_kernel::sockets::last_word;
 use windlass_vrrp::Family;
 use windlass_vrrp::replication::{MAGIC, MAX_DATAGRAM};
 
 use super::HOPS;
-use crate::sockets::last_word;
 
 #[cfg(test)]
 mod tests;

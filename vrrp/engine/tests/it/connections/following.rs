@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
-use windlass_engine::connections::{Aging, AgingLimits, Connection, ConnectionKey, Event, Events};
 use windlass_engine::guard::{Guard, Guarded};
+use windlass_kernel::connections::{Aging, AgingLimits, Connection, ConnectionKey, Event, Events};
 
 use super::scene::{A, Backend, Scene, VIPS, asked, await_listed, echoes, key_of};
 use crate::lab::{await_some, require_root};

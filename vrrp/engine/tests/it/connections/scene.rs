@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use windlass_engine::Family;
-use windlass_engine::connections::{Connection, ConnectionKey, Inserted, Tracking, TrackingError, Transport};
+use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking, TrackingError, Transport};
 
 use crate::guard::scene::{connect, listen, run};
 use crate::lab::{Host, LIMIT, Lan, VIP, address, await_some, mac};

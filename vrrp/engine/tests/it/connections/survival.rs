@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use windlass_engine::connections::{Blocking, Inserted, Transport};
+use windlass_kernel::connections::{Blocking, Inserted, Transport};
 
 use super::scene::{
     A, B, Backend, LIFETIME, Scene, VIPS, all_new, asked, await_listed, echoes, key_of, listed,

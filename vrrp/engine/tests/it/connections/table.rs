@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use windlass_engine::connections::{
+use windlass_kernel::connections::{
     Blocking, Connection, ConnectionKey, Inserted, InvalidConnection, Tracking, Transport, kernel_lifetime,
 };
 

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use windlass_engine::connections::Tracking;
+use windlass_kernel::connections::Tracking;
 
 use super::*;
 use crate::connections::scene::set;

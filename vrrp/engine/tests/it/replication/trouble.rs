@@ -1,6 +1,6 @@
 //! A kernel that does not tell of connections, for a while.
 
-use windlass_engine::connections::{Connection, ConnectionKey, Tracking, Transport};
+use windlass_kernel::connections::{Connection, ConnectionKey, Tracking, Transport};
 
 use super::crowd::track_flows;
 use super::*;

@@ -1,5 +1,6 @@
+use windlass_kernel::mark_mask::MarkMask;
+
 use super::*;
-use crate::options::MarkMask;
 
 const VIPS: [&str; 3] = ["192.0.2.50", "192.0.2.51", "2001:db8::50"];
 

@@ -1,0 +1,13 @@
+//! Talking to the kernel's packet filter and its connection tracking by netlink.
+
+pub mod attributes;
+pub mod chain;
+pub mod element;
+pub mod expression;
+pub mod fingerprint;
+pub mod marks;
+pub mod message;
+mod socket;
+pub mod table;
+
+pub(crate) use socket::NetfilterSocket;

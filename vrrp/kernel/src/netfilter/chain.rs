@@ -1,0 +1,65 @@
+//! Chains and their rules.
+
+use super::attributes::Attributes;
+use super::expression::{Expression, encode};
+use super::message::{Batch, Operation};
+
+/// Hook that sees packets as they arrive.
+pub const PREROUTING: u32 = 0;
+/// Hook that sees packets to the node itself.
+pub const INPUT: u32 = 1;
+/// Hook that sees packets that the node forwards.
+pub const FORWARD: u32 = 2;
+/// Hook that sees packets that the node itself sends.
+pub const OUTPUT: u32 = 3;
+/// Hook that sees packets as they leave.
+pub const POSTROUTING: u32 = 4;
+
+/// Where a chain begins to see packets.
+#[derive(Clone, Copy)]
+pub struct Hook {
+    /// Type of the chain: `filter`, `nat` or `route`.
+    pub kind: &'static str,
+    /// Number of the hook, as [`PREROUTING`].
+    pub number: u32,
+    /// Chains with a lower one see packets earlier.
+    pub priority: i32,
+}
+
+/// A chain; without a hook packets come to it by rules of others.
+pub struct Chain {
+    /// Name of the chain.
+    pub name: &'static str,
+    /// Hook; `None` if only rules of other chains lead here.
+    pub hook: Option<Hook>,
+    /// Rules in their order.
+    pub rules: Vec<Vec<Expression>>,
+}
+
+/// Makes these chains in a table that has none of them, each after those that it goes to.
+pub fn add_chains(batch: &mut Batch, table: &str, chains: &[Chain]) {
+    let named = || Attributes::new().text(1, table);
+    for chain in chains {
+        batch.add(
+            format!("create the chain {} in the table inet {table}", chain.name),
+            Operation::NewChain,
+            base_chain(named().text(3, chain.name), chain.hook),
+        );
+    }
+    for chain in chains {
+        for (number, rule) in chain.rules.iter().enumerate() {
+            batch.add(
+                format!("create rule {} of the chain {} in the table inet {table}", number + 1, chain.name),
+                Operation::NewRule,
+                named().text(2, chain.name).nest(4, &encode(rule)),
+            );
+        }
+    }
+}
+
+fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
+    const ACCEPT: u32 = 1;
+    let Some(Hook { kind, number, priority }) = hook else { return named };
+    let hook = Attributes::new().number(1, number).number(2, priority.cast_unsigned());
+    named.nest(4, &hook).number(5, ACCEPT).text(7, kind)
+}

@@ -1,0 +1,324 @@
+//! The expressions that a rule consists of. All compute in one register, of which they may fill several words one by one.
+//!
+//! Names and numbers: `linux/netfilter/nf_tables.h`.
+
+use crate::netfilter::attributes::{self, Attributes};
+
+#[cfg(test)]
+mod tests;
+
+const LIST_ELEMENT: u16 = 1;
+const REGISTER: u32 = 1;
+/// The packet's mark, among what the kernel knows about a packet.
+const PACKET_MARK: u32 = 3;
+/// The first word of the register, where words are counted.
+const FIRST_WORD: u32 = 8;
+const VERDICT_REGISTER: u32 = 0;
+/// What connection tracking knows of addresses, by their families.
+const ORIGINAL_SOURCE_V4: u32 = 19;
+const ORIGINAL_SOURCE_V6: u32 = 21;
+const ORIGINAL_DESTINATION_V4: u32 = 20;
+const ORIGINAL_DESTINATION_V6: u32 = 22;
+const ORIGINAL_DESTINATION_PORT: u32 = 12;
+/// Flag of a translation: its port is drawn, as kube-proxy has it.
+const FULLY_RANDOM: u32 = 1 << 4;
+
+/// One step of a rule. A step that does not hold ends the rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expression {
+    /// Loads what the kernel knows about the packet.
+    Meta(Meta),
+    /// Loads bytes of the packet.
+    Payload {
+        /// Header from which `offset` counts.
+        base: Base,
+        /// First byte.
+        offset: u32,
+        /// How many bytes.
+        length: u32,
+    },
+    /// Loads as the other does, from this word of the register on: what comes before it stays.
+    From(u32, &'static Self),
+    /// Loads what connection tracking knows about the packet's connection, in the machine's byte order.
+    Connection(Connection),
+    /// Loads the destination that the first packet of the packet's connection had, of this many bytes.
+    OriginalDestination(Length),
+    /// Loads the source that the first packet of the packet's connection had, of this many bytes.
+    OriginalSource(Length),
+    /// Loads the destination port that the first packet of the packet's connection had.
+    OriginalPort,
+    /// Loads a number below this one, another for each packet by chance, in the machine's byte order.
+    Chance(u32),
+    /// Loads these bytes.
+    Load(&'static [u8]),
+    /// Marks the connection, as long as it is tracked, with what was loaded.
+    MarkConnection,
+    /// Has the kernel tell listeners only the events of the connection that were loaded. For a connection that is new.
+    MaskEvents,
+    /// Gives the connection the labels that were loaded.
+    LabelConnection,
+    /// Marks the packet, for the routing of this node, with what was loaded.
+    MarkPacket,
+    /// Keeps these bits of four bytes.
+    Mask([u8; 4]),
+    /// Keeps these bits of the four bytes in this word of the register.
+    MaskAt(u32, [u8; 4]),
+    /// Keeps the first bits of four bytes, and turns the second ones over.
+    Change([u8; 4], [u8; 4]),
+    /// Keeps these bits of one byte.
+    MaskByte(u8),
+    /// Compares what was loaded, as bytes from the left.
+    Compare(Comparison, &'static [u8]),
+    /// Holds if the set has what was loaded.
+    In(&'static str),
+    /// Holds if the set has not what was loaded.
+    NotIn(&'static str),
+    /// Holds if the map has what was loaded, and loads what it has for it.
+    Map(&'static str),
+    /// Adds what was loaded to the set, if there is room.
+    AddTo(&'static str),
+    /// Counts packets and bytes.
+    Counter,
+    /// Translates the destination to the node itself: on input to the interface's first address, on output to loopback.
+    Redirect,
+    /// Translates the destination to the address of this family (as the kernel numbers it) that was loaded. Where it is the
+    /// packet's own, nothing is translated, and later NAT chains leave the connection alone.
+    TranslateTo(u8),
+    /// Translates the destination to the address of this family that was loaded, and to the port in this word of the register.
+    TranslateToPort(u8, u32),
+    /// Translates the source to the address that the interface has by which the packet leaves, with a port that nobody can guess.
+    Masquerade,
+    /// Translates the source to the address of this family that was loaded, with a port that nobody can guess.
+    TranslateSourceTo(u8),
+    /// Drops the packet and tells its sender.
+    Reject(Answer),
+    /// Ends the rule.
+    Verdict(Verdict),
+}
+
+/// What the kernel knows about a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meta {
+    /// Its mark, in the machine's byte order.
+    Mark = 3,
+    /// Number of the interface that it came by, in the machine's byte order. What the node itself sends has none.
+    InputInterface = 4,
+    /// Kind of the interface that it came by (ARPHRD_…), two bytes in the machine's byte order.
+    InputKind = 8,
+    /// IPv4 or IPv6, one byte.
+    Family = 15,
+    /// The protocol after IP and its extension headers, one byte.
+    Protocol = 16,
+}
+
+/// What connection tracking knows about a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Connection {
+    /// One bit of several: new, invalid, and so on.
+    State = 0,
+    /// 0 as the first packet went, 1 the other way; one byte.
+    Direction = 1,
+    /// Bits of what has happened to it.
+    Status = 2,
+    /// Mark of the connection.
+    Mark = 3,
+    /// Labels of the connection.
+    Labels = 13,
+    /// Mask of the events that the kernel reports.
+    EventMask = 18,
+}
+
+/// How long an address is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Four bytes.
+    V4,
+    /// Sixteen bytes.
+    V6,
+}
+
+/// Where an offset counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// Link-layer header.
+    Link = 0,
+    /// IP header.
+    Network = 1,
+    /// Header after IP.
+    Transport = 2,
+}
+
+/// How to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    /// Equal.
+    Equal = 0,
+    /// Not equal.
+    NotEqual = 1,
+    /// Less or equal.
+    AtMost = 3,
+    /// Greater or equal.
+    AtLeast = 5,
+}
+
+/// How to tell the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// TCP reset.
+    TcpReset,
+    /// ICMP or ICMPv6 by the packet's family. The kernel answers no ICMP error and no fragment.
+    PortUnreachable,
+}
+
+/// What becomes of the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Drops the packet.
+    Drop,
+    /// Done with this chain; chains of later priorities still see the packet.
+    Accept,
+    /// Continues in this chain and does not come back.
+    Goto(&'static str),
+    /// As the other, and comes back where that chain does not end it.
+    Jump(&'static str),
+}
+
+impl Expression {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Meta(_) | Self::MarkPacket => "meta",
+            Self::Payload { .. } => "payload",
+            Self::From(_, load) => load.name(),
+            Self::Connection(_)
+            | Self::OriginalDestination(_)
+            | Self::OriginalSource(_)
+            | Self::OriginalPort
+            | Self::MarkConnection
+            | Self::MaskEvents
+            | Self::LabelConnection => "ct",
+            Self::Mask(_) | Self::MaskAt(..) | Self::Change(..) | Self::MaskByte(_) => "bitwise",
+            Self::Compare(..) => "cmp",
+            Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
+            Self::AddTo(_) => "dynset",
+            Self::Counter => "counter",
+            Self::Redirect => "redir",
+            Self::TranslateTo(_) | Self::TranslateToPort(..) | Self::TranslateSourceTo(_) => "nat",
+            Self::Masquerade => "masq",
+            Self::Chance(_) => "numgen",
+            Self::Reject(_) => "reject",
+            Self::Load(_) | Self::Verdict(_) => "immediate",
+        }
+    }
+
+    fn data(self, register: u32) -> Attributes {
+        let data = Attributes::new();
+        match self {
+            Self::Meta(key) => data.number(1, register).number(2, key as u32),
+            Self::Payload { base, offset, length } => {
+                data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
+            }
+            Self::From(word, load) => load.data(FIRST_WORD + word),
+            Self::Connection(key) => data.number(1, register).number(2, key as u32),
+            Self::OriginalDestination(length) => {
+                let key = match length {
+                    Length::V4 => ORIGINAL_DESTINATION_V4,
+                    Length::V6 => ORIGINAL_DESTINATION_V6,
+                };
+                // Direction 0 is the first packet's.
+                data.number(1, register).number(2, key).bytes(3, &[0])
+            }
+            Self::OriginalSource(length) => {
+                let key = match length {
+                    Length::V4 => ORIGINAL_SOURCE_V4,
+                    Length::V6 => ORIGINAL_SOURCE_V6,
+                };
+                data.number(1, register).number(2, key).bytes(3, &[0])
+            }
+            Self::OriginalPort => {
+                data.number(1, register).number(2, ORIGINAL_DESTINATION_PORT).bytes(3, &[0])
+            }
+            // Type 1 is "by chance".
+            Self::Chance(below) => data.number(1, register).number(2, below).number(3, 1),
+            Self::Load(bytes) => data.number(1, register).nest(2, &value(bytes)),
+            Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
+            Self::MaskEvents => data.number(2, Connection::EventMask as u32).number(4, register),
+            Self::LabelConnection => data.number(2, Connection::Labels as u32).number(4, register),
+            Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
+            Self::Mask(mask) => changed(data, register, &mask, &[0; 4]),
+            Self::MaskAt(word, mask) => changed(data, FIRST_WORD + word, &mask, &[0; 4]),
+            Self::Change(mask, turned) => changed(data, register, &mask, &turned),
+            Self::MaskByte(mask) => changed(data, register, &[mask], &[0]),
+            Self::Compare(comparison, with) => {
+                data.number(1, register).number(2, comparison as u32).nest(3, &value(with))
+            }
+            Self::In(set) => data.text(1, set).number(2, register),
+            Self::NotIn(set) => data.text(1, set).number(2, register).number(5, 1),
+            Self::Map(map) => data.text(1, map).number(2, register).number(3, register),
+            // Operation 0 is to add.
+            Self::AddTo(set) => data.text(1, set).number(3, 0).number(4, register),
+            // Type 1 is that of the destination.
+            Self::TranslateTo(family) => data.number(1, 1).number(2, u32::from(family)).number(3, register),
+            Self::TranslateToPort(family, word) => data
+                .number(1, 1)
+                .number(2, u32::from(family))
+                .number(3, register)
+                .number(5, FIRST_WORD + word),
+            Self::Masquerade => data.number(1, FULLY_RANDOM),
+            // Type 0 is that of the source.
+            Self::TranslateSourceTo(family) => {
+                data.number(1, 0).number(2, u32::from(family)).number(3, register).number(7, FULLY_RANDOM)
+            }
+            Self::Counter | Self::Redirect => data,
+            Self::Reject(Answer::TcpReset) => data.number(1, 1),
+            // Type 2 is "by family", its code 1 is "port".
+            Self::Reject(Answer::PortUnreachable) => data.number(1, 2).bytes(2, &[1]),
+            Self::Verdict(verdict) => {
+                let verdict = match verdict {
+                    Verdict::Drop => Attributes::new().number(1, 0),
+                    Verdict::Accept => Attributes::new().number(1, 1),
+                    Verdict::Goto(chain) => {
+                        Attributes::new().number(1, (-4_i32).cast_unsigned()).text(2, chain)
+                    }
+                    Verdict::Jump(chain) => {
+                        Attributes::new().number(1, (-3_i32).cast_unsigned()).text(2, chain)
+                    }
+                };
+                data.number(1, VERDICT_REGISTER).nest(2, &Attributes::new().nest(2, &verdict))
+            }
+        }
+    }
+}
+
+/// Keeps the bits of `mask` of the register, and turns over those of `turned`, which is as long.
+fn changed(data: Attributes, register: u32, mask: &[u8], turned: &[u8]) -> Attributes {
+    data.number(1, register)
+        .number(2, register)
+        .number(3, u32::try_from(mask.len()).unwrap_or(u32::MAX))
+        .nest(4, &value(mask))
+        .nest(5, &value(turned))
+}
+
+/// Bytes as nf_tables takes data.
+pub fn value(bytes: &[u8]) -> Attributes {
+    Attributes::new().bytes(1, bytes)
+}
+
+/// How many packets the counters of a rule, as the kernel tells it, have counted.
+pub fn counted(rule: &[u8]) -> u64 {
+    let expressions = attributes::read(attributes::find(rule, 4).unwrap_or_default());
+    let packets = |expression: &[u8]| {
+        let is_counter = attributes::find(expression, 1).is_some_and(|name| name.starts_with(b"counter"));
+        attributes::find_long(attributes::find(expression, 2).filter(|_| is_counter)?, 2)
+    };
+    expressions.filter_map(|(_, expression)| packets(expression)).sum()
+}
+
+/// A rule's expressions as the kernel takes them.
+pub(crate) fn encode(expressions: &[Expression]) -> Attributes {
+    expressions.iter().fold(Attributes::new(), |list, expression| {
+        let named = Attributes::new().text(1, expression.name());
+        let data = expression.data(REGISTER);
+        let whole = if data.is_empty() { named } else { named.nest(2, &data) };
+        list.nest(LIST_ELEMENT, &whole)
+    })
+}

@@ -1,0 +1,280 @@
+//! Messages to and from nf_tables and connection tracking, and batches of changes that nf_tables takes wholly or not at all.
+//!
+//! Layout: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nf_tables.h`,
+//! `linux/netfilter/nfnetlink_conntrack.h`.
+
+use std::io;
+
+use super::attributes::Attributes;
+
+#[cfg(test)]
+mod tests;
+
+const HEADER: usize = 16;
+/// Of nfgenmsg, between header and attributes.
+const FAMILY_HEADER: usize = 4;
+const SUBSYSTEM: u16 = 10;
+/// That of connection tracking.
+const CONNECTIONS: u16 = 1;
+const BATCH_BEGIN: u16 = 16;
+const BATCH_END: u16 = 17;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+
+const FLAG_REQUEST: u16 = 0x1;
+const FLAG_ACKNOWLEDGE: u16 = 0x4;
+const FLAG_DUMP: u16 = 0x300;
+const FLAG_DUMP_INTERRUPTED: u16 = 0x10;
+const FLAG_EXCLUSIVE: u16 = 0x200;
+const FLAG_CREATE: u16 = 0x400;
+const FLAG_APPEND: u16 = 0x800;
+
+const FAMILY_ANY: u8 = 0;
+/// IPv4 and IPv6 in one table.
+const FAMILY_INET: u8 = 1;
+
+/// What a message asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Creates a table.
+    NewTable,
+    /// Returns a table.
+    GetTable,
+    /// Deletes a table with all that is in it.
+    DeleteTable,
+    /// Creates a chain.
+    NewChain,
+    /// Appends a rule to a chain.
+    NewRule,
+    /// Returns one chain of a table of this family, as the kernel numbers it.
+    GetChain(u8),
+    /// Lists rules.
+    GetRules,
+    /// Lists rules of a table of this family, as the kernel numbers it.
+    GetRulesOf(u8),
+    /// Creates a set.
+    NewSet,
+    /// Adds elements to a set.
+    NewElements,
+    /// Lists a set's elements. While the kernel makes room for more in the set, some may be missing from the list.
+    GetElements,
+    /// Removes elements from a set.
+    DeleteElements,
+    /// Returns the number of changes of the ruleset.
+    GetGeneration,
+    /// Lists tracked connections of this family, as the kernel numbers it.
+    GetConnections(u8),
+    /// Tells of a tracked connection of this family.
+    GetConnection(u8),
+    /// Forgets a tracked connection of this family.
+    DeleteConnection(u8),
+    /// Begins to track a connection of this family that is not tracked yet.
+    InsertConnection(u8),
+    /// Changes a tracked connection of this family.
+    UpdateConnection(u8),
+    /// Tells how many connections are tracked, and how many may be.
+    GetConnectionUsage,
+}
+
+impl Operation {
+    fn flags(self) -> u16 {
+        match self {
+            Self::NewTable | Self::NewChain | Self::NewSet | Self::NewElements => FLAG_REQUEST | FLAG_CREATE,
+            Self::NewRule => FLAG_REQUEST | FLAG_CREATE | FLAG_APPEND,
+            Self::GetRules | Self::GetRulesOf(_) | Self::GetElements | Self::GetConnections(_) => {
+                FLAG_REQUEST | FLAG_DUMP
+            }
+            Self::GetTable
+            | Self::GetChain(_)
+            | Self::GetGeneration
+            | Self::GetConnection(_)
+            | Self::DeleteConnection(_)
+            | Self::UpdateConnection(_)
+            | Self::GetConnectionUsage => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
+            Self::InsertConnection(_) => FLAG_REQUEST | FLAG_ACKNOWLEDGE | FLAG_CREATE | FLAG_EXCLUSIVE,
+            Self::DeleteTable | Self::DeleteElements => FLAG_REQUEST,
+        }
+    }
+
+    fn kind(self) -> u16 {
+        let number = match self {
+            Self::NewTable => 0,
+            Self::GetTable => 1,
+            Self::DeleteTable => 2,
+            Self::NewChain => 3,
+            Self::GetChain(_) => 4,
+            Self::NewRule => 6,
+            Self::GetRules | Self::GetRulesOf(_) => 7,
+            Self::NewSet => 9,
+            Self::NewElements => 12,
+            Self::GetElements => 13,
+            Self::DeleteElements => 14,
+            Self::GetGeneration => 16,
+            Self::GetConnections(_) | Self::GetConnection(_) => return CONNECTIONS << 8 | 1,
+            Self::DeleteConnection(_) => return CONNECTIONS << 8 | 2,
+            Self::InsertConnection(_) | Self::UpdateConnection(_) => return CONNECTIONS << 8,
+            Self::GetConnectionUsage => return CONNECTIONS << 8 | 5,
+        };
+        SUBSYSTEM << 8 | number
+    }
+
+    fn family(self) -> u8 {
+        match self {
+            Self::GetChain(family)
+            | Self::GetRulesOf(family)
+            | Self::GetConnections(family)
+            | Self::GetConnection(family)
+            | Self::DeleteConnection(family)
+            | Self::InsertConnection(family)
+            | Self::UpdateConnection(family) => family,
+            _ => FAMILY_INET,
+        }
+    }
+}
+
+/// A question.
+pub(crate) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(&mut bytes, operation.kind(), operation.flags(), sequence, (operation.family(), 0), attributes);
+    bytes
+}
+
+/// Questions and changes that are told apart by their places. Of those before the last, only an error or what they ask for is told; the
+/// last is acknowledged, so that the end of the answers is known.
+pub(crate) fn questions(requests: &[(Operation, Attributes)], sequence: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut next = sequence;
+    for (at, (operation, attributes)) in requests.iter().enumerate() {
+        let acknowledge = if at + 1 == requests.len() { FLAG_ACKNOWLEDGE } else { 0 };
+        let flags = operation.flags() & !FLAG_ACKNOWLEDGE | acknowledge;
+        write(&mut bytes, operation.kind(), flags, next, (operation.family(), 0), attributes);
+        next = next.wrapping_add(1);
+    }
+    bytes
+}
+
+/// Changes that happen together or not at all.
+#[derive(Default, Debug)]
+pub struct Batch {
+    steps: Vec<(String, Operation, Attributes)>,
+}
+
+impl Batch {
+    /// Adds a change; `what` says in an error message what was tried, as in "cannot `what`".
+    pub fn add(&mut self, what: impl Into<String>, operation: Operation, attributes: Attributes) {
+        self.steps.push((what.into(), operation, attributes));
+    }
+
+    /// Returns true if it has no changes.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The changes, in order.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (Operation, &Attributes)> {
+        self.steps.iter().map(|(_, operation, attributes)| (*operation, attributes))
+    }
+
+    /// How many sequence numbers [`Self::encode`] uses.
+    pub fn messages(&self) -> usize {
+        self.steps.len() + 2
+    }
+
+    /// The last change is acknowledged, so that the end of the answers is known.
+    pub fn encode(&self, sequence: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut next = sequence;
+        let mut put = |kind, flags, place, attributes: &Attributes| {
+            write(&mut bytes, kind, flags, next, place, attributes);
+            next = next.wrapping_add(1);
+        };
+        put(BATCH_BEGIN, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
+        for (at, (_, operation, attributes)) in self.steps.iter().enumerate() {
+            let last = if at + 1 == self.steps.len() { FLAG_ACKNOWLEDGE } else { 0 };
+            put(operation.kind(), operation.flags() | last, (FAMILY_INET, 0), attributes);
+        }
+        put(BATCH_END, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
+        bytes
+    }
+
+    /// What the message with this place in the batch tries, if it is a change.
+    pub fn what(&self, message: usize) -> Option<&str> {
+        self.steps.get(message.checked_sub(1)?).map(|(what, ..)| what.as_str())
+    }
+
+    /// The place of the message that is acknowledged.
+    pub fn last(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+fn write(
+    bytes: &mut Vec<u8>,
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    (family, resource): (u8, u16),
+    attributes: &Attributes,
+) {
+    let length = HEADER + FAMILY_HEADER + attributes.as_bytes().len();
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend(0_u32.to_ne_bytes());
+    bytes.extend([family, 0]);
+    bytes.extend(resource.to_be_bytes());
+    bytes.extend(attributes.as_bytes());
+}
+
+/// A message of the kernel.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    /// Of the message, as `subsystem << 8 | number`.
+    pub(crate) kind: u16,
+    /// Of the message that it answers.
+    pub(crate) sequence: u32,
+    /// Whether the ruleset changed while the list was made: it may be wrong.
+    pub(crate) interrupted: bool,
+    /// Content of the message.
+    pub content: Content<'a>,
+}
+
+/// Content of a message of the kernel.
+#[derive(Debug)]
+pub enum Content<'a> {
+    /// The attributes of an object.
+    Object(&'a [u8]),
+    /// The end of a list, or of what was asked; with the error if it failed.
+    End(Result<(), io::Error>),
+}
+
+/// The messages in what was received. Ends at what is malformed.
+pub fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
+    std::iter::from_fn(move || {
+        let (header, _) = bytes.split_first_chunk::<HEADER>()?;
+        let word =
+            |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+        let length = usize::try_from(word(0)).ok()?;
+        let body = bytes.get(HEADER..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let content = match half(4) {
+            ERROR | DONE => {
+                // A list's end may come without a code.
+                let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                Content::End(match code {
+                    0 => Ok(()),
+                    code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+                })
+            }
+            _ => Content::Object(body.get(FAMILY_HEADER..)?),
+        };
+        Some(Reply {
+            kind: half(4),
+            sequence: word(8),
+            interrupted: half(6) & FLAG_DUMP_INTERRUPTED != 0,
+            content,
+        })
+    })
+}

@@ -1,0 +1,191 @@
+//! Which adverts a socket gets, decided in the kernel (classic BPF).
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use socket2::SockFilter;
+use windlass_vrrp::{Family, Vrid};
+
+#[cfg(test)]
+mod tests;
+
+/// A set of VRIDs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VridSet([u32; 8]);
+
+impl VridSet {
+    pub(crate) const EMPTY: Self = Self([0; 8]);
+
+    /// Whether it is one of them.
+    pub(crate) fn contains(&self, vrid: Vrid) -> bool {
+        self.0[usize::from(vrid.get() >> 5)] & (1 << (vrid.get() & 31)) != 0
+    }
+
+    fn insert(&mut self, vrid: Vrid) {
+        self.0[usize::from(vrid.get() >> 5)] |= 1 << (vrid.get() & 31);
+    }
+}
+
+impl FromIterator<Vrid> for VridSet {
+    fn from_iter<I: IntoIterator<Item = Vrid>>(vrids: I) -> Self {
+        let mut set = Self::EMPTY;
+        for vrid in vrids {
+            set.insert(vrid);
+        }
+        set
+    }
+}
+
+/// Most sources that a filter tells apart. The kernel takes 20 KB of filters of a socket (`net.core.optmem_max` of old ones), while
+/// one is replaced both of them.
+const MOST_SOURCES: usize = 256;
+
+/// The last 32 bits of sources, which are all that is looked at: the filter keeps strangers away from a thread, and who forges an
+/// address can forge any. `None`: all sources.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Sources(Option<BTreeSet<u32>>);
+
+impl Sources {
+    fn contains(&self, source: IpAddr) -> bool {
+        self.0.as_ref().is_none_or(|sources| sources.contains(&last_word(source)))
+    }
+}
+
+/// What is let through to the thread that elects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdvertFilter {
+    vrids: VridSet,
+    sources: Sources,
+}
+
+impl AdvertFilter {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Self { vrids: VridSet::EMPTY, sources: Sources(None) };
+
+    /// Adverts of these VRIDs from these sources, or from all if there are more than a filter can tell apart.
+    pub fn new(vrids: VridSet, sources: impl Iterator<Item = IpAddr>) -> Self {
+        let sources: BTreeSet<u32> = sources.map(last_word).collect();
+        Self { vrids, sources: Sources(Some(sources).filter(|sources| sources.len() <= MOST_SOURCES)) }
+    }
+
+    /// The same from all sources.
+    #[must_use]
+    pub fn with_any_source(&self) -> Self {
+        Self { vrids: self.vrids, sources: Sources(None) }
+    }
+
+    /// Whether it lets through what these peers send with this VRID.
+    pub fn passes(&self, vrid: Vrid, peers: &BTreeSet<IpAddr>) -> bool {
+        self.vrids.contains(vrid) && peers.iter().all(|peer| self.sources.contains(*peer))
+    }
+}
+
+/// The last 32 bits of an address.
+pub fn last_word(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(v6) => {
+            let [.., a, b, c, d] = v6.octets();
+            u32::from_be_bytes([a, b, c, d])
+        }
+    }
+}
+
+const LOAD_WORD: u16 = 0x20;
+const JUMP: u16 = 0x05;
+const LOAD_BYTE_INDEXED: u16 = 0x50;
+const LOAD_LENGTH: u16 = 0x80;
+const LOAD_IMMEDIATE: u16 = 0x00;
+const LOAD_MEMORY: u16 = 0x60;
+const LOAD_X_HEADER: u16 = 0xb1;
+const LOAD_X_IMMEDIATE: u16 = 0x01;
+const STORE: u16 = 0x02;
+const TO_X: u16 = 0x07;
+const SUBTRACT_X: u16 = 0x1c;
+const AND: u16 = 0x54;
+const SHIFT_LEFT_X: u16 = 0x6c;
+const SHIFT_RIGHT: u16 = 0x74;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const WHOLE: u32 = 0xffff;
+
+/// Lets nothing through.
+pub(super) fn nothing() -> [SockFilter; 1] {
+    [SockFilter::new(RETURN, 0, 0, 0)]
+}
+
+/// What this filter lets through.
+pub(super) fn own(family: Family, filter: &AdvertFilter) -> Vec<SockFilter> {
+    program(family, filter, WHOLE, 0)
+}
+
+/// All else, and packets too short to have a VRID.
+pub(super) fn foreign(family: Family, own: &AdvertFilter) -> Vec<SockFilter> {
+    program(family, own, 0, WHOLE)
+}
+
+/// Where the last 32 bits of the source are. An IPv4 raw socket sees the IP header; of IPv6 it is asked for (`SKF_NET_OFF`).
+fn source_offset(family: Family) -> u32 {
+    const NETWORK_HEADER: u32 = 0xfff0_0000;
+    match family {
+        Family::V4 => 12,
+        Family::V6 => NETWORK_HEADER + 20,
+    }
+}
+
+/// What is returned for a member and for all else.
+fn program(family: Family, filter: &AdvertFilter, member: u32, other: u32) -> Vec<SockFilter> {
+    let AdvertFilter { vrids, sources: Sources(sources) } = filter;
+    let mut program = Vec::new();
+    if let Some(sources) = sources {
+        program.push(SockFilter::new(LOAD_WORD, 0, 0, source_offset(family)));
+        for (source, after) in sources.iter().zip((0..sources.len()).rev()) {
+            // To behind the others and the return. (A conditional jump reaches 255 instructions, these are twice as many.)
+            let beyond = u32::try_from(2 * after + 1).unwrap_or(u32::MAX);
+            program.push(SockFilter::new(JUMP_EQUAL, 0, 1, *source));
+            program.push(SockFilter::new(JUMP, 0, 0, beyond));
+        }
+        program.push(SockFilter::new(RETURN, 0, 0, other));
+    }
+    program.extend(vrid_program(family, *vrids, member, other));
+    program
+}
+
+/// The same by the VRID alone. An IPv4 raw socket sees the IP header, an IPv6 one does not.
+fn vrid_program(family: Family, vrids: VridSet, member: u32, other: u32) -> Vec<SockFilter> {
+    let header = match family {
+        Family::V4 => SockFilter::new(LOAD_X_HEADER, 0, 0, 0),
+        Family::V6 => SockFilter::new(LOAD_X_IMMEDIATE, 0, 0, 0),
+    };
+    let mut program = vec![
+        header,
+        SockFilter::new(LOAD_LENGTH, 0, 0, 0),
+        SockFilter::new(SUBTRACT_X, 0, 0, 0),
+        // Shorter than version and VRID.
+        SockFilter::new(JUMP_AT_LEAST, 1, 0, 2),
+        SockFilter::new(RETURN, 0, 0, other),
+        SockFilter::new(LOAD_BYTE_INDEXED, 0, 0, 1),
+        SockFilter::new(STORE, 0, 0, 0),
+        // Memory 1: the bit within its word.
+        SockFilter::new(AND, 0, 0, 31),
+        SockFilter::new(TO_X, 0, 0, 0),
+        SockFilter::new(LOAD_IMMEDIATE, 0, 0, 1),
+        SockFilter::new(SHIFT_LEFT_X, 0, 0, 0),
+        SockFilter::new(STORE, 0, 0, 1),
+        SockFilter::new(LOAD_MEMORY, 0, 0, 0),
+        SockFilter::new(SHIFT_RIGHT, 0, 0, 5),
+    ];
+    for (number, word) in (0..).zip(vrids.0) {
+        program.extend([
+            SockFilter::new(JUMP_EQUAL, 0, 5, number),
+            SockFilter::new(LOAD_MEMORY, 0, 0, 1),
+            SockFilter::new(AND, 0, 0, word),
+            SockFilter::new(JUMP_EQUAL, 0, 1, 0),
+            SockFilter::new(RETURN, 0, 0, other),
+            SockFilter::new(RETURN, 0, 0, member),
+        ]);
+    }
+    program.push(SockFilter::new(RETURN, 0, 0, other));
+    program
+}
