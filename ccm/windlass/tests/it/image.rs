@@ -275,9 +275,18 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
 #[test]
 fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
     let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
-    for name in
-        ["windlass", "windlass-api", "windlass-ccm", "windlass-engine", "windlass-ipam", "windlass-vrrp"]
-    {
+    for name in [
+        "windlass",
+        "windlass-api",
+        "windlass-ccm",
+        "windlass-cli",
+        "windlass-common",
+        "windlass-controller",
+        "windlass-engine",
+        "windlass-ipam",
+        "windlass-node",
+        "windlass-vrrp",
+    ] {
         let setting = format!("[profile.release.package.{name}]\noverflow-checks = true\n");
         assert!(manifest.contains(&setting), "the root Cargo.toml lacks\n{setting}");
     }
