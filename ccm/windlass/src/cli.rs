@@ -12,10 +12,14 @@ use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subc
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
+use windlass_cli::{StatusPage, convert, inspect, uninstall};
+use windlass_common::{http, probe};
+use windlass_controller as controller;
 use windlass_engine::{ConnectionForwarding, ConnectionReplication, MarkMask};
+use windlass_node::agent::GuardMode;
+use windlass_node::{agent, vip};
 
-use crate::agent::GuardMode;
-use crate::{agent, controller, convert, http, inspect, probe, uninstall, version, vip};
+use crate::version;
 
 #[cfg(test)]
 mod tests;
@@ -335,7 +339,7 @@ fn completion(shell: Shell) -> String {
 }
 
 /// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage; more: see
-/// [`inspect`].
+/// [`windlass_cli::inspect`].
 pub(crate) fn run() -> ExitCode {
     let args = subcommand_first(std::env::args_os().collect());
     let program = args.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
@@ -412,7 +416,10 @@ fn run_controller(args: ControllerArgs) -> ExitCode {
     }
     let settling = Duration::from_secs(rebalance_settle_seconds.into());
     let settings = controller::Settings { classless_services, compat_annotations, settling };
-    app::main(controller::Windlass::new(settings).with_status_page(status_page), &flags)
+    let windlass = controller::Windlass::new(settings);
+    let windlass =
+        if status_page { windlass.with_status_pages(Box::new(StatusPage::default())) } else { windlass };
+    app::main(windlass, &flags)
 }
 
 fn run_agent(args: AgentArgs) -> Result<(), BoxError> {

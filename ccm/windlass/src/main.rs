@@ -1,24 +1,8 @@
 //! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`, `windlass vip`, `windlass uninstall`,
-//! `windlass version`, and what [`inspect`] answers.
+//! `windlass version`, and what [`windlass_cli::inspect`] answers.
 
-mod agent;
-mod bridges;
 mod cli;
-mod controller;
-mod convert;
-mod failures;
-mod host_pod;
-mod http;
-mod inspect;
-mod listing;
-mod priorities;
-mod probe;
-mod samples;
-mod strict;
-mod uninstall;
 mod version;
-mod vip;
-mod wildcard;
 
 use std::process::ExitCode;
 

@@ -13,13 +13,6 @@ mod tests;
 /// What a build does not say, as one from a source archive, where there is no git.
 const UNKNOWN: &str = "unknown";
 
-/// The image that this binary is in. `make release` gives the name it is published by; else it is the one of `make image`, which
-/// `manifests/base/kustomization.yaml` has, too.
-pub(crate) const IMAGE: &str = match option_env!("WINDLASS_IMAGE") {
-    Some(image) => image,
-    None => "windlass:dev",
-};
-
 /// This build, as `windlass --version` prints it.
 pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| Build::this().to_string());
 

@@ -286,9 +286,13 @@ fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own()
         "windlass",
         "windlass-api",
         "windlass-ccm",
+        "windlass-cli",
+        "windlass-common",
+        "windlass-controller",
         "windlass-engine",
         "windlass-ipam",
         "windlass-kernel",
+        "windlass-node",
         "windlass-vrrp",
     ] {
         let setting = format!("[profile.release.package.{name}]\noverflow-checks = true\n");

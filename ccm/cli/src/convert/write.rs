@@ -1,0 +1,309 @@
+//! What is printed: `VirtualIPPool`s that the API server takes and that have no address twice, and `Announcement`s. What cannot be
+//! kept is reported with its remedy (`report`), and nothing opens a pool to others than before.
+
+mod report;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
+
+use self::report::Weight;
+pub(super) use self::report::set_fields;
+use super::addresses::Range;
+use super::interfaces::is_interface;
+
+/// As many ranges, namespaces and selectors a `VirtualIPPool` has at most.
+const MAX_RANGES: usize = 64;
+const MAX_NAMESPACES: usize = 256;
+const MAX_SELECTORS: usize = 32;
+
+/// A pool of another program, nearly converted.
+pub(super) struct Draft {
+    /// `IPAddressPool metallb-system/first`, for messages.
+    pub(super) origin: String,
+    /// As the other program has it.
+    pub(super) name: String,
+    pub(super) listed: Vec<Listed>,
+    /// Whether no end of a range may be taken for that of a subnet, as [`Range::written`] has it.
+    pub(super) ends_usable: bool,
+    /// Where the field `namespaces` and selectors stand, as `spec.serviceAllocation`.
+    pub(super) restrictions: &'static str,
+    /// All but the addresses.
+    pub(super) spec: VirtualIPPoolSpec,
+}
+
+/// Addresses that a pool lists.
+pub(super) struct Listed {
+    /// Where, as `spec.addresses[0]`.
+    pub(super) field: String,
+    /// A CIDR, a range, or an address.
+    pub(super) text: String,
+    /// Whether the first and last of them are not given.
+    pub(super) without_ends: bool,
+}
+
+/// Prints pools and Announcements, and records what was printed and reported.
+#[derive(Default)]
+pub(super) struct Writer {
+    /// The program whose pools are converted, as messages call it.
+    program: &'static str,
+    yaml: String,
+    pools: BTreeSet<String>,
+    announcements: BTreeSet<String>,
+    /// What the pools have that were printed.
+    given: Vec<Range>,
+    /// Addresses that no pool may have, and their use.
+    reserved: Vec<(Range, &'static str)>,
+    /// Messages, each with the objects that it is about.
+    reports: Vec<(Weight, String, Vec<String>)>,
+    /// Objects of other programs.
+    foreign: Vec<String>,
+}
+
+impl Writer {
+    pub(super) fn new(program: &'static str, errors: Vec<String>) -> Self {
+        let reports = errors.into_iter().map(|error| (Weight::Error, error, Vec::new())).collect();
+        Self { program, reports, ..Self::default() }
+    }
+
+    /// Keeps an address out of all pools.
+    pub(super) fn reserve(&mut self, address: IpAddr, its_use: &'static str) {
+        self.reserved.push((Range::of(address), its_use));
+    }
+
+    /// Whether a pool that was printed has the address.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        self.given.iter().any(|range| range.contains(address))
+    }
+
+    /// Prints a pool; gives the name of the `VirtualIPPool`, if there is one now.
+    pub(super) fn pool(&mut self, draft: Draft) -> Option<String> {
+        let Draft { origin, name: named, listed, ends_usable, restrictions, spec } = draft;
+        let name = match object_name(&named) {
+            Some(name) if !self.pools.contains(&name) => name,
+            Some(name) => {
+                let why = format!(
+                    "another pool is called {name:?} already, and VirtualIPPools have no namespaces; rename one"
+                );
+                self.refuse(&origin, &why);
+                return None;
+            }
+            None => {
+                self.refuse(&origin, &format!("no VirtualIPPool can be called {named:?}; rename it"));
+                return None;
+            }
+        };
+        if let Some(why) = unsupported_restriction(&spec, restrictions) {
+            self.refuse(&origin, &why);
+            return None;
+        }
+        let Addresses { written: addresses, ranges, has_errors } =
+            self.addresses(&origin, &listed, ends_usable);
+        // The reason is reported already.
+        if addresses.is_empty() && has_errors {
+            return None;
+        }
+        if addresses.is_empty() || addresses.len() > MAX_RANGES {
+            let remedy = if addresses.is_empty() { "add one" } else { "split the pool" };
+            let count = addresses.len();
+            let why =
+                format!("it has {count} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {remedy}");
+            self.refuse(&origin, &why);
+            return None;
+        }
+        if name != named {
+            let what = format!(
+                "the VirtualIPPool is called {name:?}, because Kubernetes has no object called {named:?}; annotations of Services \
+                 that name it have to follow"
+            );
+            self.warn(&origin, &what);
+        }
+        let spec = VirtualIPPoolSpec { addresses, ..spec };
+        let spec = differing(json!(spec), &json!(VirtualIPPoolSpec::default()));
+        if !self.print("VirtualIPPool", &name, &Value::Object(spec), &origin) {
+            return None;
+        }
+        self.given.extend(ranges);
+        self.pools.insert(name.clone());
+        Some(name)
+    }
+
+    /// The ranges as a `VirtualIPPool` has them, none of them twice.
+    fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> Addresses {
+        let (mut ranges, mut has_errors) = (Vec::new(), false);
+        for Listed { field, text, without_ends } in listed {
+            let origin = if field.is_empty() { origin.to_owned() } else { format!("{origin}: {field}") };
+            let range = match Range::read(text) {
+                Ok(range) => range,
+                Err(error) => {
+                    has_errors = true;
+                    self.refuse(&origin, &error.to_string());
+                    continue;
+                }
+            };
+            if let Some(subnet) = Range::subnet_of_host(text) {
+                let what = format!(
+                    "{text:?} has bits set behind its prefix length, and {} gives all of {subnet}: so does the VirtualIPPool. If \
+                     only that address was meant, write it with its full prefix length",
+                    self.program
+                );
+                self.note(&origin, &what);
+            }
+            let range = if *without_ends { range.without_ends() } else { range };
+            let of_others = range.without(&self.given);
+            if of_others != [range] {
+                let what = format!(
+                    "{text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. See that \
+                     the Services that have them may use that one"
+                );
+                self.warn(&origin, &what);
+            }
+            let mut left = of_others;
+            for (reserved, its_use) in self.reserved.clone() {
+                let rest: Vec<Range> = left.iter().flat_map(|part| part.without(&[reserved])).collect();
+                if rest != left {
+                    let address = reserved.written(false);
+                    self.note(
+                        &origin,
+                        &format!("{text:?} is converted without {address}, which is {its_use}"),
+                    );
+                    left = rest;
+                }
+            }
+            let new: Vec<Range> = left.iter().flat_map(|part| part.without(&ranges)).collect();
+            if new != left {
+                self.note(&origin, &format!("{text:?} overlaps an earlier range: taken once"));
+            }
+            ranges.extend(new);
+        }
+        if ranges.len() > MAX_RANGES {
+            ranges = Range::joined(ranges);
+        }
+        let written = ranges.iter().map(|part| part.written(ends_usable)).collect();
+        Addresses { written, ranges, has_errors }
+    }
+
+    /// Prints an Announcement under this name, or a like one if that is taken; the fields that differ from their defaults.
+    pub(super) fn announcement(&mut self, origin: &str, name: &str, spec: &AnnouncementSpec) {
+        if let Some(bad) = spec.interfaces.iter().find(|name| !is_interface(name)) {
+            let why = format!(
+                "no interface can be called {bad:?}: its name has 1 to 15 characters without blanks and \"/\"; correct it"
+            );
+            self.refuse(origin, &why);
+            return;
+        }
+        let lists = [
+            ("namespaces", spec.namespaces.len(), MAX_NAMESPACES),
+            ("interfaces", spec.interfaces.len(), MAX_SELECTORS),
+            ("pools", spec.pools.len(), MAX_NAMESPACES),
+        ];
+        if let Some((field, count, most)) = lists.into_iter().find(|(_, count, most)| count > most) {
+            let why = format!("an Announcement has {most} {field} at most, not {count}; split it");
+            self.refuse(origin, &why);
+            return;
+        }
+        let name = object_name(name).unwrap_or_else(|| "announcement".to_owned());
+        let name = take_name(name, &mut self.announcements);
+        let spec = differing(json!(spec), &json!(AnnouncementSpec::default()));
+        self.print("Announcement", &name, &Value::Object(spec), origin);
+    }
+
+    /// Prints an object; true if it could.
+    fn print(&mut self, kind: &str, name: &str, spec: &Value, origin: &str) -> bool {
+        let object = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+        });
+        match serde_saphyr::to_string(&object) {
+            Ok(text) => {
+                self.yaml.push_str("---\n");
+                self.yaml.push_str(text.trim_end());
+                self.yaml.push('\n');
+                true
+            }
+            Err(error) => {
+                self.refuse(origin, &format!("it cannot be written as YAML: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Prints settings of `windlass vip`, if it takes them.
+    pub(super) fn vips(&mut self, vips: &[Value]) {
+        if vips.is_empty() {
+            return;
+        }
+        match serde_saphyr::to_string(&json!({ "vips": vips })) {
+            Ok(text) => match windlass_node::vip::check_settings(&text) {
+                Ok(()) => self.yaml = text,
+                Err(error) => {
+                    self.refuse("the settings", &format!("windlass vip would refuse them: {error}"));
+                }
+            },
+            Err(error) => self.refuse("the settings", &format!("they cannot be written as YAML: {error}")),
+        }
+    }
+}
+
+/// The addresses of a pool.
+struct Addresses {
+    /// As the pool has them.
+    written: Vec<String>,
+    ranges: Vec<Range>,
+    /// True if one was left out, which is reported.
+    has_errors: bool,
+}
+
+/// A restriction that cannot be kept: leaving it out would open the pool to others.
+fn unsupported_restriction(spec: &VirtualIPPoolSpec, field: &str) -> Option<String> {
+    let VirtualIPPoolSpec { namespaces, namespace_selectors, service_selectors, .. } = spec;
+    if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
+        return Some(format!("{field}.namespaces has {bad:?}, and no namespace is called so; correct it"));
+    }
+    let counts = [
+        ("namespaces", namespaces.len(), MAX_NAMESPACES),
+        ("namespaceSelectors", namespace_selectors.len(), MAX_SELECTORS),
+        ("serviceSelectors", service_selectors.len(), MAX_SELECTORS),
+    ];
+    counts.into_iter().find(|(_, count, most)| count > most).map(|(list, count, most)| {
+        format!("{field}.{list} has {count} entries, and a VirtualIPPool {most} at most; split the pool")
+    })
+}
+
+/// The fields of `spec` that are not those of `default`.
+fn differing(spec: Value, default: &Value) -> Map<String, Value> {
+    let Value::Object(fields) = spec else { return Map::new() };
+    fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect()
+}
+
+/// Takes this name, with a number behind it where it is taken.
+fn take_name(name: String, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let name = free.unwrap_or(name);
+    taken.insert(name.clone());
+    name
+}
+
+/// The nearest name an object may have (RFC 1123 subdomain).
+pub(super) fn object_name(name: &str) -> Option<String> {
+    let mapped: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' { c } else { '-' })
+        .collect();
+    let labels: Vec<&str> =
+        mapped.split('.').map(|label| label.trim_matches('-')).filter(|label| !label.is_empty()).collect();
+    let name = labels.join(".");
+    (!name.is_empty() && name.len() <= 253).then_some(name)
+}
+
+/// RFC 1123 label: the name of a namespace.
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}

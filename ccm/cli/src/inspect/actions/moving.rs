@@ -1,0 +1,228 @@
+//! `windlass move`: which node is to have the addresses of a virtual router, by an annotation that the planner reads.
+
+use std::net::IpAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ipnet::IpNet;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use windlass_api::{ANNOTATION_PREFERRED_NODE, Capability, ConnectionPolicy, VirtualIP, VirtualRouter};
+use windlass_ccm::apiserver::call_within;
+use windlass_ccm::lenient::Lenient;
+use windlass_ccm::service::{LABEL_EXCLUDE, is_excluded, is_stable};
+use windlass_common::failures;
+use windlass_common::label_selector;
+use windlass_common::priorities;
+
+use super::{nothing_missing, owners, until};
+use crate::inspect::PROBLEMS;
+use crate::inspect::explain::Details;
+use crate::inspect::read::{Kind, Reader};
+use crate::inspect::snapshot::{Snapshot, is_pod_ready, node_of};
+use crate::inspect::table::indented;
+
+const WANTED: &[Kind] =
+    &[Kind::Nodes, Kind::Networks, Kind::Routers, Kind::Vips, Kind::Announcements, Kind::Pods];
+
+/// Why a node cannot be asked to have an address.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotMoved {
+    #[error("nobody has {0}: `windlass vips` lists the addresses that are in use")]
+    NoAddress(IpAddr),
+    #[error("no virtual router carries {0}: `windlass explain {0}` tells why")]
+    NoRouter(IpAddr),
+    #[error("node {node} cannot announce {address}: {reason}")]
+    Node { address: IpAddr, node: String, reason: String },
+}
+
+/// An address in use and the virtual router that carries it.
+pub(super) fn carried(
+    snapshot: &Snapshot,
+    address: IpAddr,
+) -> Result<(&VirtualIP, &VirtualRouter), NotMoved> {
+    let mut in_use = snapshot.vips.objects.iter().filter(|vip| vip.spec.quarantine.is_none());
+    let vip = in_use.find(|vip| vip.spec.address == address).ok_or(NotMoved::NoAddress(address))?;
+    let router = vip.spec.virtual_router.as_deref();
+    let router = router.and_then(|name| Snapshot::named(&snapshot.routers, name));
+    Ok((vip, router.ok_or(NotMoved::NoRouter(address))?))
+}
+
+/// What keeps a node from having the addresses of a virtual router, with what helps, as far as the cluster knows.
+pub(super) fn hindrance(
+    snapshot: &Snapshot,
+    details: &Details,
+    (vip, router): (&VirtualIP, &VirtualRouter),
+    node: &str,
+) -> Option<String> {
+    let Some(object) = Snapshot::named(&snapshot.nodes, node) else {
+        return Some("there is no Node of that name; `windlass nodes` lists them".to_owned());
+    };
+    let Some(network) = Snapshot::named(&snapshot.networks, node).map(|network| &network.spec) else {
+        return Some("no agent reports from there; let the DaemonSet windlass-agent run on it".to_owned());
+    };
+    if snapshot.agents().any(|pod| node_of(pod) == Some(node) && !is_pod_ready(pod)) {
+        return Some(
+            "its agent is not ready; `kubectl --namespace windlass-system get pods --output wide` shows it"
+                .to_owned(),
+        );
+    }
+    if is_excluded(object) {
+        return Some(format!(
+            "it is drained (label {LABEL_EXCLUDE}); `windlass undrain {node}` takes it back"
+        ));
+    }
+    if !is_stable(object) {
+        return Some("it is about to be removed; name another node".to_owned());
+    }
+    let announcement = router.spec.announcement.as_deref();
+    let announcement = announcement.and_then(|name| Snapshot::named(&snapshot.announcements, name));
+    if let Some(announcement) = announcement {
+        let selectors = &announcement.spec.node_selectors;
+        let labels = object.labels();
+        let selects = |one| label_selector::selector(one).is_ok_and(|selector| selector.matches(labels));
+        if !selectors.is_empty() && !selectors.iter().any(selects) {
+            let name = announcement.name_any();
+            return Some(format!("Announcement {name} does not select it; let its nodeSelectors do so"));
+        }
+        let yields = announcement.spec.unschedulable_nodes == windlass_api::UnschedulableNodePolicy::Yield;
+        if yields && object.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
+            return Some(format!(
+                "it is cordoned, and its Announcement says unschedulableNodes: Yield; kubectl uncordon {node}"
+            ));
+        }
+    }
+    let is_listed = router.spec.nodes.iter().any(|ranked| ranked.name == node);
+    let addresses = || network.interfaces.iter().flat_map(|interface| &interface.addresses);
+    let segment = router.spec.segment.parse::<IpNet>().ok();
+    // Whatever its prefix length: nodes of one LAN elect together.
+    let is_in = |net: IpNet| segment.is_some_and(|segment| segment.contains(&net.addr()));
+    let is_there = || addresses().any(|text| text.parse::<IpNet>().is_ok_and(is_in));
+    if !is_listed && !is_there() {
+        return Some(format!("it has no address of {}; name a node of that subnet", router.spec.segment));
+    }
+    if vip.spec.needs_guard() && !network.capabilities.contains(&Capability::SourceRanges) {
+        return Some("its agent is too old to keep out who may not use the address; update it".to_owned());
+    }
+    let is_local = !router.spec.external_traffic_policy.is_cluster();
+    if is_local && details.ready_endpoints(&vip.spec.owners, vip.spec.address, node) == 0 {
+        return Some(
+            "no ready pod of the Service is there (externalTrafficPolicy: Local); have one run there first"
+                .to_owned(),
+        );
+    }
+    let key = router.spec.authentication.map(|one| one.key_id);
+    let fails = network.failed_checks.iter().find(|said| {
+        let matters = &mut failures::that_matter(std::slice::from_ref(*said));
+        matters.any(|subject| {
+            failures::concerns(subject, &router.spec.checks, key)
+                && failures::concerns_address(subject, vip.spec.address)
+        })
+    });
+    fails.map(|said| format!("something fails there: {said}; put it right first"))
+}
+
+/// The addresses that move together, and what becomes of their connections.
+fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String {
+    let router_name = router.name_any();
+    let carried = snapshot.vips_by_router();
+    let vips = carried.get(router_name.as_str()).map_or(&[][..], Vec::as_slice);
+    let lines = vips.iter().map(|vip| format!("{} of {}", vip.spec.address, owners(vip)));
+    let (addresses, together) =
+        if vips.len() == 1 { ("address", "") } else { ("addresses", " move together") };
+    let connections = match (to, router.spec.connections) {
+        (None, _) => "",
+        (Some(_), ConnectionPolicy::None) => "established connections end (connections: None)\n",
+        (Some(_), ConnectionPolicy::Forward | ConnectionPolicy::Replicate) => {
+            "established connections of TCP go on if the node that has the addresses lives\n"
+        }
+    };
+    let listed = indented(&(lines.collect::<Vec<_>>().join("\n") + "\n"));
+    format!("{} {addresses} of virtual router {router_name}{together}:\n{listed}{connections}", vips.len())
+}
+
+/// Asks for the addresses of the virtual router that carries `address` to be on a node, and waits until they are; `None` takes the
+/// wish back.
+///
+/// # Errors
+/// The node cannot have them, or the API server does not let the object be changed.
+pub(in crate::inspect) async fn move_address(
+    reader: &Reader,
+    address: IpAddr,
+    to: Option<&str>,
+    dry_run: bool,
+    wait: Duration,
+) -> anyhow::Result<ExitCode> {
+    let snapshot = reader.read_latest(Timestamp::now(), WANTED).await;
+    nothing_missing(&snapshot)?;
+    let (vip, router) = carried(&snapshot, address)?;
+    if let Some(node) = to {
+        let details = reader.details(&vip.spec.owners).await;
+        if let Some(reason) = hindrance(&snapshot, &details, (vip, router), node) {
+            return Err(NotMoved::Node { address, node: node.to_owned(), reason }.into());
+        }
+    }
+    print!("{}", told(&snapshot, router, to));
+    let from = router.active_node().map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
+    match (to, router.preferred_node()) {
+        (Some(node), _) => println!(
+            "from {from} to node {node}, which has them before all others until `windlass move {address} --undo`"
+        ),
+        (None, Some(node)) => {
+            println!("node {node} has them before others no longer: the planner chooses again");
+        }
+        (None, None) => println!("nothing is to be undone: no move was asked for"),
+    }
+    if dry_run || (to.is_none() && router.preferred_node().is_none()) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = router.name_any();
+    if router.preferred_node() != to {
+        let routers: Api<Lenient<VirtualRouter>> = Api::all(reader.client());
+        // In the object that was seen: one that takes its place meanwhile is to be looked at anew.
+        let metadata = json!({ "uid": router.uid(), "annotations": { ANNOTATION_PREFERRED_NODE: to } });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        call_within(reader.limit(), routers.patch(&name, &PatchParams::default(), &patch))
+            .await
+            .with_context(|| {
+                format!("cannot annotate VirtualRouter {name}; if it is another one by now, ask again")
+            })?;
+    }
+    match to {
+        Some(node) if !wait.is_zero() => until_moved(reader, address, node, wait).await,
+        Some(_) | None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Whether a node is told to have an address: it announces it, is Active, and is preferred.
+pub(super) fn is_at(snapshot: &Snapshot, address: IpAddr, node: &str) -> bool {
+    carried(snapshot, address).is_ok_and(|(vip, router)| {
+        let best = router.spec.nodes.iter().max_by_key(|ranked| ranked.priority);
+        vip.is_announced()
+            && vip.active_node() == Some(node)
+            && router.active_node() == Some(node)
+            && best.is_some_and(|best| best.name == node && priorities::is_good(best.priority))
+    })
+}
+
+async fn until_moved(
+    reader: &Reader,
+    address: IpAddr,
+    node: &str,
+    wait: Duration,
+) -> anyhow::Result<ExitCode> {
+    let kinds = [Kind::Routers, Kind::Vips];
+    if until(reader, &kinds, wait, |snapshot| is_at(snapshot, address, node)).await {
+        println!("node {node} announces {address}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "windlass: node {node} does not announce {address} after {} s, and is to have it as soon as it can: `windlass explain {address}` \
+         tells what keeps it",
+        wait.as_secs()
+    );
+    Ok(ExitCode::from(PROBLEMS))
+}

@@ -1,0 +1,177 @@
+//! Why each node has its place in a virtual router (docs/placement.md). Pure.
+
+use std::cmp::Reverse;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use serde::Serialize;
+use windlass_api::{
+    ANNOTATION_PREFERRED_NODE, AnnouncementSpec, Capability, RankedNode, UnschedulableNodePolicy, VirtualIP,
+    VirtualRouter,
+};
+use windlass_ccm::service::is_stable;
+use windlass_common::failures;
+use windlass_common::label_selector;
+use windlass_common::priorities::{Class, class};
+
+use super::Details;
+use crate::inspect::snapshot::{Snapshot, is_ready};
+
+/// A node's place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Place {
+    pub(super) node: String,
+    /// That the controller gives it; its agent may lower it where something fails.
+    pub(super) priority: u8,
+    /// good, late, fair or unfit.
+    pub(super) class: &'static str,
+    pub(super) active: bool,
+    pub(super) interface: String,
+    /// Why it is where it is: what counts against it or for it.
+    pub(super) why: Vec<String>,
+    /// Whether its agent says that something fails which matters here.
+    fails: bool,
+}
+
+impl Place {
+    /// What keeps it from having the addresses.
+    pub(super) fn hindrance(&self) -> Option<String> {
+        (self.fails || self.class != "good").then(|| self.why.join("; "))
+    }
+}
+
+/// The nodes, that with the highest priority first.
+pub(super) fn ranking(
+    router: &VirtualRouter,
+    vip: &VirtualIP,
+    snapshot: &Snapshot,
+    details: &Details,
+) -> Vec<Place> {
+    let active = router.active_node();
+    let mut nodes: Vec<&RankedNode> = router.spec.nodes.iter().collect();
+    nodes.sort_by_key(|node| Reverse(node.priority));
+    nodes
+        .into_iter()
+        .map(|ranked| {
+            let (why, fails) = why(ranked, router, vip, snapshot, details);
+            Place {
+                node: ranked.name.clone(),
+                priority: ranked.priority,
+                class: match class(ranked.priority) {
+                    Class::Good => "good",
+                    Class::Late => "late",
+                    Class::Fair => "fair",
+                    Class::Unfit => "unfit",
+                },
+                active: active == Some(ranked.name.as_str()),
+                interface: ranked.interface.clone(),
+                why,
+                fails,
+            }
+        })
+        .collect()
+}
+
+/// What counts against a node or for it, and whether something fails there.
+fn why(
+    ranked: &RankedNode,
+    router: &VirtualRouter,
+    vip: &VirtualIP,
+    snapshot: &Snapshot,
+    details: &Details,
+) -> (Vec<String>, bool) {
+    let name = &ranked.name;
+    let announcement = router.spec.announcement.as_deref();
+    let announcement =
+        announcement.and_then(|name| Snapshot::named(&snapshot.announcements, name)).map(|one| &one.spec);
+    let mut why = Vec::new();
+    let node = Snapshot::named(&snapshot.nodes, name);
+    match node {
+        Some(node) => why.extend(of_node(node, announcement)),
+        None if snapshot.nodes.missing.is_some() => {}
+        None => why.push("there is no Node of that name any more".to_owned()),
+    }
+    if router.preferred_node() == Some(name.as_str()) {
+        why.push(format!(
+            "an admin wants it to have the addresses (windlass move, annotation {ANNOTATION_PREFERRED_NODE})"
+        ));
+    }
+    if ranked.joining {
+        why.push("it is joining: it comes last until the others know it".to_owned());
+    }
+    if !router.spec.external_traffic_policy.is_cluster() {
+        let ready = details.ready_endpoints(&vip.spec.owners, vip.spec.address, name);
+        why.push(match ready {
+            0 => "no ready pod of the Service is there (externalTrafficPolicy: Local)".to_owned(),
+            count => format!("{count} ready pods of the Service"),
+        });
+    }
+    let key = router.spec.authentication.map(|one| one.key_id);
+    let mut fails = false;
+    match Snapshot::named(&snapshot.networks, name) {
+        Some(network) => {
+            let spec = &network.spec;
+            for said in &spec.failed_checks {
+                let said_alone = std::slice::from_ref(said);
+                let matters = failures::that_matter(said_alone).any(|subject| {
+                    failures::concerns(subject, &router.spec.checks, key)
+                        && failures::concerns_address(subject, vip.spec.address)
+                });
+                if matters {
+                    fails = true;
+                    why.push(format!("its agent ranks it below all on which nothing fails: {said}"));
+                }
+            }
+            if vip.spec.needs_guard() && !spec.capabilities.contains(&Capability::SourceRanges) {
+                why.push("its agent is too old to keep out who may not use the address".to_owned());
+            }
+        }
+        None if snapshot.networks.missing.is_some() => {}
+        None => why.push("no agent reports from there".to_owned()),
+    }
+    if why.is_empty() {
+        why.push(match router.spec.nodes.iter().position(|one| one.name == *name) {
+            Some(0) => "first in the list: nothing is wrong with it".to_owned(),
+            Some(place) => {
+                format!("nothing is wrong with it; number {} in the list, which is made once", place + 1)
+            }
+            None => "nothing is wrong with it".to_owned(),
+        });
+    }
+    (why, fails)
+}
+
+fn of_node(node: &Node, announcement: Option<&AnnouncementSpec>) -> Vec<String> {
+    let mut why = Vec::new();
+    if !is_ready(node) {
+        why.push("its kubelet says that it is not ready, which by itself moves nothing".to_owned());
+    }
+    if !is_stable(node) {
+        why.push(
+            "it is excluded (label node.kubernetes.io/exclude-from-external-load-balancers, or about to be removed)".to_owned(),
+        );
+    }
+    let is_unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    let yields = announcement.is_some_and(|one| one.unschedulable_nodes == UnschedulableNodePolicy::Yield);
+    match (is_unschedulable, yields) {
+        (true, true) => {
+            why.push("it is cordoned, and its Announcement says unschedulableNodes: Yield".to_owned());
+        }
+        (true, false) => {
+            why.push("it is cordoned, which moves nothing (unschedulableNodes: Serve)".to_owned());
+        }
+        (false, _) => {}
+    }
+    let labels = node.labels();
+    let weight: i32 = announcement
+        .into_iter()
+        .flat_map(|one| &one.preferred_nodes)
+        .filter(|one| label_selector::selector(&one.selector).is_ok_and(|selector| selector.matches(labels)))
+        .map(|one| one.weight)
+        .sum();
+    if weight > 0 {
+        why.push(format!("its Announcement prefers it (weight {weight})"));
+    }
+    why
+}

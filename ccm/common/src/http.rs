@@ -1,0 +1,104 @@
+//! What the agent serves: its metrics, and whether it does its work.
+
+use std::fmt::Display;
+use std::future::ready;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::Client;
+use prometheus::{Registry, labels, opts, register_int_gauge_with_registry};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::client::ClientMetrics;
+use windlass_ccm::serving::{HealthChecks, Scope, Server, ServingOptions, SocketServer};
+
+#[cfg(test)]
+mod tests;
+
+/// What cannot be listened on is tried again this much later.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Registers `windlass_build_info`.
+pub fn register_build(registry: &Registry, role: &str) -> prometheus::Result<()> {
+    let build = opts!(
+        "windlass_build_info",
+        "Version and role of this process; the value is always 1",
+        labels! { "version" => env!("CARGO_PKG_VERSION"), "role" => role }
+    );
+    register_int_gauge_with_registry!(build, registry)?.set(1);
+    Ok(())
+}
+
+/// The agent's registry: `windlass_build_info` and the metrics of the process' client.
+pub fn registry() -> prometheus::Result<(Registry, ClientMetrics)> {
+    let registry = Registry::new();
+    register_build(&registry, "agent")?;
+    let client = ClientMetrics::register(&registry)?;
+    Ok((registry, client))
+}
+
+/// Whether the process does its work, shown in `/readyz` as the check `started`.
+#[derive(Debug, Clone)]
+pub struct Health(HealthChecks);
+
+impl Health {
+    /// Not ready, for `reason`; the sender changes that.
+    pub fn starting(reason: &str) -> (Self, watch::Sender<Result<(), String>>) {
+        let (sender, receiver) = watch::channel(Err(reason.to_owned()));
+        let checks = HealthChecks::new();
+        checks.add("started", Scope::READY, move || receiver.borrow().clone());
+        (Self(checks), sender)
+    }
+}
+
+/// Where the agent answers. Announcing does not need it: what cannot be listened on is told and tried again.
+#[derive(Debug)]
+pub struct Endpoints {
+    /// For whom the API server lets.
+    pub https: ServingOptions,
+    /// For this container's probes: whoever fills the port up does not keep them waiting.
+    pub socket: PathBuf,
+}
+
+impl Endpoints {
+    /// Answers until `token` is cancelled.
+    pub async fn serve(self, client: Client, registry: Registry, health: Health, token: CancellationToken) {
+        let Self { https, socket } = self;
+        let https = async {
+            let bind = || Server::bind(https.clone(), client.clone());
+            if let Some(server) = bound(bind, &token).await
+                && let Err(error) = server.serve(registry.clone(), health.0.clone(), token.clone()).await
+            {
+                tracing::error!(%error, "HTTPS is not served any more");
+            }
+        };
+        let probes = async {
+            if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
+                server.serve(registry.clone(), health.0.clone(), token.clone()).await;
+            }
+        };
+        tokio::join!(https, probes);
+    }
+}
+
+/// What `bind` gives once it can; `None`: `token` was cancelled before.
+pub async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
+    bind: impl Fn() -> F,
+    token: &CancellationToken,
+) -> Option<T> {
+    let mut told = String::new();
+    loop {
+        let reason = match bind().await {
+            Ok(bound) => return Some(bound),
+            Err(error) => error.to_string(),
+        };
+        if told != reason {
+            tracing::error!(%reason, "health and metrics are not served there; announcing goes on, trying again each {RETRY:?}");
+            told = reason;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = token.cancelled() => return None,
+        }
+    }
+}

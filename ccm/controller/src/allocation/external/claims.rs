@@ -1,0 +1,205 @@
+//! External IPs: permitted ones are claimed, refused ones are told.
+
+use std::net::IpAddr;
+use std::ops::Bound;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use kube::Resource as _;
+use tokio::task::yield_now;
+use windlass_api::{ServiceRef, event};
+use windlass_ccm::events::EventType;
+use windlass_ipam::{Acquisition, Families, Family, PlannedAddress, PoolRefusal, QuarantineCause, Request};
+
+use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
+use super::refused::Refused;
+use super::{excess, external_ips};
+use crate::allocation::ledger::ClaimAction;
+use crate::allocation::request::terms;
+use crate::provider::load_balancer::Provider;
+use crate::state::ClusterState;
+use crate::state::wakeup::Urgency;
+
+/// Entries that are decided on before the state is left to others, or the next Service's: nobody waits for longer, however many
+/// there are and whoever wrote them.
+const PORTION: usize = 256;
+
+/// What is to be done about the external IPs of some Services.
+#[derive(Debug, Default)]
+struct ExternalIpSteps {
+    claims: Vec<(ServiceRef, PlannedAddress, ClaimAction)>,
+    events: Vec<(ObjectReference, &'static str, String)>,
+    /// What pools show of them is another.
+    changed: bool,
+    /// The last of these Services; there may be more.
+    last: Option<ServiceRef>,
+}
+
+impl Provider {
+    /// The external IPs to claim. Tells of refused ones, once each. Those that a Service holds and may no longer have are
+    /// orphans.
+    pub(crate) async fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
+        let first = self.shared.state().refused_external_ips.begin_pass();
+        let (mut claims, mut after, mut changed) = (Vec::new(), None, false);
+        loop {
+            let steps = self.shared.state().external_ip_steps(after.as_ref());
+            for (service, reason, message) in steps.events {
+                // Whoever lists what it may not have must not drown what its victims are told.
+                if reason == event::EXTERNAL_IP_REFUSED && !self.events.has_room() {
+                    continue;
+                }
+                self.events.send_once(service, EventType::Warning, reason, message, first);
+            }
+            claims.extend(steps.claims);
+            changed |= steps.changed;
+            after = steps.last;
+            if after.is_none() {
+                break;
+            }
+            // What else this thread has to do does not wait for all of them, either.
+            yield_now().await;
+        }
+        if changed {
+            self.shared.planner_wakeup.request(Urgency::Soon);
+        }
+        claims
+    }
+}
+
+impl ClusterState {
+    /// Decides on the next Services with external IPs after `after`.
+    fn external_ip_steps(&mut self, after: Option<&ServiceRef>) -> ExternalIpSteps {
+        let mut steps = ExternalIpSteps::default();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let users: Vec<ServiceRef> =
+            self.external_ip_services.range((from, Bound::Unbounded)).take(PORTION).cloned().collect();
+        let mut left = PORTION;
+        for user in users {
+            let service = self.stores.live(&user).filter(|one| one.metadata.deletion_timestamp.is_none());
+            if let Some(service) = service {
+                let addresses = external_ips(&service);
+                left = left.saturating_sub(addresses.len());
+                let refused = self.steps_of(&user, &service, &addresses, &mut steps);
+                self.tell(&user, &service, &refused, &mut steps);
+            }
+            steps.last = Some(user);
+            if left == 0 {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// Notes what is refused of a Service, and what is to be told of it.
+    fn tell(&mut self, user: &ServiceRef, service: &Service, refused: &Refused, steps: &mut ExternalIpSteps) {
+        let news = self.refused_external_ips.replace(user, refused);
+        if news.changed {
+            self.findings = None;
+            steps.changed = true;
+        }
+        let to_user = news.to_user.into_iter();
+        steps
+            .events
+            .extend(to_user.map(|message| (service.object_ref(&()), event::EXTERNAL_IP_REFUSED, message)));
+        for (owner, message) in news.to_owners {
+            if let Some(owner) = self.stores.live(&owner) {
+                steps.events.push((owner.object_ref(&()), event::FOREIGN_EXTERNAL_IP, message));
+            }
+        }
+    }
+
+    /// Adds what is to be claimed of `addresses` for one Service, and returns what is refused.
+    fn steps_of(
+        &mut self,
+        owner: &ServiceRef,
+        service: &Service,
+        addresses: &[IpAddr],
+        steps: &mut ExternalIpSteps,
+    ) -> Refused {
+        let mut refused = Refused::default();
+        refused.say(excess(service));
+        let terms = match terms(service, self.settings) {
+            Ok(terms) => terms,
+            Err(error) => {
+                refused.say(Some(format!("external IPs are not announced: {error}")));
+                return refused;
+            }
+        };
+        let user = ExternalIpUser { owner: owner.clone(), requester: self.requester(service), terms };
+        let reviewed = self.reviewed();
+        for &address in addresses {
+            let allocator = self.ledger.allocator();
+            let holders: Vec<Holder<'_>> = self
+                .ledger
+                .holders(address)
+                .iter()
+                .filter_map(|owner| Some(Holder { owner, terms: allocator.terms(owner)? }))
+                .collect();
+            let kept_back = || self.kept_back(owner, address).or_else(|| self.exceeded(&user, address));
+            match decide(&user, address, &reviewed, &holders, kept_back) {
+                ExternalIpDecision::InNoPool => continue,
+                ExternalIpDecision::AlreadyHeld => {}
+                ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &user.terms),
+                ExternalIpDecision::Refused { pool, why } => {
+                    // One that it has as a load balancer harms nobody.
+                    if holders.iter().any(|holder| *holder.owner == user.owner) {
+                        refused.say(Some(format!("external IP {address} is not announced as such: {why}")));
+                        continue;
+                    }
+                    refused.add(address, pool, why);
+                    for Holder { owner, terms } in &holders {
+                        let port = user.terms.ports.intersection(&terms.ports).next().copied();
+                        refused.belongs_to(owner, address, port);
+                    }
+                    continue;
+                }
+            }
+            // Promised now, or in an earlier pass that could not carry it out.
+            let claim = self.ledger.claim_action(owner, address);
+            if claim != ClaimAction::Owned {
+                let pool = self.ledger.pool_of(address).map(|pool| pool.name.clone());
+                steps.claims.push((
+                    owner.clone(),
+                    PlannedAddress { address, pool, how: Acquisition::New },
+                    claim,
+                ));
+            }
+        }
+        refused
+    }
+
+    /// Why the pool gives no more to the Service: its limits, or another pool is to be its only one.
+    fn exceeded(&self, user: &ExternalIpUser, address: IpAddr) -> Option<String> {
+        let (allocator, family) = (self.ledger.allocator(), Family::of(address));
+        let pool = allocator.pool_of(address)?;
+        let request = Request {
+            pool: Some(pool.name.clone()),
+            requester: user.requester.clone(),
+            inherited: self.ledger.inherited(&user.owner),
+            ..Request::any(Families::Single(family), &user.owner.namespace)
+        };
+        let refused = allocator.refuses(pool, &request, family);
+        let why = refused.or_else(|| allocator.exceeds_limits(&user.owner, &request, address))?;
+        Some(PoolRefusal::new(pool, why).to_string())
+    }
+
+    /// Why `owner` may not have `address` for now: it is in quarantine.
+    fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
+        let quarantined = self.ledger.allocator().quarantined(address)?;
+        let stays = self.ledger.allocator().stays_with_namespace(address, owner);
+        match (quarantined.reason, quarantined.former.as_slice()) {
+            _ if stays || self.ledger.is_kept_back_for(address, owner) => None,
+            (QuarantineCause::Released, [former, ..]) => {
+                Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
+            }
+            (QuarantineCause::Released, []) => {
+                Some("it was released a moment ago: it can be had in a while".to_owned())
+            }
+            (QuarantineCause::AddressTaken, _) => {
+                Some("another host of the LAN has it: use another address".to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Ownership of addresses as the objects, statuses and the ledger show it. Decisions on the state, without API calls.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::{OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec};
+use windlass_ccm::ServiceKey;
+use windlass_ccm::service::{ServiceOptions, is_reconciled};
+use windlass_ccm::store::Change;
+use windlass_ipam::{AllocateError, Plan, Request, Terms};
+
+use super::condition;
+use super::ledger::LedgerChange;
+use super::request::{
+    RequestError, is_object_name, named_pool, owner, status_addresses, terms, wants_address,
+};
+use super::settings::Settings;
+use crate::CLASS_FINALIZER;
+use crate::provider::rejection::StaysWith;
+use crate::state::ClusterState;
+use crate::stores::Stores;
+use crate::stores::service_key;
+
+impl ClusterState {
+    /// Takes in an object as a watch shows it, or as the API server answers a call made for the Service `requester`. Returns the
+    /// Services to sync.
+    pub(crate) fn observe_vip(&mut self, vip: &VirtualIP, requester: Option<&ServiceRef>) -> Vec<ServiceKey> {
+        self.orphan_candidates.extend(vip.spec.owners.iter().cloned());
+        let Self { ledger, stores, clock, settings, .. } = self;
+        let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
+        let keep = |holder: &ServiceRef, was_in_use: bool| {
+            keeps_without_owning(stores, holder, vip, was_in_use, *settings)
+        };
+        let mut change = ledger.observe_object(vip, requester, clock.now(), terms, keep);
+        change.lost.retain(|lost| Some(lost) != requester);
+        change.joined.retain(|joined| Some(joined) != requester);
+        self.affected_services(vip.spec.address, &change)
+    }
+
+    /// The object with this UID is gone. `wanted`: its Services retain the address if they want one, and create the object anew.
+    pub(crate) fn vip_deleted(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
+        let Self { ledger, stores, clock, settings, .. } = self;
+        let keep = |holder: &ServiceRef| wanted && is_wanted(stores, holder, *settings);
+        let change = ledger.object_deleted(
+            address,
+            uid,
+            clock.now(),
+            |holder| terms_of(stores, holder, *settings),
+            keep,
+        );
+        self.affected_services(address, &change)
+    }
+
+    /// There is no object for `address`: `holder` does not own it.
+    pub(crate) fn vip_absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, false)
+    }
+
+    /// `holder` has released `address`, unless the object still names it.
+    pub(crate) fn holder_left(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, true)
+    }
+
+    fn cancel_promise(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
+        let Self { ledger, stores, clock, settings, .. } = self;
+        let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
+        let change = ledger.cancel_promise(holder, address, parts, clock.now(), terms);
+        self.affected_services(address, &change)
+    }
+
+    fn affected_services(&mut self, address: IpAddr, change: &LedgerChange) -> Vec<ServiceKey> {
+        let affected = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
+        let mut keys: Vec<_> = affected.chain(&change.to_reclaim).map(service_key).collect();
+        if self.note_abandoned(address) || change.freed {
+            keys.extend(self.retry_waiting_for([address]));
+        }
+        keys
+    }
+
+    /// Notes whether a Service exists for which `address` is kept back. Returns whether that is another than before.
+    fn note_abandoned(&mut self, address: IpAddr) -> bool {
+        let Some(entry) = self.ledger.allocator().quarantined(address) else { return false };
+        let exists = entry.former.iter().any(|former| self.stores.service(former).is_some());
+        self.ledger.set_abandoned(address, !exists)
+    }
+
+    /// A Service was made, or is gone: what is kept back for it gives way no longer, or does from now on. Returns the Services
+    /// to sync.
+    pub(crate) fn on_existence_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
+        let of = |service: &Option<Arc<Service>>| service.as_ref().and_then(|service| owner(service));
+        let ((None, Some(one)) | (Some(one), None)) = (of(&change.old), of(&change.new)) else {
+            return Vec::new();
+        };
+        let mut changed = self.ledger.allocator().kept_back_for(&one).to_vec();
+        changed.retain(|address| self.note_abandoned(*address));
+        self.retry_waiting_for(changed)
+    }
+
+    /// With whom the address stays that `error` is about.
+    pub(crate) fn stays_with(&self, error: &AllocateError<ServiceRef>) -> StaysWith {
+        let AllocateError::Quarantined { address, .. } = error else { return StaysWith::Service };
+        let pool = self.ledger.pool_of(*address);
+        if pool.is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero()) {
+            StaysWith::Namespace
+        } else {
+            StaysWith::Service
+        }
+    }
+
+    /// The request of the Service, with what it holds and held.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn full_request(
+        &self,
+        holder: &ServiceRef,
+        service: &Service,
+    ) -> Result<Request, RequestError> {
+        let mut request = self.base_request(service)?;
+        request.preferred = status_addresses(service).collect();
+        let held = self.ledger.held_by(holder);
+        let mut outside =
+            held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
+        request.may_replace_unpooled =
+            outside.peek().is_some() && outside.all(|address| self.may_move(address));
+        if let Some(pool) = &request.pool {
+            request.given_from_pool = self.ledger.held_by(holder);
+            request.given_from_pool.retain(|address| self.named_pool_when_allocated(holder, pool, *address));
+        }
+        request.inherited = self.ledger.inherited(holder);
+        Ok(request)
+    }
+
+    /// Whether `holder` named `pool` already when it was allocated `address`: then a later change of the pools is no reason to
+    /// allocate another. Known from memory, else from the object or our condition; assumed if the object was lost.
+    fn named_pool_when_allocated(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
+        if let Some(known) = self.named_pools.get(holder) {
+            return known == pool;
+        }
+        let object = self.vip(address).filter(|vip| vip.spec.owners.contains(holder));
+        let Some(VirtualIPSpec { pool: its, former_pools, .. }) = object.map(|vip| &vip.spec) else {
+            return true;
+        };
+        let is_lost = !is_object_name(its);
+        let condition_says =
+            || self.stores.live(holder).is_some_and(|one| condition::says_has_from_pool(&one, address, pool));
+        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || condition_says()
+    }
+
+    /// Remembers the pool that `holder` named when it was promised `plan`.
+    pub(crate) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<String>, plan: &Plan) {
+        let known = self.named_pools.get(holder);
+        if pool == known.cloned() {
+            return;
+        }
+        // What it has yet to leave was allocated for another request.
+        match pool.filter(|_| plan.to_release.is_empty()) {
+            Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
+            None => self.forget_pool(holder),
+        }
+    }
+
+    /// Forgets the pool that `holder` named when it was allocated its addresses.
+    pub(crate) fn forget_pool(&mut self, holder: &ServiceRef) {
+        self.named_pools.remove(holder);
+    }
+
+    /// Pools other than `pool`, the object's, that owners of `vip` name and named when they were allocated it, as the object or
+    /// their status tells. A Service that somebody removed from the owners, and that retains the address, counts as one.
+    pub(crate) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
+        let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
+            let service = self.stores.live(owner)?;
+            let named = named_pool(&service, self.settings).filter(|named| named != pool)?;
+            let is_recorded = vip.pool == named || vip.former_pools.contains(&named);
+            let is_known =
+                || shows(&service, vip.address) && self.named_pool_when_allocated(owner, &named, vip.address);
+            (is_recorded || is_known()).then_some(named)
+        });
+        named.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the admin allows the Services of `address` to move to another one once no pool holds it.
+    fn may_move(&self, address: IpAddr) -> bool {
+        let Some(vip) = self.vip(address) else { return false };
+        let pool = self.stores.pools.get(&vip.spec.pool);
+        vip.allows_move() || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
+    }
+
+    /// Whether the status of some Service that owns `address` shows it.
+    pub(crate) fn is_shown_by_any_owner(&self, address: IpAddr) -> bool {
+        let holders = self.ledger.holders(address).iter();
+        holders.filter_map(|holder| self.stores.live(holder)).any(|service| shows(&service, address))
+    }
+
+    /// Services that hold an address that is in no pool.
+    pub(crate) fn services_outside_pools(&self) -> Vec<ServiceKey> {
+        let outside = self.ledger.claims().filter(|(address, _)| self.ledger.pool_of(*address).is_none());
+        outside.flat_map(|(_, holders)| holders).map(service_key).collect()
+    }
+
+    /// Whether the Service exists, is not being deleted and wants an address.
+    pub(crate) fn is_wanted(&self, holder: &ServiceRef) -> bool {
+        is_wanted(&self.stores, holder, self.settings)
+    }
+
+    /// Whether `address` is managed here: a pool has it, or a Service holds it.
+    pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
+        self.ledger.pool_of(address).is_some() || !self.ledger.holders(address).is_empty()
+    }
+
+    /// Whether the change of the Service's status is not ours: it removed an address that `holder` is to have, or added one of a
+    /// pool or of another Service.
+    pub(crate) fn is_foreign_status_change(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
+        let (was, is): (BTreeSet<_>, BTreeSet<_>) =
+            (status_addresses(old).collect(), status_addresses(new).collect());
+        let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
+        was.difference(&is).any(|vip_deleted| self.keeps_address(holder, new, *vip_deleted))
+            || is.difference(&was).any(|added| !holds(*added) && self.is_ours(*added))
+    }
+
+    /// Whether `holder` holds `address`, and is to have it as its Service asks.
+    fn keeps_address(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+        if !self.ledger.holders(address).contains(holder) {
+            return false;
+        }
+        let request = self.full_request(holder, service).ok();
+        let plan = request.and_then(|request| self.ledger.allocator().plan(holder, &request).ok());
+        plan.is_some_and(|plan| plan.addresses.iter().any(|planned| planned.address == address))
+    }
+
+    /// The addresses that `holder` holds as a load balancer, not as external IPs.
+    pub(crate) fn held_as_load_balancer(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+        let service = self.stores.live(holder);
+        let mut held = self.ledger.held_by(holder);
+        held.retain(|address| !self.wants_as_external_ip(holder, service.as_deref(), *address));
+        held
+    }
+
+    /// Services whose addresses may be orphaned. Each is returned once, until something changes.
+    pub(crate) fn take_orphan_candidates(&mut self) -> BTreeSet<ServiceRef> {
+        let mut orphan_candidates = std::mem::take(&mut self.orphan_candidates);
+        orphan_candidates.retain(|orphan_candidate| {
+            let service = self.stores.service(orphan_candidate);
+            let service = service.as_deref();
+            let unwanted = |address| !self.wants_as_external_ip(orphan_candidate, service, address);
+            is_orphaned(orphan_candidate, service, self.settings)
+                && self.ledger.held_by(orphan_candidate).into_iter().any(unwanted)
+        });
+        orphan_candidates
+    }
+
+    /// A Service that may hold addresses changed. Returns the Services to sync.
+    pub(crate) fn on_holder_change(
+        &mut self,
+        old: Option<&Service>,
+        new: Option<&Service>,
+    ) -> Vec<ServiceKey> {
+        let mut keys = Vec::new();
+        for holder in [old, new].into_iter().flatten().filter_map(owner) {
+            let held = self.ledger.held_by(&holder);
+            if held.is_empty() {
+                continue;
+            }
+            self.orphan_candidates.insert(holder.clone());
+            let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
+                continue;
+            };
+            // An address that its status no longer shows can be released, unless it is to have it.
+            let unshown =
+                |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
+            if held.iter().any(|one| unshown(*one) && !self.keeps_address(&holder, service, *one)) {
+                keys.push(service_key(&holder));
+            }
+        }
+        keys
+    }
+}
+
+/// Whether the load balancer addresses of `owner` are orphaned, so that the service controller will not release them: the
+/// Service is gone, was made anew, or wants no address and carries no finalizer of ours.
+pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
+    let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
+        return true;
+    };
+    let class_finalizer = CLASS_FINALIZER.to_owned();
+    let options = ServiceOptions { class_finalizer, ..ServiceOptions::default() };
+    !is_reconciled(service, |class| settings.serves_class(class), &options)
+}
+
+/// Whether the status of the Service shows `address`.
+pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
+    status_addresses(service).any(|shown| shown == address)
+}
+
+/// Whether `holder` keeps the address although the object no longer names it, or was put into quarantine: its Service wants an
+/// address, and its status shows this one, or was emptied and some node announced it. No controller takes an address from such
+/// a Service: somebody edited the object. A Service that shows another address instead has moved; and an address that another
+/// host has, as a quarantine says, is left by all.
+fn keeps_without_owning(
+    stores: &Stores,
+    holder: &ServiceRef,
+    vip: &VirtualIP,
+    was_in_use: bool,
+    settings: Settings,
+) -> bool {
+    let address = vip.spec.address;
+    let Some(service) = stores.live(holder).filter(|_| is_wanted(stores, holder, settings)) else {
+        return false;
+    };
+    let is_taken =
+        vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
+    let shows_none = || !status_addresses(&service).any(|shown| shown.is_ipv4() == address.is_ipv4());
+    !is_taken && (shows(&service, address) || (was_in_use && shows_none()))
+}
+
+/// Whether the Service exists, is not being deleted and wants an address.
+fn is_wanted(stores: &Stores, holder: &ServiceRef, settings: Settings) -> bool {
+    stores.live(holder).is_some_and(|service| {
+        service.metadata.deletion_timestamp.is_none() && wants_address(&service, settings)
+    })
+}
+
+/// The sharing terms of a Service, or of the one that was made anew under its name; unshared as long as nothing is known of it.
+fn terms_of(stores: &Stores, holder: &ServiceRef, settings: Settings) -> Terms {
+    let known = stores.service(holder).and_then(|service| terms(&service, settings).ok());
+    known.unwrap_or_else(|| Terms::alone(&holder.namespace))
+}
+
+#[cfg(test)]
+mod tests;

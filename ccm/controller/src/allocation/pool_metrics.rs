@@ -1,0 +1,156 @@
+//! The pools, and what the nodes report, as metrics, read from ledger and stores when they are asked for: what is gone is not shown,
+//! and only by the replica that leads.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use prometheus::Registry;
+use prometheus::proto::MetricFamily;
+use windlass_common::samples::{self, gauges};
+use windlass_ipam::Family;
+
+use super::pools::{PoolFindings, available};
+use crate::state::ClusterState;
+use crate::state::shared::SharedState;
+
+/// Where the metrics find the state, while this process leads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PoolMetrics(Arc<Mutex<Weak<SharedState>>>);
+
+impl PoolMetrics {
+    pub(crate) fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        let metrics = self.clone();
+        samples::register(registry, move || metrics.families())
+    }
+
+    /// Shows `shared` as long as it lives.
+    pub(crate) fn show(&self, shared: &Arc<SharedState>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(shared);
+    }
+
+    fn shared(&self) -> Option<Arc<SharedState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    fn families(&self) -> Vec<MetricFamily> {
+        let shared = self.shared();
+        let state = shared.as_ref().map(|shared| shared.state()).filter(|state| state.ready);
+        vec![
+            gauges(
+                "windlass_pool_addresses",
+                "Addresses of the pool, by family: total, assigned, quarantined, available",
+                ["pool", "family", "state"],
+                state.as_deref().map(addresses).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_pool_conflicts",
+                "Addresses of the pool that another host of the LAN has",
+                ["pool"],
+                state.as_deref().map(conflicts).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_pool_foreign_external_ips",
+                "Entries of spec.externalIPs with addresses of the pool that are refused: kube-proxy takes traffic to them",
+                ["pool"],
+                state.as_deref().map(foreign_external_ips).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_pool_contested_external_ips",
+                "Those of them on a port of an address' owner: kube-proxy decides which of both Services is served",
+                ["pool"],
+                state.as_deref().map(contested_external_ips).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_node_report_doubts",
+                "Findings in the report of the node that are not believed; none: all of it is",
+                ["node"],
+                state.as_deref().map(doubts).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_agents",
+                "Agents that report, by their version; more than one version for long: an update stands still",
+                ["version"],
+                state.as_deref().map(versions).unwrap_or_default(),
+            ),
+            gauges(
+                "windlass_services_waiting",
+                "Services that cannot be given the addresses they ask for",
+                [],
+                state.as_deref().map(|state| ([], shown(state.waiting.len() as u128))),
+            ),
+        ]
+    }
+}
+
+fn shown(count: u128) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
+    let mut samples = Vec::new();
+    for reviewed in state.reviewed().iter() {
+        for (family, name) in [(Family::V4, "ipv4"), (Family::V6, "ipv6")] {
+            if reviewed.pool.addresses.count(family) == 0 {
+                continue;
+            }
+            let counts = state.ledger.counts(&reviewed.pool.name, family);
+            for (state, count) in [
+                ("total", counts.total - counts.reserved),
+                ("assigned", counts.assigned),
+                ("quarantined", counts.quarantined),
+                ("available", available(reviewed, counts)),
+            ] {
+                let labels = [reviewed.pool.name.clone(), name.to_owned(), state.to_owned()];
+                samples.push((labels, shown(count)));
+            }
+        }
+    }
+    samples
+}
+
+fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let findings = PoolFindings::of(&state.stores, &state.ledger, &state.refused_external_ips);
+    let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
+    let pools = state.reviewed();
+    let names = pools.iter().map(|reviewed| &reviewed.pool.name);
+    names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
+}
+
+fn doubts(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let doubts = state.doubts().into_iter();
+    doubts.map(|(node, doubts)| ([node], shown(doubts.len() as u128))).collect()
+}
+
+/// Versions of agents that are shown; beyond it, and where a text is no version, they are `other`: a node may write what it likes.
+const VERSIONS: usize = 16;
+
+fn versions(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let is_version = |text: &str| {
+        (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte))
+    };
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for report in state.stores.reports().of_nodes() {
+        let version = report.spec.agent_version.as_str();
+        let is_shown = is_version(version) && (counts.len() < VERSIONS || counts.contains_key(version));
+        *counts.entry(if is_shown { version } else { "other" }).or_default() += 1;
+    }
+    counts.into_iter().map(|(version, count)| ([version.to_owned()], count.into())).collect()
+}
+
+fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    of_pools(state, |pool| state.refused_external_ips.count(pool))
+}
+
+fn contested_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    of_pools(state, |pool| state.refused_external_ips.contested(pool))
+}
+
+fn of_pools(state: &ClusterState, count: impl Fn(&str) -> usize) -> Vec<([String; 1], i64)> {
+    let pools = state.reviewed();
+    let names = pools.iter().map(|reviewed| &reviewed.pool.name);
+    names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
+}
+
+#[cfg(test)]
+mod tests;

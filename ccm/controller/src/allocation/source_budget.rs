@@ -1,0 +1,122 @@
+//! How many elements the restricted ports of the cluster are to the kernels of its nodes, each of which has all of them, and how many
+//! ports the objects name that agents keep: what the Services of one namespace name must not end the agents of all.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::{PortSources, VirtualIP};
+use windlass_ccm::ServiceKey;
+use windlass_ccm::store::Change;
+
+use super::request::{MOST_ELEMENTS, RequestError, owner};
+use super::sources;
+use crate::state::ClusterState;
+use crate::stores::service_key;
+
+#[cfg(test)]
+mod tests;
+
+/// Elements of all `VirtualIP`s together: tens of megabytes of an agent's memory, and a third of a second of its kernel when it starts.
+pub(crate) const MOST_OF_CLUSTER: usize = 131_072;
+
+/// So many ports any `VirtualIP` names: nobody's are left out for want of room that others have used up.
+const FEW_PORTS: usize = 64;
+/// Ports of all `VirtualIP`s that name more than those.
+const MOST_PORTS_OF_CLUSTER: usize = 131_072;
+
+/// The elements, and the ports, of the `VirtualIP`s that there are.
+#[derive(Debug, Default)]
+pub(crate) struct SourceElements {
+    total: usize,
+    /// Of those that name more than a few.
+    ports: usize,
+}
+
+impl SourceElements {
+    /// A `VirtualIP` came, changed or went.
+    pub(crate) fn on_change(&mut self, change: &Change<VirtualIP>) {
+        let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| elements(&vip.spec.sources));
+        self.total = (self.total + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
+        let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| beyond_few(vip.spec.ports.len()));
+        self.ports = (self.ports + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
+    }
+}
+
+/// What counts of so many ports.
+const fn beyond_few(ports: usize) -> usize {
+    if ports > FEW_PORTS { ports } else { 0 }
+}
+
+/// Each port is one, and so is each range at each port.
+fn elements(sources: &[PortSources]) -> usize {
+    sources.iter().map(|one| one.ports.len() * (1 + one.allowed.len())).sum()
+}
+
+impl ClusterState {
+    /// What the object of `address` is to say of the sources of a Service that owns it, or is to. What is in force stays, whatever
+    /// there is; what is new and too much for the nodes lets nobody in.
+    pub(super) fn sources_at(&self, address: IpAddr, service: &Service) -> Option<PortSources> {
+        let wanted = sources::of_service(service, address.is_ipv4(), self.settings)?;
+        Some(if self.has_room_for(&wanted, address) {
+            wanted
+        } else {
+            PortSources { allowed: Vec::new(), ..wanted }
+        })
+    }
+
+    /// Whether the nodes have room for what the Service restricts, at the addresses that it has or at one that it is to get.
+    ///
+    /// # Errors
+    /// They have not.
+    pub(super) fn check_room_for_sources(&self, service: &Service) -> Result<(), RequestError> {
+        let held = owner(service).map(|owner| self.ledger.held_by(&owner)).unwrap_or_default();
+        for unspecified in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
+            let Some(wanted) = sources::of_service(service, unspecified.is_ipv4(), self.settings) else {
+                continue;
+            };
+            let of_family = held.iter().filter(|address| address.is_ipv4() == unspecified.is_ipv4());
+            let mut addresses = of_family.copied().chain(held.is_empty().then_some(unspecified));
+            if !addresses.all(|address| self.has_room_for(&wanted, address)) {
+                let number = elements(std::slice::from_ref(&wanted));
+                return Err(RequestError::NoRoomForSources { number, others: self.source_elements.total });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the object of `address` may name so many ports. What it names stays.
+    pub(super) fn has_room_for_ports(&self, address: IpAddr, ports: usize) -> bool {
+        let own = self.vip(address).map_or(0, |vip| beyond_few(vip.spec.ports.len()));
+        let wanted = beyond_few(ports);
+        wanted <= own || self.source_elements.ports.saturating_sub(own) + wanted <= MOST_PORTS_OF_CLUSTER
+    }
+
+    fn has_room_for(&self, wanted: &PortSources, address: IpAddr) -> bool {
+        let known = self.vip(address).map(|vip| &vip.spec);
+        // What is replaced makes room. At an address that is shared nobody knows whose is whose.
+        let own = known.filter(|known| known.owners.len() == 1).map_or(0, |known| elements(&known.sources));
+        known.is_some_and(|known| known.sources.contains(wanted))
+            || self.source_elements.total.saturating_sub(own) + elements(std::slice::from_ref(wanted))
+                <= MOST_OF_CLUSTER
+    }
+
+    /// A `VirtualIP` came, changed or went: returns the Services that may have waited for the room that it made.
+    pub(crate) fn on_source_elements_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
+        let before = self.source_elements.total;
+        self.source_elements.on_change(change);
+        let is_near = before + 2 * MOST_ELEMENTS > MOST_OF_CLUSTER;
+        if !is_near || self.source_elements.total >= before {
+            return Vec::new();
+        }
+        let restricts = |service: &&Arc<Service>| {
+            [true, false].into_iter().any(|ipv4| sources::of_service(service, ipv4, self.settings).is_some())
+        };
+        let services = self.stores.services.list();
+        services
+            .iter()
+            .filter(restricts)
+            .filter_map(|service| owner(service).as_ref().map(service_key))
+            .collect()
+    }
+}

@@ -1,0 +1,113 @@
+//! Why no virtual router carries a VIP.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use windlass_api::{VirtualIP, announced};
+
+use crate::placement::announcements::ParsedAnnouncement;
+
+/// What a VIP lacks for a virtual router to carry it, in words for its condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unplaced {
+    /// No node's subnet holds the address.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent: give pool {pool:?} addresses of the nodes' subnet, \
+         or name the interface in the spec.interfaces of an Announcement"
+    )]
+    Segment { address: IpAddr, pool: String },
+    /// What the Announcement leaves of the nodes and interfaces has none.
+    #[error(
+        "no node with a Windlass agent that Announcement {announcement:?} selects has an {} subnet for {address} on {}: \
+         correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
+        family(*.address), which(.interfaces)
+    )]
+    Announcement { address: IpAddr, announcement: String, interfaces: String },
+    /// The nodes have addresses of the family, each by itself.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses are in none, as \
+         {example}: give the nodes their addresses with the length of the subnet's prefix, as /{}",
+        family(*.address), usual_prefix(*.address)
+    )]
+    HostRoutes { address: IpAddr, example: String },
+    /// IPv6 is off on the interfaces, but for addresses that somebody set.
+    #[error(
+        "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
+         let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
+    )]
+    LinkLocal { address: IpAddr, segment: IpNet },
+    /// Not everybody may use it, and no agent there obeys that.
+    #[error(
+        "not everybody may use {address}, and no node that could announce it says that it keeps the others out: the NodeNetworks of \
+         {agents} do not have SourceRanges in spec.capabilities: apply the definitions (kubectl apply -f manifests/crds), then \
+         update the agents"
+    )]
+    AgentTooOld { address: IpAddr, agents: String },
+    /// Every VRID is in use on the segment.
+    #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
+    Vrid { segment: IpNet },
+    /// Each of those that the Announcement allows is.
+    #[error(
+        "all VRIDs from {first} to {last}, which Announcement {announcement:?} allows, are in use on segment {segment}: give \
+         its spec.vrrp.vridRange more, or free one"
+    )]
+    VridRange { segment: IpNet, announcement: String, first: u8, last: u8 },
+}
+
+impl Unplaced {
+    /// Reason for a condition: one of [`announced::UNPLACED`].
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Segment { .. } => announced::NO_SEGMENT,
+            Self::Announcement { .. } => announced::NO_INTERFACE,
+            Self::HostRoutes { .. } => announced::NO_SUBNET,
+            Self::LinkLocal { .. } => announced::NO_LINK_LOCAL_ADDRESS,
+            Self::AgentTooOld { .. } => announced::AGENT_TOO_OLD,
+            Self::Vrid { .. } | Self::VridRange { .. } => announced::NO_VRID,
+        }
+    }
+
+    /// That no VRID is left for an Announcement.
+    pub(super) fn vrid(segment: IpNet, announcement: &ParsedAnnouncement) -> Self {
+        let (first, last) = (*announcement.vrrp.vrids.start(), *announcement.vrrp.vrids.end());
+        match &announcement.name {
+            Some(name) if (first, last) != (1, u8::MAX) => {
+                Self::VridRange { segment, announcement: name.clone(), first, last }
+            }
+            Some(_) | None => Self::Vrid { segment },
+        }
+    }
+}
+
+fn which(interfaces: &str) -> String {
+    if interfaces.is_empty() {
+        "the interfaces that it leaves".to_owned()
+    } else {
+        format!("interface {interfaces}")
+    }
+}
+
+const fn usual_prefix(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 24,
+        IpAddr::V6(_) => 64,
+    }
+}
+
+const fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    }
+}
+
+/// Why no virtual router carries the address, if the planner said so. What an agent said before, say that the address is in
+/// quarantine, is no reason to believe that none will.
+pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
+    if vip.spec.virtual_router.is_some() {
+        return None;
+    }
+    let of_planner = |one: &&Condition| announced::UNPLACED.contains(&one.reason.as_str());
+    vip.announced().filter(of_planner).map(|one| one.message.as_str())
+}

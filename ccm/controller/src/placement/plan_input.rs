@@ -1,0 +1,140 @@
+//! The planner's input, from the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_ccm::service::is_stable;
+
+use super::announcements::{Announcements, SelectedBy};
+use super::plan::{Need, NodeTraits, PlacementClass, PlanInput, ReadyRouters, Topology, first};
+use crate::state::ClusterState;
+use crate::stores::Stores;
+
+#[cfg(test)]
+mod tests;
+
+/// Every cluster has it from its beginning to its end, with a UID of its own.
+const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
+
+/// The input of a plan.
+pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
+    let announcements = Arc::clone(&state.announcements);
+    let topology = state.topology_cache.topology(&state.stores, &announcements);
+    let vips: Vec<_> = state.stores.vips.iter().cloned().collect();
+    let now = Instant::now();
+    let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
+    let serving = local.map(|vip| {
+        let VirtualIPSpec { address, owners, .. } = &vip.spec;
+        (*address, state.endpoints.serving(&state.stores.endpoint_slices, owners, address.is_ipv4(), now))
+    });
+    let serving = serving.collect();
+    let settling = state.settings.settling;
+    let settled_at = |node: Arc<Node>| Some((node.name_any(), settled(&node, settling)?));
+    let settled = state.stores.nodes.list().into_iter().filter_map(settled_at).collect();
+    let now = state.clock.now();
+    let selected = if announcements.is_empty() {
+        BTreeMap::new()
+    } else {
+        vips.iter().map(|vip| (vip.spec.address, state.selected_by(&vip.spec))).collect()
+    };
+    let input = input_without_vips(&state.stores, topology, announcements);
+    PlanInput { selected, vips, serving, now, settling, settled, ..input }
+}
+
+/// What of a node matters to a plan, as far as one of the Announcements asks for it.
+pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
+    let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
+    let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    NodeTraits {
+        is_stable: is_stable(node),
+        is_unschedulable: announcements.look_at_unschedulable() && is_unschedulable(),
+        labels: labels.cloned().unwrap_or_default(),
+    }
+}
+
+/// From when on a node counts as settled: it has been ready for as long. `None`: it is not ready.
+fn settled(node: &Node, settling: Duration) -> Option<Timestamp> {
+    let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
+    since.checked_add(settling).ok()
+}
+
+/// Since when the node's kubelet has said that it is ready, if it does.
+pub(crate) fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status == "True")?;
+    Some(ready.last_transition_time.as_ref()?.0)
+}
+
+/// The input without the VIPs.
+fn input_without_vips(
+    stores: &Stores,
+    topology: Arc<Topology>,
+    announcements: Arc<Announcements>,
+) -> PlanInput {
+    let routers = stores.routers.iter().cloned().collect();
+    let cluster = stores.namespaces.get(NAMESPACE_OF_THE_CLUSTER).and_then(|namespace| namespace.uid());
+    let cluster = cluster.unwrap_or_default();
+    PlanInput { announcements, routers, topology, cluster, ..PlanInput::default() }
+}
+
+impl ClusterState {
+    /// The Announcements that select a virtual IP: by its pool and the Service that has had it the longest.
+    pub(crate) fn selected_by(&self, vip: &VirtualIPSpec) -> SelectedBy {
+        if self.announcements.is_empty() {
+            return SelectedBy::default();
+        }
+        let pool = self.ledger.pool_of(vip.address).map_or(&vip.pool, |pool| &pool.name);
+        let service = vip.owners.iter().find_map(|owner| self.stores.live(owner));
+        let requester = service.map(|service| self.requester(&service));
+        self.announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
+    }
+
+    /// The nodes that are first for these VIPs. `None`: of one of them nobody has decided yet.
+    fn first_nodes(&self, addresses: &[IpAddr]) -> Option<BTreeSet<String>> {
+        let first_node = |address: &IpAddr| {
+            let vip = self.stores.vips.get(&virtual_ip_name(*address));
+            let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
+            let router = router.or_else(|| self.loads.expected(*address))?;
+            first(&self.stores.routers.get(router)?.spec).map(str::to_owned)
+        };
+        addresses.iter().map(first_node).collect()
+    }
+
+    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write. Its
+    /// Announcement is known. `None`: the planner decides when the object exists.
+    pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
+        let VirtualIPSpec { address, external_traffic_policy: policy, .. } = vip.spec;
+        if !policy.is_cluster() {
+            return None;
+        }
+        let held = self.ledger.held_by(holder).into_iter().filter(|other| *other != address);
+        let (siblings, others): (Vec<_>, Vec<_>) =
+            held.partition(|other| other.is_ipv4() == address.is_ipv4());
+        if !siblings.is_empty() {
+            return None;
+        }
+        let partners = self.first_nodes(&others)?;
+        let Self { topology_cache, stores, loads, announcements, .. } = self;
+        let announcement = announcements.get(vip.spec.announcement.as_deref())?;
+        let topology = topology_cache.topology(stores, announcements);
+        let segment = topology.segment(address, announcement)?;
+        let class = match topology.need(&vip.spec) {
+            Need::Nothing => PlacementClass::new(segment, announcement, policy, Need::Nothing),
+            Need::Guard => return None,
+        };
+        let ready = topology_cache.ready_routers(class, || {
+            let input = input_without_vips(stores, topology, Arc::clone(announcements));
+            ReadyRouters::new(&input, segment, announcement.name.as_deref())
+        });
+        let router = ready.next(&partners, |router| loads.of(router))?.to_owned();
+        loads.expect(address, router.clone());
+        Some(router)
+    }
+}

@@ -1,0 +1,103 @@
+//! The objects of the cluster.
+//!
+//! In: what the watches and the answers to our own writes show. Out: the newest version of each object, by kind. Only the watches
+//! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
+//! the provider's alone is under the lock of [`SharedState`](super::state::shared::SharedState), changed in one step with the ledger.
+
+pub(crate) mod call;
+pub(crate) mod clock;
+pub(crate) mod kept;
+pub(crate) mod key_queue;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::Resource;
+use windlass_api::{Announcement, NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::ServiceKey;
+use windlass_ccm::store::{Change, Informer, Store, key};
+use windlass_ccm::watch::Event;
+
+use crate::nodes::reports::{NodeReports, ReviewedReports};
+
+/// The newest known version of each object.
+#[derive(Debug, Default)]
+pub(crate) struct Stores {
+    pub(crate) pools: Store<VirtualIPPool>,
+    pub(crate) announcements: Store<Announcement>,
+    pub(crate) vips: Store<VirtualIP>,
+    pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) networks: Store<NodeNetwork>,
+    /// What of the networks is believed.
+    pub(crate) reports: NodeReports,
+    pub(crate) services: Informer<Service>,
+    pub(crate) nodes: Informer<Node>,
+    pub(crate) namespaces: Store<Namespace>,
+    pub(crate) service_cidrs: Store<ServiceCIDR>,
+    pub(crate) endpoint_slices: Store<EndpointSlice>,
+}
+
+/// A store of one kind, shared with the controllers of `windlass-ccm` or not.
+pub(crate) trait ObjectStore<K> {
+    /// Takes in an event of the watch.
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>>;
+
+    /// Takes in the answer to a write of ours.
+    fn learn(&mut self, object: K) -> Option<Change<K>>;
+}
+
+impl<K: Resource> ObjectStore<K> for Store<K> {
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        Self::handle(self, event.map(Arc::new))
+    }
+
+    fn learn(&mut self, object: K) -> Option<Change<K>> {
+        Self::learn(self, Arc::new(object))
+    }
+}
+
+impl<K: Resource> ObjectStore<K> for Informer<K> {
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        Self::handle(self, event)
+    }
+
+    fn learn(&mut self, object: K) -> Option<Change<K>> {
+        Self::learn(self, object)
+    }
+}
+
+impl Stores {
+    /// The reports of the nodes, as far as they are believed.
+    pub(crate) fn reports(&self) -> &Arc<ReviewedReports> {
+        self.reports.reviewed(|| self.nodes.list(), &self.networks, &self.routers)
+    }
+
+    /// The Service of that name, whatever its UID.
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
+        self.services.get(&key(Some(&owner.namespace), &owner.name))
+    }
+
+    /// Whether the Service of this key sends its traffic to endpoints of the node only that gets it.
+    pub(crate) fn is_local(&self, service: &str) -> bool {
+        let policy = |service: &Service| service.spec.as_ref()?.external_traffic_policy.clone();
+        self.services.get(service).is_some_and(|service| policy(&service).as_deref() == Some("Local"))
+    }
+
+    /// The Service, if it is the same and not just one of that name.
+    pub(crate) fn live(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
+        self.service(owner).filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid))
+    }
+}
+
+/// Name of a Service for the service controller.
+pub(crate) fn service_key(owner: &ServiceRef) -> ServiceKey {
+    ServiceKey { namespace: owner.namespace.clone(), name: owner.name.clone() }
+}
+
+/// When the Service was made.
+pub(crate) fn created(service: &Service) -> Option<Timestamp> {
+    service.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}

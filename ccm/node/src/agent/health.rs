@@ -1,0 +1,131 @@
+//! Whether this node can serve, judged from the node itself: what needs neither the API server nor the controller.
+//!
+//! | part | does |
+//! |---|---|
+//! | [`check`] | judges one check over time (pure) |
+//! | [`request`] | asks |
+//! | [`forwarding_monitor`], [`forwarding`] | whether the kernel forwards packets to pods, once a second (pure: [`forwarding`]) |
+//! | [`node_condition`] | whether the CNI plugin is there after a boot, by the Node's condition |
+//! | [`links`] | judges the node's links (pure), and looks at them |
+//! | [`kube_proxy_monitor`], [`kube_proxy`] | kube-proxy, once a second: whether it keeps its rules up to date, and whether the Services with `externalTrafficPolicy: Local` have a pod here; remembers whether there is a kube-proxy |
+//! | [`node_check_monitor`], [`node_checks`], [`failed_memory`] | what Announcements have checked; when each is due and what became of it (pure); remembers what failed |
+//! | [`lateness`] | whether the engine is too late, again and again, for its adverts (pure), once a second |
+//! | [`failed`] | what fails, and what that makes of priorities (pure) |
+//!
+//! A node that fails takes part with a priority below all that pass, and serves if all fail ([`priorities`](windlass_common::priorities)).
+
+mod check;
+mod failed;
+mod failed_memory;
+mod forwarding;
+mod forwarding_monitor;
+mod kube_proxy;
+mod kube_proxy_monitor;
+mod lateness;
+mod links;
+mod node_check_monitor;
+mod node_checks;
+mod node_condition;
+mod request;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::failed::FailedChecks;
+#[cfg(test)]
+pub(crate) use self::failed::FailedNodeCheck;
+use self::forwarding_monitor::ForwardingMonitor;
+use self::kube_proxy_monitor::KubeProxyMonitor;
+use self::lateness::LatenessMonitor;
+use self::node_check_monitor::NodeCheckMonitor;
+use self::node_condition::NodeConditionMonitor;
+pub(crate) use self::node_condition::{ReadNode, reader as node_reader};
+pub(crate) use self::request::proxy_config;
+pub use self::request::proxy_mode;
+use super::desired::Desired;
+use super::service_proxy::ServiceProxy;
+
+#[cfg(test)]
+mod tests;
+
+/// Questions of each kind at the same time.
+const PARALLEL: usize = 16;
+
+/// Asks, judges and tells.
+pub(crate) struct HealthMonitor {
+    kube_proxy: KubeProxyMonitor,
+    lateness: LatenessMonitor,
+    forwarding: ForwardingMonitor,
+    node_condition: NodeConditionMonitor,
+    node_checks: NodeCheckMonitor,
+}
+
+impl HealthMonitor {
+    /// What is known at the start: of a node's kube-proxy, asked at `kube_proxy` if there is to be one, and of the checks that failed
+    /// before. `folder` is that of the state.
+    pub(crate) fn new(
+        kube_proxy: Option<SocketAddr>,
+        folder: &Path,
+        now: Instant,
+    ) -> (Self, watch::Receiver<FailedChecks>) {
+        let (sender, receiver) = watch::channel(FailedChecks::default());
+        let sender = Arc::new(sender);
+        let kube_proxy = KubeProxyMonitor::new(kube_proxy, folder, Arc::clone(&sender), now);
+        let lateness = LatenessMonitor::new(Arc::clone(&sender));
+        let forwarding = ForwardingMonitor::new(Arc::clone(&sender));
+        let node_condition = NodeConditionMonitor::new(Arc::clone(&sender));
+        let node_checks = NodeCheckMonitor::new(folder, sender, now);
+        (Self { kube_proxy, lateness, forwarding, node_condition, node_checks }, receiver)
+    }
+
+    /// Asks until `token` is cancelled. `take_lateness` tells how late the engine was since it was last asked, `proxy` which program
+    /// takes the packets of Services. `read_node` reads this node's Node.
+    pub(crate) async fn run(
+        self,
+        desired: watch::Receiver<Option<Arc<Desired>>>,
+        take_lateness: impl FnMut() -> Duration,
+        proxy: watch::Receiver<ServiceProxy>,
+        read_node: ReadNode,
+        token: CancellationToken,
+    ) {
+        let Self { kube_proxy, lateness, forwarding, node_condition, node_checks } = self;
+        tokio::join!(
+            kube_proxy.run(desired.clone(), token.clone()),
+            lateness.run(desired.clone(), take_lateness, token.clone()),
+            forwarding.run(desired.clone(), proxy, token.clone()),
+            node_condition.run(read_node, token.clone()),
+            node_checks.run(desired, token),
+        );
+    }
+}
+
+/// Tells what changed, and logs it.
+fn change(sender: &watch::Sender<FailedChecks>, change: impl FnOnce(&mut FailedChecks)) {
+    sender.send_if_modified(|known| {
+        let old = known.clone();
+        change(known);
+        if *known == old {
+            return false;
+        }
+        let (was, is): (BTreeSet<_>, BTreeSet<_>) = (old.sentences().collect(), known.sentences().collect());
+        for why in is.difference(&was) {
+            tracing::warn!(%why, "a check of this node fails: it ranks below all nodes that pass");
+        }
+        for why in was.difference(&is) {
+            tracing::info!(check = %why, "a check of this node fails no more");
+        }
+        true
+    });
+}
+
+/// This node's addresses on the segments of its virtual routers, where somebody may listen who does not on the loopback interface.
+fn sources(desired: &Desired) -> BTreeSet<IpAddr> {
+    let all = desired.assignments.iter().map(|one| one.source);
+    all.filter(|source| !matches!(source, IpAddr::V6(source) if source.is_unicast_link_local())).collect()
+}

@@ -1,0 +1,334 @@
+//! The engine's counters as metrics, read when they are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
+use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
+use tokio::sync::watch;
+use windlass_api::CheckAction;
+use windlass_common::samples::{self, counters, family, gauges};
+use windlass_engine::{
+    Engine, Family, ForwardingStatus, HelperStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus,
+    State,
+};
+
+use super::engine_state::EngineState;
+use super::health::FailedChecks;
+use super::service_proxy::ServiceProxy;
+
+#[cfg(test)]
+mod tests;
+
+/// Labels of a virtual router.
+const ROUTER: [&str; 3] = ["vrid", "family", "interface"];
+
+/// Reads one counter.
+type Read = fn(&RouterStatus) -> u64;
+
+/// Whether the last write of the state failed.
+pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntGauge> {
+    register_int_gauge_with_registry!(
+        "windlass_agent_state_write_failed",
+        "1 while the state of this node cannot be written to its disk: announcing goes on, a restart without the API server begins from \
+         an older state or none",
+        registry
+    )
+}
+
+/// How many addresses are announced although the objects that they were announced by are gone.
+pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge> {
+    register_int_gauge_with_registry!(
+        "windlass_agent_held_addresses",
+        "Virtual IPs that this node goes on with although their VirtualIP or VirtualRouter was deleted while in service, not by the \
+         controller",
+        registry
+    )
+}
+
+/// Who takes the packets of Services on this node.
+pub(crate) fn service_proxy(
+    registry: &Registry,
+    proxy: watch::Receiver<ServiceProxy>,
+) -> prometheus::Result<()> {
+    samples::register(registry, move || {
+        vec![gauges(
+            "windlass_agent_service_proxy",
+            "1 for who takes the packets of Services on this node: kube-proxy in nftables or iptables mode, ipvs, ebpf (before netfilter), \
+             switch (without netfilter) or unknown",
+            ["proxy"],
+            [([proxy.borrow().name().to_owned()], 1_i64)],
+        )]
+    })
+}
+
+/// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
+pub(crate) fn register(
+    registry: &Registry,
+    engine: &Arc<Engine>,
+    engine_state: &Arc<EngineState>,
+    failed: watch::Receiver<FailedChecks>,
+) -> prometheus::Result<()> {
+    let (engine, engine_state) = (Arc::downgrade(engine), Arc::clone(engine_state));
+    samples::register(registry, move || {
+        let Some(engine) = engine.upgrade() else { return Vec::new() };
+        let on_links = engine.links();
+        let conflicts = conflicts(&on_links, engine_state.conflicts());
+        let checks = checks(&failed.borrow());
+        let families = [
+            routers(&engine.snapshot()),
+            links(&on_links),
+            lateness(&engine.lateness()),
+            forwarding(&engine.forwarding_status()),
+            replication(&engine.replication_status()),
+            helpers(&engine.helpers()),
+        ];
+        families.into_iter().flatten().chain([conflicts, checks]).collect()
+    })
+}
+
+/// Of each interface, also those without one: Prometheus sees no increase of a counter that begins at 1.
+fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily {
+    let mut conflicts: BTreeMap<String, u64> = links.iter().map(|link| (link.interface.clone(), 0)).collect();
+    conflicts.extend(seen);
+    counters(
+        "windlass_address_conflicts_total",
+        "Times another host was seen to have a virtual IP of this node (at most one a minute each)",
+        ["interface"],
+        conflicts.into_iter().map(|(interface, count)| ([interface], count)),
+    )
+}
+
+fn checks(failed: &FailedChecks) -> MetricFamily {
+    let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
+    let forwarding = (["forwarding".to_owned(), String::new()], i64::from(!failed.forwarding.is_empty()));
+    let network = (["pod-network".to_owned(), String::new()], i64::from(failed.network.is_some()));
+    let lateness = (["lateness".to_owned(), String::new()], i64::from(!failed.late.is_empty()));
+    // Several may ask the same, each with its own patience.
+    let actions: BTreeSet<&CheckAction> = failed.of_announcements.keys().map(|check| &check.action).collect();
+    let actions = actions.into_iter().map(|action| {
+        ([action.to_string(), action.port().map_or_else(String::new, |port| port.to_string())], 1)
+    });
+    let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
+    gauges(
+        "windlass_agent_check_failed",
+        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, forwarding by the kernel, the \
+         pod network after a boot, the engine's lateness, of an Announcement, or of a health check's node port",
+        ["check", "port"],
+        [kube_proxy, forwarding, network, lateness].into_iter().chain(actions).chain(endpoints),
+    )
+}
+
+fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
+    let labels = |router: &RouterStatus| {
+        let family = match router.key.family {
+            Family::V4 => "ipv4",
+            Family::V6 => "ipv6",
+        };
+        [router.key.vrid.get().to_string(), family.to_owned(), router.key.interface.clone()]
+    };
+    let mut families = vec![
+        gauges(
+            "windlass_vrrp_state",
+            "State of the virtual router on this node: 0 initialize, 1 backup, 2 active",
+            ROUTER,
+            routers.iter().map(|router| (labels(router), state(router.state))),
+        ),
+        gauges(
+            "windlass_vrrp_addresses",
+            "Virtual IPs that the virtual router carries",
+            ROUTER,
+            routers
+                .iter()
+                .map(|router| (labels(router), i64::try_from(router.addresses.len()).unwrap_or(i64::MAX))),
+        ),
+        gauges(
+            "windlass_vrrp_peers_without_multicast",
+            "Candidates between which and this node multicast does not pass, so that unicast takes its place",
+            ROUTER,
+            routers.iter().map(|router| {
+                (labels(router), i64::try_from(router.without_multicast.len()).unwrap_or(i64::MAX))
+            }),
+        ),
+        gauges(
+            "windlass_vrrp_failed",
+            "1 while the virtual router cannot run on this node, as the agent's log says why",
+            ROUTER,
+            routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
+        ),
+    ];
+    let each: [(&str, &str, Read); 9] = [
+        ("windlass_vrrp_transitions_total", "Times this node became Active", |r| r.counters.became_active),
+        ("windlass_vrrp_adverts_sent_total", "Adverts sent", |r| r.counters.adverts_sent),
+        ("windlass_vrrp_adverts_received_total", "Valid adverts received from the other candidates", |r| {
+            r.counters.adverts_received
+        }),
+        ("windlass_vrrp_send_errors_total", "Adverts and ARP packets that the kernel refused to send", |r| {
+            r.counters.send_errors
+        }),
+        ("windlass_vrrp_contentions_total", "Adverts of a lesser Active received while Active", |r| {
+            r.counters.contentions
+        }),
+        (
+            "windlass_vrrp_interval_mismatches_total",
+            "Accepted adverts with another interval than configured",
+            |r| r.counters.interval_mismatches,
+        ),
+        (
+            "windlass_vrrp_stranger_adverts_total",
+            "Ignored adverts with the virtual router's VRID from no candidate",
+            |r| r.counters.foreign_adverts,
+        ),
+        ("windlass_vrrp_replies_total", "ARP requests and neighbour solicitations answered", |r| {
+            r.counters.replies
+        }),
+        (
+            "windlass_vrrp_announcements_total",
+            "Gratuitous ARP and unsolicited neighbour advertisements sent",
+            |r| r.counters.announcements,
+        ),
+    ];
+    families.extend(each.map(|(name, help, read)| {
+        counters(name, help, ROUTER, routers.iter().map(|router| (labels(router), read(router))))
+    }));
+    families
+}
+
+fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
+    let rejected = links.iter().flat_map(|link| {
+        let counts = link.rejected.iter();
+        counts.map(|(reason, count)| ([link.interface.clone(), (*reason).to_owned()], *count))
+    });
+    vec![
+        counters(
+            "windlass_vrrp_rejected_total",
+            "Packets refused, by reason",
+            ["interface", "reason"],
+            rejected,
+        ),
+        counters(
+            "windlass_vrrp_strangers_total",
+            "Adverts heard from VRRP and CARP routers that are no candidates",
+            ["interface"],
+            links.iter().map(|link| ([link.interface.clone()], link.foreign_adverts)),
+        ),
+    ]
+}
+
+fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
+    vec![
+        gauges(
+            "windlass_forwarded_addresses",
+            "Virtual IPs whose older connections are forwarded to the node that handed them over",
+            [],
+            [([], i64::try_from(status.addresses).unwrap_or(i64::MAX))],
+        ),
+        counters(
+            "windlass_forwarded_packets_total",
+            "Packets forwarded to nodes that handed virtual IPs over",
+            [],
+            [([], status.packets)],
+        ),
+    ]
+}
+
+fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let told = || status.peers.iter().filter(|peer| peer.is_replica);
+    vec![
+        gauges(
+            "windlass_replicated_connections",
+            "Established connections of virtual IPs that this node serves and tells other nodes",
+            [],
+            [([], number(status.connections))],
+        ),
+        gauges(
+            "windlass_replication_peers",
+            "Addresses of other nodes that are told the connections of this one",
+            [],
+            [([], number(told().count()))],
+        ),
+        gauges(
+            "windlass_replication_peers_in_sync",
+            "Those of them that have acknowledged all",
+            [],
+            [([], number(told().filter(|peer| peer.knows_all).count()))],
+        ),
+        counters(
+            "windlass_replication_refused_total",
+            "Datagrams in the name of another node that were refused: malformed, or not signed as they have to be",
+            ["peer"],
+            status.peers.iter().map(|peer| ([peer.peer.to_string()], peer.refused)),
+        ),
+        counters(
+            "windlass_replication_table_full_total",
+            "Connections of other nodes not taken, or given up, for lack of room (net.netfilter.nf_conntrack_max)",
+            [],
+            [([], status.table_full)],
+        ),
+        counters(
+            "windlass_replication_entries_refused_total",
+            "Times that the kernel refused a connection of another node for another reason",
+            [],
+            [([], status.refused)],
+        ),
+    ]
+}
+
+/// Of an agent's engine and of that of `windlass vip`.
+pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
+    let thread = |helper: &HelperStatus| [helper.thread.to_owned()];
+    vec![
+        gauges(
+            "windlass_engine_helper_away",
+            "1 while a thread that the election does not need is missing: it panicked, failed or stalls",
+            ["thread"],
+            helpers.iter().map(|helper| (thread(helper), i64::from(helper.error.is_some()))),
+        ),
+        counters(
+            "windlass_engine_helper_faults_total",
+            "Times that it panicked, failed or stalled",
+            ["thread"],
+            helpers.iter().map(|helper| (thread(helper), helper.faults)),
+        ),
+    ]
+}
+
+fn lateness(lateness: &Lateness) -> Vec<MetricFamily> {
+    let mut count = 0;
+    let buckets = lateness.bounds_seconds.iter().zip(&lateness.counts).map(|(bound, timers)| {
+        count += timers;
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(*bound);
+        bucket.set_cumulative_count(count);
+        bucket
+    });
+    let mut histogram = Histogram::default();
+    histogram.set_bucket(buckets.collect());
+    histogram.set_sample_count(lateness.counts.iter().sum());
+    histogram.set_sample_sum(lateness.sum.as_secs_f64());
+    let mut metric = Metric::default();
+    metric.set_histogram(histogram);
+    vec![
+        family(
+            "windlass_engine_lateness_seconds",
+            "How late the timers of the virtual routers were acted on",
+            MetricType::HISTOGRAM,
+            vec![metric],
+        ),
+        gauges(
+            "windlass_engine_lateness_max_seconds",
+            "The latest of them since the agent started",
+            [],
+            [([], lateness.max.as_secs_f64())],
+        ),
+    ]
+}
+
+fn state(state: State) -> i64 {
+    match state {
+        State::Initialize => 0,
+        State::Backup => 1,
+        State::Active => 2,
+    }
+}

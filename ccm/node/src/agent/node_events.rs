@@ -1,0 +1,160 @@
+//! What this node tells on its own Node, where `kubectl describe node` shows it, and in its log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use windlass_api::node_event;
+use windlass_ccm::events::{EventSink, EventType};
+use windlass_common::listing::first_of;
+use windlass_engine::HelperStatus;
+
+use super::engine_events::{Fault, MULTICAST_REMEDY};
+use super::hold::News;
+
+#[cfg(test)]
+mod tests;
+
+/// A fault that lasts is told again after this time: the API server forgets events within an hour.
+const AGAIN: Duration = Duration::from_mins(10);
+/// More faults than these are not told at a time, only logged.
+const MOST: usize = 64;
+/// Most peers that an event names.
+const NAMED: usize = 5;
+
+/// Writes events on the Node of this agent.
+pub(crate) struct NodeEvents {
+    sink: EventSink,
+    node: ObjectReference,
+    told: Told,
+}
+
+impl NodeEvents {
+    pub(crate) fn new(sink: EventSink, node: &str) -> Self {
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            // As kubelet has it in its events: `kubectl describe node` finds those, and the agent need not ask for the Node.
+            uid: Some(node.to_owned()),
+            ..ObjectReference::default()
+        };
+        Self { sink, node, told: Told::default() }
+    }
+
+    /// Tells a fault, unless it was told a while ago; in the log each time.
+    pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
+        tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message);
+        if self.told.is_news((fault.reason, fault.key.interface, fault.about), now) {
+            self.sink.send(self.node.clone(), EventType::Warning, fault.reason, fault.message);
+        }
+    }
+
+    /// Tells why the guard keeps nobody out, unless that was told a while ago. To be called for as long as it lasts.
+    pub(crate) fn unguarded(&mut self, obstacle: &str, now: Instant) {
+        if self.told.is_news((node_event::UNGUARDED, obstacle.to_owned(), None), now) {
+            let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
+            self.warn(node_event::UNGUARDED, message);
+        }
+    }
+
+    /// Reports each part of the engine that is missing, unless it was reported a while ago. To be called for as long as it lasts.
+    pub(crate) fn parts_missing(&mut self, helpers: &[HelperStatus], now: Instant) {
+        for helper in helpers {
+            let Some(error) = &helper.error else { continue };
+            if self.told.is_news((node_event::AGENT_PART_MISSING, helper.thread.to_owned(), None), now) {
+                self.sink.send(
+                    self.node.clone(),
+                    EventType::Warning,
+                    node_event::AGENT_PART_MISSING,
+                    format!("{error}; announcing continues"),
+                );
+            }
+        }
+    }
+
+    /// Tells on which interfaces between this node and which peers there multicast does not pass. Likewise.
+    pub(crate) fn without_multicast(&mut self, all: &BTreeSet<(String, IpAddr)>, now: Instant) {
+        let mut by_interface: BTreeMap<&String, BTreeSet<IpAddr>> = BTreeMap::new();
+        for (interface, peer) in all {
+            by_interface.entry(interface).or_default().insert(*peer);
+        }
+        for (interface, peers) in &by_interface {
+            if self.told.is_news((node_event::WITHOUT_MULTICAST, (*interface).clone(), None), now) {
+                self.warn(node_event::WITHOUT_MULTICAST, of_multicast(interface, peers));
+            }
+        }
+    }
+
+    fn warn(&self, reason: &'static str, message: String) {
+        tracing::warn!("{message}");
+        self.sink.send(self.node.clone(), EventType::Warning, reason, message);
+    }
+
+    /// Tells what became of addresses whose objects were deleted by accident, which are announced for `time`; in the log, too.
+    pub(crate) fn hold(&self, news: News, time: Duration) {
+        let (kind, reason, message) = of_hold(news, time);
+        match kind {
+            EventType::Normal => tracing::info!("{message}"),
+            EventType::Warning => tracing::error!("{message}"),
+        }
+        self.sink.send(self.node.clone(), kind, reason, message);
+    }
+}
+
+/// What is said of multicast that does not pass.
+fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
+    let peers = first_of(peers.iter(), NAMED);
+    format!(
+        "on {interface}: multicast of VRRP does not pass between this node and {peers}: unicast takes its place; {MULTICAST_REMEDY}"
+    )
+}
+
+/// What is said of addresses that are held, in the log and on the Node.
+fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
+    match news {
+        News::Held { addresses, of } => (
+            EventType::Warning,
+            node_event::ADDRESSES_HELD,
+            format!(
+                "VirtualIPs or VirtualRouters of {addresses} of this node's {of} addresses were deleted while in service, not by the \
+                 controller: the node goes on announcing the addresses for {} s; apply the CustomResourceDefinitions again if they are \
+                 gone, and let the controller run: it makes the objects anew. To have a node silent at once, stop its agent",
+                time.as_secs()
+            ),
+        ),
+        News::Back => (
+            EventType::Normal,
+            node_event::ADDRESSES_BACK,
+            "all VirtualIPs and VirtualRouters that were missing are back, or out of service".to_owned(),
+        ),
+        News::Over { addresses } => (
+            EventType::Warning,
+            node_event::ADDRESSES_GIVEN_UP,
+            format!(
+                "{addresses} addresses are no longer announced: their VirtualIPs or VirtualRouters were not made anew in {} s",
+                time.as_secs()
+            ),
+        ),
+    }
+}
+
+/// Which faults were told, and when.
+#[derive(Debug, Default)]
+struct Told(BTreeMap<FaultId, Instant>);
+
+/// Its reason; the interface, or what is in the way; whom it is about, if that is not this node.
+type FaultId = (&'static str, String, Option<IpAddr>);
+
+impl Told {
+    /// Whether it is to be told. Then it is noted.
+    fn is_news(&mut self, fault: FaultId, now: Instant) -> bool {
+        self.0.retain(|_, told| now.duration_since(*told) < AGAIN);
+        if self.0.contains_key(&fault) || self.0.len() >= MOST {
+            return false;
+        }
+        self.0.insert(fault, now);
+        true
+    }
+}

@@ -1,0 +1,267 @@
+//! Keeping this node's `NodeNetwork` true.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, Error, ResourceExt as _};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_api::{
+    Capability, KnownRouter, NodeNetwork, NodeNetworkSpec, RankedNode, VirtualIP, VirtualRouter,
+    virtual_ip_name,
+};
+use windlass_ccm::apiserver::call_within;
+use windlass_ccm::lenient::{Lenient, read};
+use windlass_common::{failures, strict};
+use windlass_engine::Engine;
+
+use super::backoff::backoff;
+use super::changes::{ChangeQueue, Changed};
+use super::desired::Desired;
+use super::engine_state::EngineState;
+use super::health::FailedChecks;
+use super::keys::{Keys, SECRET};
+use super::network::Carriers;
+use super::{FIELD_MANAGER, addresses, network};
+
+/// How often the interfaces are looked at: the kernel's list is cheap to read.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How soon the object is applied anew if the API server shows another one, or has never shown it.
+const REPEAT_AFTER: Duration = Duration::from_mins(1);
+/// How long the API server may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is needed to publish.
+pub(crate) struct Publisher {
+    pub(crate) client: Client,
+    pub(crate) node: String,
+    pub(crate) engine_state: Arc<EngineState>,
+    pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) vips: Store<VirtualIP>,
+    /// This node's alone.
+    pub(crate) networks: Store<NodeNetwork>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) failed: watch::Receiver<FailedChecks>,
+    pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
+    pub(crate) keys: watch::Receiver<Arc<Keys>>,
+    /// This node may have to announce something else.
+    pub(crate) changes: Arc<ChangeQueue>,
+}
+
+impl Publisher {
+    /// Looks and publishes until `token` is cancelled. The engine listens on every interface that is reported.
+    pub(crate) async fn run(self, token: CancellationToken) {
+        let mut published: Option<Published> = None;
+        let mut listening: Vec<String> = Vec::new();
+        let backoff = backoff(&self.node);
+        let (mut failures, mut not_before) = (0, Instant::now());
+        let mut left_out = BTreeSet::new();
+        let mut carriers = Carriers::default();
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                () = token.cancelled() => return,
+            }
+            let Some(spec) = self.observe(&mut carriers, Instant::now()) else { continue };
+            let names: Vec<String> = spec.interfaces.iter().map(|interface| interface.name.clone()).collect();
+            if names != listening {
+                tracing::info!(interfaces = ?names, "listening for VRRP routers");
+                self.engine.listen(&names);
+                listening = names;
+            }
+            let now = Instant::now();
+            let shown = self.networks.get(&ObjectRef::new(&self.node));
+            let shown = shown.as_ref().map(|network| &network.spec);
+            let is_published = published.as_mut().is_some_and(|last| last.holds(shown, &spec, now));
+            if is_published || now < not_before {
+                continue;
+            }
+            let applied = tokio::select! {
+                applied = call_within(LIMIT, self.publish(&spec)) => applied,
+                () = token.cancelled() => return,
+            };
+            match applied {
+                Ok(unknown) => {
+                    if unknown != left_out && !unknown.is_empty() {
+                        tracing::warn!(
+                            fields = ?unknown,
+                            "the definition of NodeNetworks is older than this agent, and what it does not know is left out of this \
+                             node's: addresses whose clients are restricted may not be announced here until it is applied: kubectl \
+                             apply -f manifests/crds"
+                        );
+                    }
+                    left_out = unknown;
+                    failures = 0;
+                    published = Some(Published { spec, at: Instant::now(), was_shown: false });
+                }
+                Err(error) => {
+                    if failures == 0 {
+                        let remedy = strict::remedy(&error.to_string());
+                        tracing::warn!(node = %self.node, "cannot publish this node's NodeNetwork; trying again: {error}{remedy}");
+                    }
+                    failures += 1;
+                    not_before = Instant::now() + backoff.delay(failures);
+                }
+            }
+        }
+    }
+
+    fn observe(&self, carriers: &mut Carriers, now: Instant) -> Option<NodeNetworkSpec> {
+        let machine = match Engine::host_addresses() {
+            Ok(machine) => machine,
+            Err(error) => {
+                tracing::warn!(%error, "cannot list the interfaces; the last list stays in force");
+                return None;
+            }
+        };
+        if self.engine_state.set_answered(addresses::answered(&machine)) {
+            self.changes.add(Changed::all());
+        }
+        carriers.note(&machine.interfaces, now);
+        let routers = self.routers.state();
+        let candidates = routers.iter().flat_map(|router| {
+            let addresses = router.spec.nodes.iter().flat_map(RankedNode::addresses);
+            addresses.map(|address| (router.spec.vrid, address))
+        });
+        let foreign_routers = self.engine_state.foreign_routers(|foreign_routers| {
+            foreign_routers.rank(candidates, now);
+            foreign_routers.foreign(now)
+        });
+        let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
+        Some(NodeNetworkSpec {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: Capability::ALL.to_vec(),
+            interfaces: network::interfaces(&machine.interfaces, carriers),
+            primary_addresses: addresses::primary(&machine),
+            further_addresses: addresses::further(&machine),
+            foreign_routers,
+            duplicates: self.engine_state.duplicates(now, is_vip),
+            without_multicast: network::without_multicast(
+                self.engine_state.without_multicast(),
+                routers.iter().flat_map(|router| &router.spec.nodes),
+            ),
+            failed_checks: self.failed.borrow().sentences().chain(self.missing_keys()).collect(),
+            vrrp_keys: self.keys.borrow().ids(),
+            known_routers: self.known_routers(),
+        })
+    }
+
+    /// What is in force here, not what was only read.
+    fn known_routers(&self) -> Vec<KnownRouter> {
+        self.desired.borrow().as_ref().map(|desired| desired.known_routers.clone()).unwrap_or_default()
+    }
+
+    /// A sentence for each key for want of which this node takes no part in virtual routers.
+    fn missing_keys(&self) -> impl Iterator<Item = String> + use<> {
+        let missing = self.desired.borrow().as_ref().map(|desired| desired.missing_keys.clone());
+        missing.into_iter().flatten().map(|id| {
+            let why = format!(
+                "this node does not have it and takes no part in the virtual routers that sign with it; add an entry {id} to \
+                 Secret {SECRET}"
+            );
+            failures::of_key(id, &why)
+        })
+    }
+
+    /// Makes the object or brings it up to date. It belongs to the Node and goes with it. Returns the fields that an older definition
+    /// does not know: a node without a report is no candidate, and whoever reads less of one believes less of the agent.
+    async fn publish(&self, spec: &NodeNetworkSpec) -> Result<BTreeSet<String>, Error> {
+        let nodes: Api<Lenient<Node>> = Api::all(self.client.clone());
+        let node = read(nodes.get(&self.node)).await?;
+        let mut object = NodeNetwork::new(&self.node, spec.clone());
+        object.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: node.uid().unwrap_or_default(),
+            ..OwnerReference::default()
+        }]);
+        let mut object = serde_json::to_value(&object).map_err(Error::SerdeError)?;
+        let Err(error) = self.apply(&object).await else { return Ok(BTreeSet::new()) };
+        let Some(fields) = object["spec"].as_object_mut() else { return Err(error) };
+        let unknown = strict::unknown_fields(&error.to_string(), fields.keys());
+        if unknown.is_empty() {
+            return Err(error);
+        }
+        fields.retain(|field, _| !unknown.contains(field));
+        self.apply(&object).await.map(|()| unknown)
+    }
+
+    /// Server-side apply.
+    async fn apply(&self, object: &Value) -> Result<(), Error> {
+        let api: Api<Lenient<NodeNetwork>> = Api::all(self.client.clone());
+        let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
+        api.patch(&self.node, &params, &Patch::Apply(object)).await.map(drop)
+    }
+}
+
+/// What was published last.
+struct Published {
+    spec: NodeNetworkSpec,
+    at: Instant,
+    /// Whether the API server has shown it since.
+    was_shown: bool,
+}
+
+impl Published {
+    /// Whether nothing is to be done for `spec` at `now`, where the API server shows `shown`: it shows it, or had no time to. What it
+    /// showed and shows no more was deleted, as by the deletion of the Node, and without it the node is no candidate: that is not
+    /// waited for. (Where another writes something else, it is: two that write the same object are not to outdo each other.)
+    fn holds(&mut self, shown: Option<&NodeNetworkSpec>, spec: &NodeNetworkSpec, now: Instant) -> bool {
+        self.was_shown |= shown == Some(&self.spec);
+        let is_deleted = self.was_shown && shown.is_none();
+        let is_waited_for = !is_deleted && now.duration_since(self.at) < REPEAT_AFTER;
+        self.spec == *spec && (shown == Some(spec) || is_waited_for)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_applied_anew_only_if_the_api_server_shows_something_else() {
+        let spec = |version: &str| NodeNetworkSpec {
+            agent_version: version.to_owned(),
+            ..NodeNetworkSpec::default()
+        };
+        let (old, new) = (spec("1"), spec("2"));
+        let start = Instant::now();
+        let rows = [
+            ("changed", &old, false, Some(&old), 1, false),
+            ("the watch is behind", &new, false, Some(&old), 59, true),
+            ("the watch is not there", &new, false, None, 59, true),
+            ("the watch is not allowed", &new, false, None, 60, false),
+            ("deleted", &new, true, None, 1, false),
+            ("changed and deleted", &old, true, None, 1, false),
+            ("somebody changes it again and again", &new, true, Some(&old), 59, true),
+            ("somebody changed it", &new, true, Some(&old), 60, false),
+            ("as it should be", &new, true, Some(&new), 86_400, true),
+        ];
+        for (what, published, was_shown, shown, seconds, expected) in rows {
+            let mut published = Published { spec: published.clone(), at: start, was_shown };
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(published.holds(shown, &new, now), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_was_shown_once_and_is_deleted_is_applied_anew_at_once() {
+        let spec = NodeNetworkSpec::default();
+        let start = Instant::now();
+        let mut published = Published { spec: spec.clone(), at: start, was_shown: false };
+        let mut holds_after =
+            |shown, seconds| published.holds(shown, &spec, start + Duration::from_secs(seconds));
+        assert!(holds_after(None, 1), "the watch is behind");
+        assert!(holds_after(Some(&spec), 2));
+        assert!(!holds_after(None, 3), "deleted");
+    }
+}

@@ -1,0 +1,331 @@
+//! The settings as flags: of several addresses they say the same, but for peers and backends, which are those of their family.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::settings::{
+    self, BalanceDraft, CheckDraft, CommandDraft, Draft, Given, GrpcDraft, HttpDraft, Settings,
+    SettingsError, TcpDraft, Text, VipDraft,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the settings are.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SettingsFlags {
+    /// File of the settings (YAML), instead of the flags below
+    #[arg(long, value_name = "FILE", conflicts_with = "VipFlags")]
+    pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) vips: VipFlags,
+}
+
+/// The settings themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct VipFlags {
+    /// Virtual IP; given again: another one with the same settings
+    #[arg(long = "address", value_name = "ADDRESS")]
+    pub(super) addresses: Vec<String>,
+    /// Interface of the address [default: the one whose network has it]
+    #[arg(long, value_name = "NAME")]
+    pub(super) interface: Option<String>,
+    /// TCP port that is served at the address; may be given again [default: those that checks ask on this host]
+    #[arg(long = "port", value_name = "PORT")]
+    pub(super) ports: Vec<String>,
+    /// What has to be well on this node; may be given again: http://…, https://…, tcp://HOST:PORT, grpc://HOST:PORT[/SERVICE] or
+    /// exec:/PROGRAM ARGUMENTS
+    #[arg(long = "check", value_name = "URL")]
+    pub(super) checks: Vec<String>,
+    /// Milliseconds from one check to the next, 50 to 60000 [default: 500]
+    #[arg(long, value_name = "MS")]
+    pub(super) check_interval_ms: Option<String>,
+    /// Milliseconds that an answer may take, at most the interval [default: 500]
+    #[arg(long, value_name = "MS")]
+    pub(super) check_timeout_ms: Option<String>,
+    /// So many successes in a row end the failure of a check [default: 2]
+    #[arg(long, value_name = "TIMES")]
+    pub(super) rise: Option<String>,
+    /// So many failures in a row are one [default: 3]
+    #[arg(long, value_name = "TIMES")]
+    pub(super) fall: Option<String>,
+    /// Status codes of http and https checks that are well, as 200,401 [default: 200]
+    #[arg(long, value_name = "CODES")]
+    pub(super) check_expect: Option<String>,
+    /// Certificates (PEM) of the authority that has to have signed those of https checks [default: any certificate is believed]
+    #[arg(long, value_name = "FILE")]
+    pub(super) check_ca: Option<String>,
+    /// Name that the certificates of https checks have to be for [default: the host that is asked]
+    #[arg(long, value_name = "NAME")]
+    pub(super) check_server_name: Option<String>,
+    /// SHA-256 of the certificate that https checks have to find
+    #[arg(long, value_name = "HEX")]
+    pub(super) check_certificate_sha256: Option<String>,
+    /// Node that adverts are sent to by unicast; may be given again [default: multicast]
+    #[arg(long = "peer", value_name = "ADDRESS")]
+    pub(super) peers: Vec<String>,
+    /// Send adverts by multicast, too, where there are peers
+    #[arg(long)]
+    pub(super) multicast: bool,
+    /// Virtual router ID, 1 to 255 [default: one that nobody else uses]
+    #[arg(long, value_name = "VRID")]
+    pub(super) vrid: Option<String>,
+    /// Priority while all checks pass, 101 to 200 [default: 200]
+    #[arg(long, value_name = "PRIORITY")]
+    pub(super) priority: Option<String>,
+    /// Take the address from a node of lower priority that has it and is well
+    #[arg(long)]
+    pub(super) preempt: bool,
+    /// Milliseconds between adverts, 10 to 40950 in steps of 10 [default: 100]
+    #[arg(long, value_name = "MS")]
+    pub(super) advert_interval_ms: Option<String>,
+    /// Folder of the keys that sign adverts; each file is a key and named by its id
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) keys_dir: Option<String>,
+    /// Put the address on the interface, for programs that have to listen on it
+    #[arg(long)]
+    pub(super) bind: bool,
+    /// Where connections are balanced to; may be given again [default: this node alone]
+    #[arg(long = "backend", value_name = "ADDRESS:PORT")]
+    pub(super) backends: Vec<String>,
+    /// From which address backends see connections come: masquerade (that of the node that has the virtual IP) or keep (the
+    /// client's) [default: masquerade]
+    #[arg(long, value_name = "masquerade|keep")]
+    pub(super) source: Option<String>,
+}
+
+impl SettingsFlags {
+    /// The settings that they name, or say.
+    ///
+    /// # Errors
+    /// That the file cannot be read, or the first mistake in it or in the flags.
+    pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
+        match &self.config {
+            Some(file) => settings::read(file),
+            None => self.vips.settings(),
+        }
+    }
+
+    /// As arguments.
+    pub(super) fn to_args(&self) -> Vec<String> {
+        match &self.config {
+            Some(file) => vec![format!("--config={}", file.display())],
+            None => self.vips.to_args(),
+        }
+    }
+}
+
+impl VipFlags {
+    fn settings(&self) -> Result<Settings, SettingsError> {
+        settings::of_flags(&self.draft()?)
+    }
+
+    fn draft(&self) -> Result<Draft, SettingsError> {
+        let checks = self.checks.iter().map(|url| self.check(url).map(Given::by_flag));
+        let checks = checks.collect::<Result<Vec<_>, _>>()?;
+        let asks_https = checks.iter().any(|check| check.value.https.is_some());
+        let asks_http = asks_https || checks.iter().any(|check| check.value.http.is_some());
+        for (flag, value, is_used, kinds) in [
+            ("--check-expect", &self.check_expect, asks_http, "http:// or https://"),
+            ("--check-ca", &self.check_ca, asks_https, "https://"),
+            ("--check-server-name", &self.check_server_name, asks_https, "https://"),
+            ("--check-certificate-sha256", &self.check_certificate_sha256, asks_https, "https://"),
+        ] {
+            if value.is_some() && !is_used {
+                let problem = format!("no check is of {kinds}");
+                return Err(SettingsError::by_flag(flag, &problem, "leave it out, or give such a --check"));
+            }
+        }
+        if self.source.is_some() && self.backends.is_empty() {
+            let problem = "nothing is balanced, as there is no --backend";
+            return Err(SettingsError::by_flag("--source", problem, "leave it out, or name the backends"));
+        }
+        let source = match self.source.as_deref() {
+            None => None,
+            Some("masquerade") => Some("Masquerade"),
+            Some("keep") => Some("Keep"),
+            Some(other) => {
+                let problem = format!("{other} is neither masquerade nor keep");
+                return Err(SettingsError::by_flag("--source", &problem, "use one of the two"));
+            }
+        };
+        let families = self.families();
+        self.refuse_of_no_family("--peer", &self.peers, families, |text| text.parse().ok())?;
+        let ip = |text: &str| text.parse().ok().map(|backend: SocketAddr| backend.ip());
+        self.refuse_of_no_family("--backend", &self.backends, families, ip)?;
+        let vips = self.addresses.iter().map(|address| Given::by_flag(self.vip(address, &checks, source)));
+        Ok(Draft { keys_dir: text(self.keys_dir.as_ref()), vips: Some(Given::by_flag(vips.collect())) })
+    }
+
+    fn vip(&self, address: &str, checks: &[Given<CheckDraft>], source: Option<&str>) -> VipDraft {
+        let is_v4 = address.parse().ok().map(|address: IpAddr| address.is_ipv4());
+        // What is no address at all is told of by whoever reads it.
+        let fits =
+            |other: Option<IpAddr>| other.is_none_or(|other| is_v4.is_none_or(|v4| v4 == other.is_ipv4()));
+        let peers = self.peers.iter().filter(|peer| fits(peer.parse().ok()));
+        let backend = |text: &&String| fits(text.parse().ok().map(|backend: SocketAddr| backend.ip()));
+        let backends = self.backends.iter().filter(backend);
+        let backends = list(backends).map(|backends| {
+            let source = source.map(|source| Given::by_flag(source.to_owned()));
+            Given::by_flag(BalanceDraft { backends: Some(backends), source, check: None })
+        });
+        let set = |flag: bool| flag.then(|| Given::by_flag("true".to_owned()));
+        VipDraft {
+            address: Some(Given::by_flag(address.to_owned())),
+            interface: text(self.interface.as_ref()),
+            ports: list(self.ports.iter()),
+            vrid: text(self.vrid.as_ref()),
+            priority: text(self.priority.as_ref()),
+            preempt: set(self.preempt),
+            advert_interval_ms: text(self.advert_interval_ms.as_ref()),
+            peers: list(peers),
+            multicast: set(self.multicast),
+            bind: set(self.bind),
+            checks: Some(checks.to_vec()),
+            balance: backends,
+        }
+    }
+
+    fn check(&self, url: &str) -> Result<CheckDraft, SettingsError> {
+        let given = |value: &str| Some(Given::by_flag(value.to_owned()));
+        let mut check = CheckDraft {
+            interval_ms: text(self.check_interval_ms.as_ref()),
+            timeout_ms: text(self.check_timeout_ms.as_ref()),
+            rise: text(self.rise.as_ref()),
+            fall: text(self.fall.as_ref()),
+            ..CheckDraft::default()
+        };
+        let expect = self.check_expect.as_ref().map(|codes| {
+            let codes = codes.split(',').map(|code| Given::by_flag(code.trim().to_owned()));
+            Given::by_flag(codes.collect::<Vec<Text>>())
+        });
+        if url.starts_with("http://") {
+            check.http = Some(Given::by_flag(HttpDraft { url: given(url), expect, ..HttpDraft::default() }));
+        } else if url.starts_with("https://") {
+            let https = HttpDraft {
+                url: given(url),
+                expect,
+                ca_file: text(self.check_ca.as_ref()),
+                server_name: text(self.check_server_name.as_ref()),
+                certificate_sha256: text(self.check_certificate_sha256.as_ref()),
+                ..HttpDraft::default()
+            };
+            check.https = Some(Given::by_flag(https));
+        } else if let Some(address) = url.strip_prefix("tcp://") {
+            check.tcp = Some(Given::by_flag(TcpDraft { address: given(address) }));
+        } else if let Some(rest) = url.strip_prefix("grpc://") {
+            let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
+            check.grpc = Some(Given::by_flag(GrpcDraft { address: given(address), service: given(service) }));
+        } else if let Some(words) = url.strip_prefix("exec:") {
+            let words = words.split_whitespace().map(|word| Given::by_flag(word.to_owned())).collect();
+            check.command = Some(Given::by_flag(CommandDraft { command: Some(Given::by_flag(words)) }));
+        } else {
+            let problem = format!("{url:?} is no check");
+            let remedy = "begin it with http://, https://, tcp://, grpc:// or exec:/";
+            return Err(SettingsError::by_flag("--check", &problem, remedy));
+        }
+        Ok(check)
+    }
+
+    /// Which families the addresses have: (IPv4, IPv6).
+    fn families(&self) -> (bool, bool) {
+        let of = |v4: bool| {
+            let address = |text: &String| text.parse().is_ok_and(|address: IpAddr| address.is_ipv4() == v4);
+            self.addresses.iter().any(address)
+        };
+        (of(true), of(false))
+    }
+
+    /// What is of a family that no virtual IP has would be left out silently.
+    fn refuse_of_no_family(
+        &self,
+        flag: &str,
+        values: &[String],
+        (v4, v6): (bool, bool),
+        address: impl Fn(&str) -> Option<IpAddr>,
+    ) -> Result<(), SettingsError> {
+        if self.addresses.is_empty() || !(v4 || v6) {
+            return Ok(());
+        }
+        let is_lost = |value: &&String| address(value).is_some_and(|ip| if ip.is_ipv4() { !v4 } else { !v6 });
+        match values.iter().find(is_lost) {
+            None => Ok(()),
+            Some(value) => {
+                let (own, other) = if v4 { ("IPv6", "IPv4") } else { ("IPv4", "IPv6") };
+                let problem = format!("{value} is {own}, and no --address is");
+                let remedy = format!("give one of {other}, or an --address of {own}");
+                Err(SettingsError::by_flag(flag, &problem, &remedy))
+            }
+        }
+    }
+
+    /// As arguments, from which the same flags are read.
+    fn to_args(&self) -> Vec<String> {
+        let Self {
+            addresses,
+            interface,
+            ports,
+            checks,
+            check_interval_ms,
+            check_timeout_ms,
+            rise,
+            fall,
+            check_expect,
+            check_ca,
+            check_server_name,
+            check_certificate_sha256,
+            peers,
+            multicast,
+            vrid,
+            priority,
+            preempt,
+            advert_interval_ms,
+            keys_dir,
+            bind,
+            backends,
+            source,
+        } = self;
+        let many = |flag: &str, values: &[String]| {
+            values.iter().map(|value| format!("--{flag}={value}")).collect::<Vec<_>>()
+        };
+        let one = |flag: &str, value: &Option<String>| many(flag, value.as_slice());
+        let set =
+            |flag: &str, is_set: &bool| is_set.then(|| format!("--{flag}")).into_iter().collect::<Vec<_>>();
+        [
+            many("address", addresses),
+            one("interface", interface),
+            many("port", ports),
+            many("check", checks),
+            one("check-interval-ms", check_interval_ms),
+            one("check-timeout-ms", check_timeout_ms),
+            one("rise", rise),
+            one("fall", fall),
+            one("check-expect", check_expect),
+            one("check-ca", check_ca),
+            one("check-server-name", check_server_name),
+            one("check-certificate-sha256", check_certificate_sha256),
+            many("peer", peers),
+            set("multicast", multicast),
+            one("vrid", vrid),
+            one("priority", priority),
+            set("preempt", preempt),
+            one("advert-interval-ms", advert_interval_ms),
+            one("keys-dir", keys_dir),
+            set("bind", bind),
+            many("backend", backends),
+            one("source", source),
+        ]
+        .concat()
+    }
+}
+
+fn text(value: Option<&String>) -> Option<Text> {
+    value.map(|value| Given::by_flag(value.clone()))
+}
+
+fn list<'a>(values: impl Iterator<Item = &'a String>) -> Option<Given<Vec<Text>>> {
+    let values: Vec<Text> = values.map(|value| Given::by_flag(value.clone())).collect();
+    (!values.is_empty()).then(|| Given::by_flag(values))
+}

@@ -1,0 +1,40 @@
+//! `windlass vip`: virtual IPs of this node's own programs, such as the API server, held without an API server.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `flags`, `settings` | what the process is to do, from the command line or a file, validated |
+//! | `checks`, `checked` | whether this node and its backends are well |
+//! | `place`, `election`, `signing_keys`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
+//! | `holder`, `translation` | what the engine and the kernel are told of all of them |
+//! | `metrics` | what is shown of them |
+//! | `run` | the process, the only one of the host |
+//! | `manifest` | static pods and units of systemd that run it |
+
+mod checked;
+mod checks;
+mod election;
+mod flags;
+mod holder;
+mod manifest;
+mod metrics;
+mod place;
+mod run;
+mod settings;
+mod signing_keys;
+mod translation;
+mod virtual_ip;
+
+pub use self::flags::SettingsFlags;
+pub use self::manifest::{ManifestArgs, manifest};
+pub use self::run::run;
+
+/// Whether a text is settings that `windlass vip --config` takes.
+///
+/// # Errors
+/// The first mistake in it.
+pub fn check_settings(text: &str) -> Result<(), settings::SettingsError> {
+    settings::parse(text.as_bytes(), "vip.yaml").map(drop)
+}
+
+/// Where `windlass vip` answers its probes.
+pub const SOCKET: &str = "/run/windlass/vip.sock";

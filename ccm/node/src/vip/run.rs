@@ -1,0 +1,191 @@
+//! The process: what is found, heard and checked goes to the virtual IPs, and what they say to the engine and the kernel.
+
+use std::future::ready;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use prometheus::Registry;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::serving::{HealthChecks, Scope, SocketServer};
+use windlass_common::http::bound;
+use windlass_common::samples;
+use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, HostClaim, MarkMask, Options};
+
+use super::flags::SettingsFlags;
+use super::holder::Holder;
+use super::metrics::{Display, Shown};
+use super::settings::Settings;
+use crate::agent::metrics;
+
+/// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
+const GUARD: &str = "windlass-vip";
+/// Mark of the addresses that are put on interfaces.
+const TAG: u8 = 0x58;
+/// How long what this host itself sends to an address that it had is refused once the process was killed: its kubelet may need the address.
+const GUARD_TIMEOUT: Duration = Duration::from_secs(3);
+/// Bits of packet and connection marks: none of an agent's.
+const MARKS: u32 = 0x0f;
+/// How often is looked for what nobody tells: the machine's addresses, the files, and what others did to the tables.
+const LOOK: Duration = Duration::from_secs(1);
+/// Each stranger is heard of as often: a VRID that is free may be wanted soon.
+const FOREIGN_ROUTER_PERIOD: Duration = Duration::from_secs(1);
+/// For so long more news of foreign routers is waited for: whoever forges adverts makes many.
+const GATHER: Duration = Duration::from_millis(50);
+/// Events of the engine that wait to be read.
+const EVENT_QUEUE: usize = 4096;
+
+/// Holds the virtual IPs that the flags, or the file that they name, say, until `token` is cancelled. `socket` is where probes ask.
+pub async fn run(
+    flags: SettingsFlags,
+    socket: PathBuf,
+    registry: Registry,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let settings = flags.settings()?;
+    let display = Display::default();
+    display.register(&registry)?;
+    let shown = registry.clone();
+    serve(&socket, registry, &display, &token);
+    let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
+
+    let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
+    let lost = Arc::new(AtomicBool::new(false));
+    let engine = Arc::new(
+        Engine::start(engine_options(events, Arc::clone(&lost))).context("cannot start the VRRP engine")?,
+    );
+    let watched = Arc::downgrade(&engine);
+    samples::register(&shown, move || {
+        let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
+        metrics::helpers(&helpers)
+    })?;
+    let mut holder = Holder::new(Arc::clone(&engine), settings, display).context("cannot start a thread")?;
+    let news = Arc::clone(holder.news());
+    let mut settings = SettingsFile { flags, told: None };
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "holding virtual IPs");
+    // When what was told is to be acted on.
+    let mut bring_at = None;
+    let outcome = loop {
+        tokio::select! {
+            () = token.cancelled() => break Ok(()),
+            Some(event) = incoming.recv() => {
+                if let Some(thread) = engine.stopped_by() {
+                    break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
+                }
+                if holder.hear(&event) {
+                    bring_at.get_or_insert_with(|| Instant::now() + GATHER);
+                } else {
+                    bring_at = Some(Instant::now());
+                }
+            }
+            // What is to be done at once waits for no more than what was told before.
+            () = sleep_until(bring_at.unwrap_or_else(Instant::now)), if bring_at.is_some() && incoming.is_empty() => {
+                bring_at = None;
+                holder.bring();
+            }
+            () = news.notified() => holder.bring(),
+            _ = look.tick() => {
+                if lost.swap(false, Ordering::Relaxed) {
+                    tracing::warn!("events of the VRRP engine were lost");
+                }
+                if let Some(new) = settings.changed() {
+                    holder.change(new);
+                }
+                holder.look();
+            }
+        }
+    };
+    drop(holder);
+    if let Some(engine) = Arc::into_inner(engine) {
+        // Resigns. The tables stay: they serve what still comes here until all have heard of the new Active, and connections go on.
+        let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
+    }
+    outcome
+}
+
+/// Waits until no other process of the host holds virtual IPs; `None`: asked to stop before. Two would make the same tables, each as it
+/// wants them, and take the address from each other.
+async fn sole(settings: &Settings, display: &Display, token: &CancellationToken) -> Option<HostClaim> {
+    let mut is_told = false;
+    loop {
+        if let Ok(sole) = HostClaim::make(GUARD) {
+            if let Some(intruder) = sole.intruder() {
+                tracing::warn!("{intruder}");
+            }
+            return Some(sole);
+        }
+        if !is_told {
+            is_told = true;
+            let obstacle = "another `windlass vip` runs on this host, as a static pod or a unit of systemd: end one, or have one of them hold \
+                            all virtual IPs by a file of settings; this one waits until the other has ended";
+            tracing::error!("{obstacle}");
+            let shown =
+                |address: String| Shown { address, obstacle: Some(obstacle.to_owned()), ..Shown::default() };
+            display.set(settings.vips.iter().map(|vip| shown(vip.address.to_string())).collect());
+        }
+        token.run_until_cancelled(tokio::time::sleep(LOOK)).await?;
+    }
+}
+
+fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options {
+    let mut options = Options::new(move |event| {
+        if events.try_send(event).is_err() {
+            lost.store(true, Ordering::Relaxed);
+        }
+    });
+    options.guard = true;
+    GUARD.clone_into(&mut options.table);
+    options.guard_timeout = GUARD_TIMEOUT;
+    options.tag = AddressTag::new(TAG).unwrap_or_default();
+    options.foreign_router_period = FOREIGN_ROUTER_PERIOD;
+    options.connection_forwarding = MarkMask::new(MARKS)
+        .ok()
+        .map(|marks| ConnectionForwarding { marks, ..ConnectionForwarding::default() });
+    options
+}
+
+/// Answers probes and shows metrics. Holding the addresses does not need it.
+fn serve(socket: &Path, registry: Registry, display: &Display, token: &CancellationToken) {
+    let (display, token) = (display.clone(), token.clone());
+    let health = HealthChecks::new();
+    health.add("virtual-ips", Scope::READY, move || display.readiness());
+    let socket = socket.to_owned();
+    tokio::spawn(async move {
+        if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
+            server.serve(registry, health, token).await;
+        }
+    });
+}
+
+/// The settings of a file, which may change.
+struct SettingsFile {
+    flags: SettingsFlags,
+    /// What is wrong with it, as the log has.
+    told: Option<String>,
+}
+
+impl SettingsFile {
+    /// What it says now, if that is in order. A file that is not changes nothing.
+    fn changed(&mut self) -> Option<Settings> {
+        match self.flags.settings() {
+            Ok(settings) => {
+                self.told = None;
+                Some(settings)
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.told.as_ref() != Some(&error) {
+                    tracing::error!("{error}; going on with what was read before");
+                    self.told = Some(error);
+                }
+                None
+            }
+        }
+    }
+}
