@@ -1,4 +1,4 @@
-//! Talking to the API server: limits on how long a call may take, and errors as a person would say them.
+//! Calls to the API server: limits on their duration, and errors worded for people.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,10 +11,10 @@ pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A longer `retryAfterSeconds` of the API server than this is cut.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// Why a call to the API server failed.
+/// Error of a failed call to the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The API server, or the way to it, said no.
+    /// The API server refused the call, or the transport failed.
     #[error("{}", describe(.0))]
     Kube(#[from] kube::Error),
     /// No answer.
@@ -47,7 +47,7 @@ impl CallError {
     }
 }
 
-/// How long the API server asked to be left alone.
+/// Returns the delay that the API server requested in `retryAfterSeconds`, at most [`LONGEST_WAIT`].
 pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = error else { return None };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -62,7 +62,7 @@ pub(crate) async fn call<T>(request: impl Future<Output = Result<T, kube::Error>
 /// Makes one call, which takes at most `limit`.
 ///
 /// # Errors
-/// The API server, or the way to it, said no, or nothing.
+/// The API server refused the call, the transport failed, or no answer came.
 pub async fn call_within<T>(
     limit: Duration,
     request: impl Future<Output = Result<T, kube::Error>>,

@@ -1,4 +1,4 @@
-//! How long to wait after one failure after another. Pure.
+//! Delays between attempts after consecutive failures. Pure.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest.
     pub longest: Duration,
-    /// All of them times this many percent, so that many who fail together do not come back in the same instant.
+    /// Percentage by which all delays are multiplied, so that many clients that fail together do not return in the same instant.
     pub percent: u32,
 }
 

@@ -11,13 +11,13 @@ mod tests;
 pub struct DesiredCondition<'a> {
     /// Its type, as `Ready`.
     pub type_: &'a str,
-    /// Whether that is so.
+    /// True if the condition holds: its `status` is `True`.
     pub holds: bool,
     /// One CamelCase word.
     pub reason: &'a str,
     /// A sentence for people.
     pub message: String,
-    /// `metadata.generation` of the object that was looked at, if it is told.
+    /// `metadata.generation` of the object that was looked at, if it is reported.
     pub generation: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ impl DesiredCondition<'_> {
         if self.holds { "True" } else { "False" }
     }
 
-    /// Whether `shown` has this status, reason and message already.
+    /// Returns true if `shown` has this status, reason and message already.
     pub fn is_same(&self, shown: &Condition) -> bool {
         shown.status == self.status() && shown.reason == self.reason && shown.message == self.message
     }

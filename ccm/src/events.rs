@@ -1,8 +1,8 @@
 //! Events on the objects that users look at: core/v1 Events, as `kubectl describe` shows them.
 //!
-//! An event that repeats itself (same object, type, reason and message) within [`SERIES`] is counted on the event that
-//! is already there, as client-go does, and not written again. kube's own recorder leaves the message out of that
-//! comparison and would go on showing the first one.
+//! An event that repeats itself (same object, type, reason and message) within [`SERIES`] is counted on the event that is already there, as
+//! client-go does, and not written again. kube's own recorder leaves the message out of that comparison and would keep showing the first
+//! one.
 
 mod series;
 
@@ -57,12 +57,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder whose events say that they come from `component`.
+    /// Returns a recorder whose events name `component` as their source.
     pub fn new(client: Client, component: &str) -> Self {
         Self { client, component: component.to_owned(), series: Arc::default() }
     }
 
-    /// Writes an event on `object`, or counts it on the one that says the same.
+    /// Writes an event on `object`, or counts it on an equal one.
     pub async fn publish(
         &self,
         object: &ObjectReference,
@@ -97,8 +97,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes an event that is named after what it says, so that there is one only, whoever writes it. `may_exist`: nothing is
-    /// done if it is there; else its time is put forward.
+    /// Writes an event that is named after its content, so that only one exists, whichever process writes it. `may_exist`: an existing
+    /// event is left alone; else its time is advanced.
     async fn publish_once(
         &self,
         object: &ObjectReference,
@@ -170,7 +170,7 @@ struct QueuedEvent {
     repetition: Repetition,
 }
 
-/// What is done if the same event was written before.
+/// Handling of an event that was written before.
 #[derive(Debug, Clone, Copy)]
 enum Repetition {
     /// It is counted or, after [`SERIES`], written anew.
@@ -249,7 +249,7 @@ impl EventSink {
         self.queue(QueuedEvent { object, kind, reason, message: message.into(), repetition });
     }
 
-    /// Whether more than half of the queue is free. Who says much at a time, and nothing that others wait for, leaves them that half.
+    /// Returns true if more than half of the queue is free. A caller that sends many events without urgency leaves that half to the others.
     pub fn has_room(&self) -> bool {
         self.queue.capacity() > QUEUE / 2
     }

@@ -120,27 +120,27 @@ impl FakeProvider {
         self
     }
 
-    /// What it was asked so far.
+    /// Returns the calls received so far.
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.iter().map(|(_, call)| call.clone()).collect()
     }
 
-    /// What it was asked so far, and when.
+    /// Returns the calls received so far, with their times.
     pub fn timed_calls(&self) -> Vec<(Instant, Call)> {
         self.lock().calls.clone()
     }
 
-    /// Forgets what it was asked; returns it.
+    /// Returns the calls received so far, and removes them.
     pub fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.lock().calls).into_iter().map(|(_, call)| call).collect()
     }
 
-    /// How often it was asked about one Service while it still worked on that Service: never, with a good controller.
+    /// Returns the number of calls for a Service that arrived while another call for it was in progress: 0 with a correct controller.
     pub fn overlaps(&self) -> usize {
         self.lock().overlaps
     }
 
-    /// On how many Services and Nodes it worked at the same time, at most.
+    /// Returns the largest number of Services and Nodes on which it worked at the same time.
     pub fn most_at_once(&self) -> usize {
         self.lock().most_at_once
     }

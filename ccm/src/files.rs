@@ -14,13 +14,13 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// No file is longer, in bytes: neither a Secret nor a ConfigMap can be.
 const MOST: u64 = 1 << 20;
 
-/// Why a file cannot be read.
+/// Error of a file that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {}: {reason}", path.display())]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What the system said, or what is wrong with the file.
+    /// Error of the system, or fault of the file.
     pub reason: String,
 }
 
@@ -38,15 +38,15 @@ impl WatchedFile {
         Self { seen: read(&path), path }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was seen last.
+    /// Returns the content of the last read.
     ///
     /// # Errors
-    /// Why it could not be read then.
+    /// The error of the last read, if it failed.
     pub fn content(&self) -> Result<&[u8], FileError> {
         self.seen.as_deref().map_err(Clone::clone)
     }

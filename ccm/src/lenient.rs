@@ -32,7 +32,7 @@ pub struct Lenient<K>(Result<K, Box<Unreadable>>);
 pub struct Unreadable {
     /// Its name, namespace, UID and version, and no more.
     pub metadata: ObjectMeta,
-    /// Why.
+    /// Decoding error.
     pub reason: String,
 }
 
@@ -98,13 +98,13 @@ fn decode_leniently<K: DeserializeOwned>(text: &str) -> Result<Lenient<K>, serde
     let metadata = identity(&value);
     match serde_json::from_value(value) {
         Ok(object) => Ok(Lenient(Ok(object))),
-        // Nobody could say which object it is: that is no object.
+        // The object cannot be identified: it counts as none.
         Err(error) if metadata.name.is_none() => Err(error),
         Err(error) => Ok(Lenient(Err(Box::new(Unreadable { metadata, reason: error.to_string() })))),
     }
 }
 
-/// What tells an object from others.
+/// Returns the metadata that identifies an object: name, namespace, UID and version.
 fn identity(object: &Value) -> ObjectMeta {
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     ObjectMeta {
@@ -139,7 +139,7 @@ fn clamp_times(value: &mut Value) {
     }
 }
 
-/// Whether a field of this name holds a time, as Kubernetes names them.
+/// Returns true if a field of this name holds a time, by the naming conventions of Kubernetes.
 fn is_time(field: &str) -> bool {
     field == "time" || field == "timeAdded" || field.ends_with("Time") || field.ends_with("Timestamp")
 }

@@ -26,7 +26,7 @@ pub mod testing;
 mod text;
 pub mod watch;
 
-// Their types are in the interface: who builds on this crate needs the same versions.
+// Their types are in the interface: a crate that builds on this one needs the same versions.
 pub use tokio_util::sync::CancellationToken;
 pub use {k8s_openapi, kube, prometheus};
 

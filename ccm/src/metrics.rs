@@ -1,4 +1,4 @@
-//! What the controllers count (service-contract S-50, S-51). The registry is the caller's, handed over by reference.
+//! Metrics of the controllers (service-contract S-50, S-51). The caller owns the registry and passes it by reference.
 
 mod node;
 mod queue;
@@ -26,7 +26,7 @@ pub struct Metrics {
     pub(crate) node: NodeMetrics,
     /// The work queues, by name.
     pub(crate) queues: QueueMetrics,
-    /// Which controllers run.
+    /// Metrics of the running controllers.
     pub(crate) running: RunningMetrics,
     /// Synchronisations, by controller and outcome.
     syncs: IntCounterVec,
@@ -119,7 +119,7 @@ pub struct ElectionMetrics {
 }
 
 impl ElectionMetrics {
-    /// Whether this process leads. The elector sets it; a process that runs without election sets it itself.
+    /// Sets whether this process leads. The elector calls it; a process that runs without election calls it itself.
     pub fn set_master(&self, leading: bool) {
         self.master.set(i64::from(leading));
     }
@@ -148,7 +148,7 @@ pub struct ServiceMetrics {
     pub(crate) update_nodes_seconds: Histogram,
 }
 
-/// Which controller synchronised.
+/// Controller that ran a sync.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Controller {
     Service,
@@ -168,7 +168,7 @@ impl Controller {
     }
 }
 
-/// How it went.
+/// Result of a sync, as a label of its metrics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SyncResult {
     Success,

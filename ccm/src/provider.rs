@@ -1,5 +1,5 @@
-//! What a cloud provider implements: small traits, each with its idempotence rules, and an error whose variant decides
-//! what happens next.
+//! Interface that a cloud provider implements: small traits, each with its idempotence rules, and an error whose variant decides what
+//! happens next.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,32 +42,32 @@ impl fmt::Display for ServiceKey {
     }
 }
 
-/// Why a provider could not do what was asked. The variant decides retry, event and status.
+/// Failure of a call to a provider. The variant decides retry, event and status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
     /// The instance or load balancer does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Somebody else implements this load balancer: success, no status is written (service-contract S-13, S-17).
+    /// Another controller implements this load balancer: success, no status is written (service-contract S-13, S-17).
     #[error("implemented elsewhere: {0}")]
     ImplementedElsewhere(String),
     /// Ask again after exactly this time, but not before 100 ms nor later than in a day; the back-off does not grow
     /// (service-contract S-16).
     #[error("{reason}")]
     RetryAfter {
-        /// When to ask again.
+        /// Delay before the next call.
         after: Duration,
-        /// What is waited for.
+        /// Event that the provider waits for.
         reason: String,
     },
-    /// It cannot be done as asked: the user has to change something. Retried with back-off all the same, and at once
-    /// when the Service changes or [`LoadBalancer::changes`] names it. The provider's condition becomes `False`.
+    /// It cannot be done as asked: the user has to change something. Retried with back-off all the same, and immediately when the Service
+    /// changes or [`LoadBalancer::changes`] names it. The provider's condition becomes `False`.
     #[error("{message}")]
     Rejected {
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
-        /// What is wrong and what to change.
+        /// Fault, and what the user has to change.
         message: String,
     },
     /// It cannot be done as asked until the user changes something, but what the status shows works all the same. As
@@ -76,7 +76,7 @@ pub enum ProviderError {
     Blocked {
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
-        /// What is in the way and what to change.
+        /// Obstacle, and what the user has to change.
         message: String,
     },
     /// It failed for now; retried with back-off.
@@ -85,8 +85,8 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// When the provider wants to be asked again, in bounds: no rest would be a spin, and too long a one has no end in any
-    /// clock.
+    /// Returns the delay before the next call that the provider asked for, clamped to 100 ms to 24 h: without a delay the controller would
+    /// spin, and too long a one exceeds the range of the clock.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         const SOONEST: Duration = Duration::from_millis(100);
         const LATEST: Duration = Duration::from_hours(24);
@@ -110,33 +110,32 @@ pub enum Ensured {
     Ready {
         /// Becomes `status.loadBalancer`, as a whole.
         status: LoadBalancerStatus,
-        /// Whether it works: `status` of the condition.
+        /// True if it works: `status` of the condition.
         works: bool,
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
-        /// What the Service has.
+        /// Description of what the Service has.
         message: String,
     },
-    /// Everything was done, but it does not work yet. Addresses in the status are left as they are, no failure is
-    /// counted and no event written; [`LoadBalancer::changes`] names the Service when there is news. The condition is
-    /// written at once where it says `True` of a Service that shows no address, otherwise only if the wait is long: most
-    /// are short.
+    /// Everything was done, but it does not work yet. Addresses in the status are left as they are, no failure is counted and no event
+    /// written; [`LoadBalancer::changes`] names the Service when something changes. The condition is written immediately if it is `True` on
+    /// a Service that shows no address, otherwise only if the wait is long: most are short.
     Pending {
-        /// Whether what the status shows meanwhile works: `status` of the condition.
+        /// True if what the status shows meanwhile works: `status` of the condition.
         works: bool,
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
-        /// What is waited for.
+        /// Event that the provider waits for.
         message: String,
     },
     /// It cannot be done as asked, and the Service loses what its status shows besides `status`. A failure otherwise, as
     /// [`ProviderError::Rejected`]: the condition becomes `False`.
     Refused {
-        /// What it keeps: becomes `status.loadBalancer`, as a whole.
+        /// Status that it keeps: becomes `status.loadBalancer`, as a whole.
         status: LoadBalancerStatus,
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
-        /// What is wrong and what to change.
+        /// Fault, and what the user has to change.
         message: String,
     },
 }
@@ -152,35 +151,34 @@ impl Ensured {
 /// call may take its time, which it takes from its worker (`--concurrent-service-syncs`), and is dropped where it waits when
 /// this process is to end or leads no longer: what it did is asked for again.
 pub trait LoadBalancer: Send + Sync + 'static {
-    /// Whether this provider serves the Service's `spec.loadBalancerClass`; by default only classless Services
-    /// (service-contract S-01). The answer for one class is the same as long as the process runs.
+    /// Returns true if this provider serves the Service's `spec.loadBalancerClass`; by default only classless Services (service-contract
+    /// S-01). The answer for one class must not change while the process runs.
     fn serves_class(&self, class: Option<&str>) -> bool {
         class.is_none()
     }
 
-    /// Type of the condition on Services that tells how this provider serves them, as `example.com/Provisioned`. `None`:
-    /// it has none. The controller writes the condition together with the addresses, only if it differs from what the
-    /// Service shows, and removes it with the load balancer.
+    /// Returns the type of the condition on Services that shows how this provider serves them, as `example.com/Provisioned`. `None`: it has
+    /// none. The controller writes the condition together with the addresses, only if it differs from what the Service shows, and removes
+    /// it with the load balancer.
     fn condition_type(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether an entry of a Service's status is this provider's. Those of others stay when the load balancer is taken
-    /// away; asked before [`LoadBalancer::ensure_deleted`]. By default all are.
+    /// Returns true if an entry of a Service's status is this provider's; by default all are. Entries of other providers stay when the load
+    /// balancer is removed. Called before [`LoadBalancer::ensure_deleted`].
     fn is_own_ingress(&self, _entry: &LoadBalancerIngress) -> bool {
         true
     }
 
-    /// When a Service is to be ensured again because of a change that concerns no load balancer in general
-    /// (service-contract S-11: labels, selector, order of families, a status that somebody else emptied …). Told of each such
-    /// change once. `None`: it does not concern this provider, as by default.
+    /// Returns the delay before a Service is ensured again because of a change that concerns no load balancer in general (service-contract
+    /// S-11: labels, selector, order of families, a status that another client emptied …). Called once for each such change. `None`, the
+    /// default: the change does not concern this provider.
     fn requeue_after(&self, _old: &Service, _new: &Service) -> Option<Duration> {
         None
     }
 
-    /// Whether what a load balancer is depends on which nodes there are. Where it does not, no change of a node is a reason
-    /// to look at thousands of Services and to write an event on each (service-contract S-22): no
-    /// [`LoadBalancer::update_nodes`] is called. By default it does.
+    /// Returns true, the default, if a load balancer depends on the set of nodes. With false no [`LoadBalancer::update_nodes`] is called:
+    /// no change of a node makes the controller check thousands of Services and write an event on each (service-contract S-22).
     fn depends_on_nodes(&self) -> bool {
         true
     }
@@ -223,7 +221,7 @@ pub trait LoadBalancer: Send + Sync + 'static {
     }
 }
 
-/// What is known of a node's machine.
+/// Metadata of a node's machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InstanceMetadata {
     /// `spec.providerID` for a node that has none yet.
@@ -239,30 +237,29 @@ pub struct InstanceMetadata {
     /// Further labels for a node that is initialized. Those of Kubernetes' own domains (`kubernetes.io`, `k8s.io`) are
     /// passed over, and a label that the node has stays as it is (service-contract N-07).
     pub additional_labels: BTreeMap<String, String>,
-    /// Why the node is not to have the addresses that kubelet names by `--node-ip`, and what to do about it. `None`: it is,
-    /// and they must be among `addresses` (service-contract N-05). With a reason `addresses` are taken as they are, and the
-    /// Node says it in an event `NodeIPRefused`.
+    /// Reason and remedy if the node must not have the addresses that kubelet names by `--node-ip`: `addresses` are then used as they are,
+    /// and the Node gets an event `NodeIPRefused`. `None`: the addresses of `--node-ip` must be among `addresses` (service-contract N-05).
     pub node_ip_refused: Option<String>,
 }
 
 /// The machines behind the nodes. Nothing here changes a machine; calls are repeated at will, and one that takes too long
 /// is dropped.
 pub trait Instances: Send + Sync + 'static {
-    /// Whether the machine exists; asked only while its node is not ready. `Ok(false)` deletes the Node, and nothing else
-    /// does: when in doubt, an error. A machine that is stopped or asleep exists (service-contract L-03, L-06).
+    /// Returns true if the machine exists; called only while its node is not ready. `Ok(false)` deletes the Node, and nothing else does:
+    /// when in doubt, return an error. A machine that is stopped or asleep exists (service-contract L-03, L-06).
     fn exists(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
 
-    /// Whether the machine is shut down; asked only if it exists. `Ok(true)` taints the node until it is ready again. A
-    /// provider that cannot know says `Ok(false)` (service-contract L-04).
+    /// Returns true if the machine is shut down; called only if it exists. `Ok(true)` taints the node until it is ready again. A provider
+    /// that cannot know returns `Ok(false)` (service-contract L-04).
     fn shutdown(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
 
-    /// What is known of the machine. `None`: not this provider's node, leave it alone (service-contract N-03).
+    /// Returns the metadata of the machine. `None`: the node is not this provider's and is left alone (service-contract N-03).
     fn metadata(
         &self,
         node: &Node,
     ) -> impl Future<Output = Result<Option<InstanceMetadata>, ProviderError>> + Send;
 
-    /// Names of Nodes to look at again although they did not change themselves: there is news of their machine, as another
+    /// Returns a stream of the names of Nodes to sync again although they did not change themselves: their machine changed, for example its
     /// address. Called once, when the controller starts.
     fn node_changes(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()

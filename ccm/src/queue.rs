@@ -25,7 +25,7 @@ pub(crate) struct WorkQueue<K> {
     /// Due later. A key is in `ready` or here, not in both.
     delayed: BTreeSet<(Instant, K)>,
     due: HashMap<K, Instant>,
-    /// When a key that is to be worked on was due.
+    /// Time since which each key that waits for work is due.
     since: HashMap<K, Instant>,
     working: HashMap<K, WorkTimer>,
     /// Added while being worked on; `true`: urgent.
@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         at
     }
 
-    /// Forgets the failures of the key.
+    /// Resets the failures of the key.
     pub(crate) fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         Some(key)
     }
 
-    /// As [`WorkQueue::pop`], with what `find` knows of the key; keys of which it knows nothing are let go.
+    /// Pops as [`WorkQueue::pop`], with the value that `find` returns for the key; keys without a value are dropped.
     pub(crate) fn pop_known<V>(&mut self, now: Instant, find: impl Fn(&K) -> Option<V>) -> Option<(K, V)> {
         while let Some(key) = self.pop(now) {
             if let Some(known) = find(&key) {
@@ -150,8 +150,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// When to look for the next delayed key. Never while there is no room to work on it: one that is overdue would wake
-    /// its reader again and again, and the end of a piece of work wakes it anyway.
+    /// Returns the time to look for the next delayed key, or `None` while there is no room to work on it: an overdue key would wake its
+    /// reader again and again, and the end of a piece of work wakes it anyway.
     pub(crate) fn next_due(&self, room: bool) -> Option<Instant> {
         self.delayed.first().filter(|_| room).map(|(at, _)| *at)
     }

@@ -27,8 +27,8 @@ pub fn service(service: &mut Service) {
     }
 }
 
-/// When somebody last wrote the Service itself and not just its status, by the API server's clock, to the second: what
-/// `metadata.managedFields` says, or else when it was made.
+/// Returns the time of the last write to the Service itself, not just to its status, by the API server's clock, to the second: the latest
+/// time in `metadata.managedFields`, or else the creation time.
 pub fn edited(service: &Service) -> Option<Timestamp> {
     let entries = service.metadata.managed_fields.iter().flatten();
     let edits = entries.filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty());

@@ -3,9 +3,9 @@
 //! Here every call has a limit, what was not understood is asked for again from the version before it, what goes wrong costs
 //! a growing delay, and one object that cannot be read ([`crate::lenient`]) concerns only itself.
 //!
-//! A cluster whose etcd was restored to an older state has forgotten versions that were shown: an API server takes a watch from
-//! such a version without a word, and shows nothing until its count has come that far. So whenever a watch ended otherwise than by
-//! its time, the API server is asked for its version first ([`Error::Restored`]).
+//! A cluster whose etcd was restored to an older state no longer has versions that were shown: an API server accepts a watch from
+//! such a version without an error, and shows nothing until its count has come that far. So whenever a watch ended otherwise than
+//! by its time, the API server is asked for its version first ([`Error::Restored`]).
 //!
 //! A wrapper around the watcher of kube-runtime, which is begun anew on trouble, was tried (5.0) and does not keep that.
 //! Of the tests of this module it fails `an_api_server_that_never_answers_well_is_asked_less_and_less` (a watch that ends as
@@ -47,10 +47,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// version is newer than that from which the watch began. Where etcd notifies it of progress each few seconds, as by kubeadm and k3s,
 /// the first comes after a minute; elsewhere with the first change.)
 const QUIET: Duration = Duration::from_secs(90);
-/// So often in a row a watch is taken up again before everything is listed anew.
+/// Number of failures in a row at which everything is listed anew instead of resuming the watch.
 const ATTEMPTS: u32 = 4;
 
-/// How a kind is watched.
+/// Options of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Only the objects of this name.
@@ -61,7 +61,7 @@ pub struct WatchOptions {
     pub seconds: u32,
     /// Objects in one answer to a list, which are in memory as they came, with all that nobody reads, until they are taken in.
     pub page: u32,
-    /// How long it waits after failures.
+    /// Delays after failures.
     pub backoff: Backoff,
 }
 
@@ -72,7 +72,7 @@ impl Default for WatchOptions {
     }
 }
 
-/// What a watch shows.
+/// Event of a watch.
 #[derive(Debug, Clone)]
 pub enum Event<K> {
     /// A list begins. One that had begun is void.
@@ -103,7 +103,7 @@ impl<K> Event<K> {
     }
 }
 
-/// Why a watch does not show all that there is, for now. It goes on by itself.
+/// Reason that a watch is incomplete for now. It resumes by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The list was refused or lost.
@@ -123,7 +123,7 @@ pub enum Error {
     /// Silence.
     #[error("no answer from the API server within {0:?}")]
     Timeout(Duration),
-    /// What was shown has become undone; all is listed anew.
+    /// The API server's state is older than the state that was shown; all objects are listed anew.
     #[error(
         "the cluster's state is an older one (version {current}) than was shown before ({shown}), as after the restore of a backup \
          of etcd: whoever has acted on what was shown has to start anew"
@@ -137,7 +137,7 @@ pub enum Error {
     /// It ended as soon as it began.
     #[error("the watch ended at once")]
     EndedAtOnce,
-    /// The answer holds no version to go on from.
+    /// The answer holds no version to resume from.
     #[error("the answer of the API server names no resourceVersion")]
     NoVersion,
     /// One object; all others are shown.
@@ -145,7 +145,7 @@ pub enum Error {
     Unreadable(Box<Unreadable>),
 }
 
-/// What to do about an answer to a list that says little by itself.
+/// Returns a remedy for a list error whose own message is not enough, or an empty text.
 fn remedy(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) if status.code == 404 => {
@@ -181,7 +181,7 @@ where
 
 type Watching<K> = BoxStream<'static, Result<WatchEvent<Lenient<K>>, kube::Error>>;
 
-/// Where a watch is in its cycle of list and watch.
+/// State of a watch in its cycle of list and watch.
 enum WatchState<K: Clone> {
     /// Nothing is known that could be gone on from.
     Start,
@@ -212,7 +212,7 @@ struct Progress {
     has_bookmarks: bool,
 }
 
-/// How a list goes on after what is at hand.
+/// Continuation of a list after the items at hand.
 enum Continuation {
     Page(Option<String>),
     Complete { version: String },
@@ -378,7 +378,7 @@ where
         self.shown = version.parse().ok().max(self.shown);
     }
 
-    /// That this version of the API server is older than what was shown, once.
+    /// Returns, once, the error that this version of the API server is older than one that was shown.
     fn restored(&mut self, current: &str) -> Option<Error> {
         let (current, shown) = (current.parse().ok()?, self.shown?);
         (current < shown).then(|| {
@@ -405,7 +405,7 @@ where
         let ObjectList { items, metadata, .. } =
             answer.map_err(|_| Error::Timeout(CALL_TIMEOUT))?.map_err(Error::List)?;
         let next = match (metadata.continue_.filter(|token| !token.is_empty()), metadata.resource_version) {
-            // A page of nothing that has another one after it would go on for ever.
+            // A page of nothing that has another one after it would continue for ever.
             (Some(token), _) if !items.is_empty() => Continuation::Page(Some(token)),
             (None, Some(version)) if !version.is_empty() => Continuation::Complete { version },
             (_, _) => return Err(Error::NoVersion),
@@ -451,7 +451,7 @@ where
     }
 }
 
-/// Whether the version is not known to the API server (any more), or it does not take it: only a new list helps.
+/// Returns true if the API server does not know the version (any more) or does not accept it: only a new list helps.
 fn is_stale(error: &Error) -> bool {
     let code = match error {
         Error::ErrorEvent { code, .. } => *code,
@@ -461,7 +461,7 @@ fn is_stale(error: &Error) -> bool {
     (400..500).contains(&code) && code != 429
 }
 
-/// What the API server asked to wait.
+/// Returns the delay that the API server requested, or zero.
 fn asked_to_wait(error: &Error) -> Duration {
     match error {
         Error::List(error) | Error::Watch(error) => {

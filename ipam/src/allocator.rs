@@ -1,4 +1,4 @@
-//! Which address goes to whom.
+//! Allocation of addresses to owners.
 
 mod assignments;
 mod error;
@@ -24,15 +24,15 @@ use crate::{
 /// Outcome of adopting an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adopted<O> {
-    /// The owner holds it, where nobody held it.
+    /// The owner holds it now; it had no holder.
     New,
     /// The owner held it already.
     Already,
-    /// The owner holds it together with those who did.
+    /// The owner holds it together with its earlier holders.
     Joined,
-    /// Another holds it, and its terms do not allow to join; nothing was changed.
+    /// Another owner holds it, and its terms do not allow joining; nothing was changed.
     Conflict {
-        /// Who holds it.
+        /// Its holder.
         holder: O,
     },
     /// It is kept back; nothing was changed.
@@ -94,12 +94,12 @@ pub struct Prepared<'a, O: Owner> {
 }
 
 impl<O: Owner> Prepared<'_, O> {
-    /// What the owner is to get.
+    /// Addresses that the owner will get.
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Gives it. What the plan leaves is not released.
+    /// Carries out the plan. The addresses in `to_release` are not released.
     pub fn commit(self) -> Plan {
         let Self { allocator, owner, terms, plan } = self;
         let mut has_terms = false;
@@ -127,7 +127,7 @@ impl<O: Owner> Allocator<O> {
         allocator
     }
 
-    /// Sets which addresses can be given from now on. What is in use stays in use, what is kept back stays so. Of two
+    /// Replaces the pools from which addresses can be given. Addresses in use stay in use, quarantined ones stay quarantined. Of two
     /// pools with one name the last counts.
     pub fn replace_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
         let mut usage = Usage::new(pools);
@@ -152,7 +152,7 @@ impl<O: Owner> Allocator<O> {
         owners.map(|owner| owner.namespace().to_owned()).collect()
     }
 
-    /// Makes a change of who has `address`, and counts it.
+    /// Changes the holders of `address`, and updates the counts.
     fn change<T>(&mut self, address: IpAddr, change: impl FnOnce(&mut Self) -> T) -> T {
         if !self.usage.limits_namespaces(address) {
             return change(self);
@@ -174,18 +174,18 @@ impl<O: Owner> Allocator<O> {
         self.usage.of(address).map(|pool_usage| &pool_usage.pool)
     }
 
-    /// Who holds `address`, in the order of joining: one that succeeds another (equal stable keys) next to it, those that [gave
-    /// way](Self::give_way) last.
+    /// Holders of `address`, in the order of joining: an owner that succeeds another (equal stable keys) next to it, owners that
+    /// [gave way](Self::give_way) last.
     pub fn holders(&self, address: IpAddr) -> &[O] {
         self.assignments.holders(address)
     }
 
-    /// What `owner` holds, in ascending order.
+    /// Addresses that `owner` holds, in ascending order.
     pub fn held_by(&self, owner: &O) -> impl Iterator<Item = IpAddr> {
         self.assignments.held_by(owner).iter().copied()
     }
 
-    /// The terms on which `owner` holds what it holds.
+    /// Terms on which `owner` holds its addresses.
     pub fn terms(&self, owner: &O) -> Option<&Terms> {
         self.assignments.terms(owner)
     }
@@ -195,12 +195,12 @@ impl<O: Owner> Allocator<O> {
         self.assignments.iter()
     }
 
-    /// Whether `address` can be given: it is in a pool, not reserved, and neither held nor kept back.
+    /// Returns true if `address` can be given: it is in a pool, not reserved, and neither held nor kept back.
     pub fn is_free(&self, address: IpAddr) -> bool {
         self.usage.is_free(address)
     }
 
-    /// Why `address` is kept back.
+    /// Returns the quarantine of `address`, if it is kept back.
     pub fn quarantined(&self, address: IpAddr) -> Option<&Quarantined<O>> {
         self.quarantine.get(address)
     }
@@ -210,17 +210,17 @@ impl<O: Owner> Allocator<O> {
         self.quarantine.iter()
     }
 
-    /// Every address that is kept back for `owner`, because it or one that it succeeds let go of it, in ascending order.
+    /// Every address that is kept back for `owner`, because it or one that it succeeds released it, in ascending order.
     pub fn kept_back_for(&self, owner: &O) -> &[IpAddr] {
         self.quarantine.kept_for(owner)
     }
 
-    /// Whether `address` is kept back for `owner`.
+    /// Returns true if `address` is kept back for `owner`.
     pub fn is_kept_back_for(&self, address: IpAddr, owner: &O) -> bool {
         self.kept_back_for(owner).contains(&address)
     }
 
-    /// Whether `owner` may have `address`, which is kept back for others of its namespace, if it names it.
+    /// Returns true if `owner` may have `address` by naming it, although it is kept back for others of its namespace.
     pub fn stays_with_namespace(&self, address: IpAddr, owner: &O) -> bool {
         let stays = self.pool_of(address).is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero());
         let kept_back = self.quarantine.get(address).filter(|_| stays);
@@ -228,7 +228,7 @@ impl<O: Owner> Allocator<O> {
         former.any(|former| former.namespace() == owner.namespace())
     }
 
-    /// Notes whether none of those for whom `address` is kept back exists any more. Returns whether that is another than before.
+    /// Records whether all owners for which `address` is kept back are gone. Returns true if that is a change.
     pub fn set_abandoned(&mut self, address: IpAddr, is_abandoned: bool) -> bool {
         let Some(known) = self.quarantine.get(address) else { return false };
         if known.is_abandoned == is_abandoned {
@@ -239,23 +239,23 @@ impl<O: Owner> Allocator<O> {
         true
     }
 
-    /// Whether `address` may be given to one that asks for any: it is free, or gives way where nothing is.
+    /// Returns true if `address` may be given to an owner that asks for any: it is free, or gives way if no other is.
     pub fn may_be_given(&self, address: IpAddr) -> bool {
         self.is_free(address) || self.quarantine.get(address).is_some_and(|entry| entry.yields().is_some())
     }
 
-    /// Why `pool` gives nothing new of `family` to who makes `request`, whether it has any or not; limits aside.
+    /// Returns the reason why `pool` gives nothing new of `family` for `request`, whether it has any or not; limits aside.
     pub fn refuses(&self, pool: &Pool, request: &Request, family: Family) -> Option<RefusalReason> {
         planner::refuses(&self.usage, pool, request, family)
     }
 
-    /// The limit of its pool that `owner`, who makes `request`, would exceed with `address`.
+    /// Returns the limit of its pool that `owner` would exceed with `address`, by its `request`.
     pub fn exceeds_limits(&self, owner: &O, request: &Request, address: IpAddr) -> Option<RefusalReason> {
         planner::exceeds_limits(self, owner, request, address)
     }
 
-    /// The limit of `pool` that keeps `owner`, who makes `request`, from the addresses of `family` that it asks for beyond those
-    /// that it keeps.
+    /// Returns the limit of `pool` that keeps `owner` from the addresses of `family` that its `request` needs beyond those that it
+    /// keeps.
     pub fn reached_limit(
         &self,
         owner: &O,
@@ -266,12 +266,12 @@ impl<O: Owner> Allocator<O> {
         planner::reached_limit(self, owner, request, pool, family)
     }
 
-    /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::end_quarantine`].
+    /// Addresses whose quarantine has expired at `now`, the earliest first. They stay in it until [`Self::end_quarantine`].
     pub fn ended_quarantines(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
         self.quarantine.due(now)
     }
 
-    /// When the next quarantine is over.
+    /// Time at which the next quarantine expires.
     pub fn next_quarantine_end(&self) -> Option<Moment> {
         self.quarantine.next_due()
     }
@@ -281,15 +281,19 @@ impl<O: Owner> Allocator<O> {
         self.usage.named(pool).map_or_else(Counts::default, |index| self.usage.all()[index].counts(family))
     }
 
-    /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
-    /// fewer of them, another family) or changed its terms so that they do not fit one it shares it with: who changes
-    /// leaves, the others stay.
-    /// What it needs besides it takes, as far as the request and the pools' [`Limits`](crate::Limits) allow, from what it is
-    /// known to have, what is shared under its key, what those it succeeds hold and what is kept back for it (the lowest
-    /// first), what is free, and what is kept back for others that are gone (what would be free first), in this order.
+    /// Plans the addresses of `owner`. It keeps the addresses that it holds, unless it asks for something else (other addresses,
+    /// another pool, fewer of them, another family) or has changed its terms so that they do not fit a holder it shares with: the
+    /// owner that changed leaves, the others stay.
+    ///
+    /// It takes further addresses, as far as the request and the pools' [`Limits`](crate::Limits) allow, in this order:
+    /// - addresses that it is known to have,
+    /// - addresses shared under its key,
+    /// - addresses held by owners that it succeeds and addresses kept back for it (the lowest first),
+    /// - free addresses,
+    /// - addresses kept back for others that are gone (the first to be free first).
     ///
     /// # Errors
-    /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::sharing_conflicts`].
+    /// [`AllocateError`] gives the reason; the owner still holds its addresses then, see [`Self::sharing_conflicts`].
     pub fn plan(&self, owner: &O, request: &Request) -> Result<Plan, AllocateError<O>> {
         planner::plan(self, owner, request)
     }
@@ -307,8 +311,8 @@ impl<O: Owner> Allocator<O> {
         Ok(Prepared { allocator: self, owner, terms: &request.terms, plan })
     }
 
-    /// Addresses that `owner` holds and may not keep on these terms, ascending, each with a holder whose terms they do not
-    /// fit and why.
+    /// Addresses that `owner` holds and may not keep on these terms, ascending, each with a holder whose terms they do not fit and
+    /// the reason.
     pub fn sharing_conflicts(&self, owner: &O, terms: &Terms) -> Vec<SharingConflict<O>> {
         let conflict = |address: IpAddr| {
             let (holder, why) = planner::conflict(self, address, owner, terms)?;
@@ -317,14 +321,13 @@ impl<O: Owner> Allocator<O> {
         self.held_by(owner).filter_map(conflict).collect()
     }
 
-    /// If `owner` does not fit others that hold `address`, it counts from now on as the last that joined them. So it is for one
-    /// that changes its terms; after a restart it has to be said of those that changed meanwhile.
+    /// Moves `owner` to the end of the order of joining of `address`, if it does not fit others that hold it. [`Self::set_terms`]
+    /// does so for an owner that changes its terms; after a restart the caller has to do it for owners that changed meanwhile.
     pub fn give_way(&mut self, address: IpAddr, owner: &O) {
         self.assignments.give_way(address, owner);
     }
 
-    /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all
-    /// allow it.
+    /// Records that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all allow it.
     pub fn adopt(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
         if self.quarantine.get(address).is_some() {
             return Adopted::Quarantined;
@@ -341,8 +344,8 @@ impl<O: Owner> Allocator<O> {
         }
     }
 
-    /// Notes that `owner` holds `address`, together with those who do and whatever the terms: the cluster shows it so.
-    /// An address that was kept back is so no more.
+    /// Records that `owner` holds `address`, together with its other holders and whatever the terms: the cluster shows it so. Ends
+    /// its quarantine, if any.
     pub fn adopt_together(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
         let holders = self.holders(address);
         if holders.contains(owner) {
@@ -354,8 +357,8 @@ impl<O: Owner> Allocator<O> {
         adopted
     }
 
-    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it; where they do not fit it [gives
-    /// way](Self::give_way), and [`Self::sharing_conflicts`] tells what it may not keep.
+    /// Changes the terms of `owner`. It still holds its addresses, also shared ones; where the terms do not fit it [gives
+    /// way](Self::give_way), and [`Self::sharing_conflicts`] returns the addresses that it may not keep.
     pub fn set_terms(&mut self, owner: &O, terms: &Terms) {
         self.assignments.set_terms(owner, terms);
     }
@@ -371,7 +374,7 @@ impl<O: Owner> Allocator<O> {
         });
     }
 
-    /// `owner` lets go of `address`. If nobody else holds it, it is kept back as long as its pool says, or for
+    /// Releases `address` from `owner`. If it has no other holder, it is kept back for the time of its pool's policy, or for
     /// [`Policy::QUARANTINE`] if it is in no pool.
     pub fn release(&mut self, address: IpAddr, owner: &O, now: Moment) -> Released {
         self.change(address, |this| match this.assignments.leave(address, owner) {
@@ -393,8 +396,8 @@ impl<O: Owner> Allocator<O> {
         })
     }
 
-    /// `owner` does not hold `address`, and in truth never had it: nobody used it, so that it is not kept back. Says
-    /// whether it was thought to hold it.
+    /// Removes `address` from `owner`, which never really had it: it was not used, so that it is not kept back. Returns true if the
+    /// owner was recorded as a holder.
     pub fn disown(&mut self, address: IpAddr, owner: &O) -> bool {
         self.change(address, |this| match this.assignments.leave(address, owner) {
             None => false,
@@ -406,7 +409,7 @@ impl<O: Owner> Allocator<O> {
         })
     }
 
-    /// Keeps `address` back. Who held it holds it no more.
+    /// Keeps `address` back, and removes its holders.
     pub fn quarantine(&mut self, address: IpAddr, quarantined: Quarantined<O>) {
         self.change(address, |this| {
             let holders = this.assignments.holders(address).to_vec();
@@ -423,7 +426,7 @@ impl<O: Owner> Allocator<O> {
         });
     }
 
-    /// Ends the quarantine of `address`, whether it is due or not; says whether there was one.
+    /// Ends the quarantine of `address`, whether it is due or not; returns true if there was one.
     pub fn end_quarantine(&mut self, address: IpAddr) -> bool {
         self.change(address, |this| {
             let Some(entry) = this.quarantine.remove(address) else { return false };

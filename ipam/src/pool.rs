@@ -1,4 +1,4 @@
-//! A named set of addresses, and who may be given which of them.
+//! A named set of addresses, and the policy by which they are given.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,33 +12,33 @@ pub struct Pool {
     pub name: String,
     /// Its addresses.
     pub addresses: AddressSet,
-    /// Those of them that are never given. Who holds one already keeps it.
+    /// Addresses of the pool that are never given. An owner that holds one already keeps it.
     pub reserved: AddressSet,
-    /// How and to whom they are given.
+    /// Policy by which they are given.
     pub policy: Policy,
 }
 
-/// How and to whom the addresses of a pool are given.
+/// Policy by which the addresses of a pool are given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether owners that name neither the pool nor an address may get one from here.
+    /// True if owners that name neither the pool nor an address may get one from here.
     pub auto_assign: bool,
-    /// Gives nothing new; who holds one keeps it.
+    /// Gives nothing new; holders keep their addresses.
     pub disabled: bool,
     /// Pools are searched in ascending order of this; of equal ones those with selectors first, then by name.
     pub priority: i32,
-    /// Which free address is given first.
+    /// Order in which free addresses are given.
     pub order: Order,
     /// Reserves every IPv4 address that ends in .0 or .255 too.
     pub avoid_class_c: bool,
-    /// How long a released address is kept back from others. Milliseconds count.
+    /// Time for which a released address is kept back from others. Milliseconds count.
     pub quarantine: Duration,
-    /// How long a released address stays with the namespace of who released it, if that is longer: owners of that namespace
-    /// that name the address may have it meanwhile. Zero: only who released it. Milliseconds count.
+    /// Time for which a released address stays with the namespace of its last holder, if that is longer: owners of that namespace
+    /// that name the address may have it meanwhile. Zero: only the last holder. Milliseconds count.
     pub namespace_quarantine: Duration,
-    /// How many addresses one namespace and one owner may have.
+    /// Maximum numbers of addresses for one namespace and one owner.
     pub limits: Limits,
-    /// What becomes of owners whose namespace it selects when it has no address left.
+    /// Treatment of owners whose namespace it selects when it has no address left.
     pub when_full: WhenFull,
     /// Namespaces that may use the pool, besides those that `namespace_selectors` select; with both empty, all.
     pub namespaces: BTreeSet<String>,
@@ -48,7 +48,7 @@ pub struct Policy {
     pub service_selectors: Vec<Selector>,
 }
 
-/// What becomes of owners whose namespace a pool selects when it has no address left.
+/// Treatment of owners whose namespace a pool selects when it has no address left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum WhenFull {
     /// They get one of another pool.
@@ -58,8 +58,8 @@ pub enum WhenFull {
     Wait,
 }
 
-/// How many addresses of each family of a pool one may have. What is kept back for it counts, so that who gets and releases
-/// without end has no more than others; what it holds already it keeps.
+/// Maximum numbers of addresses of each family of a pool. Addresses kept back for an owner count, so that one that gets and releases
+/// without end has no more than others; it keeps the addresses that it holds already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// All owners of one namespace together; `None`: any number.
@@ -68,7 +68,7 @@ pub struct Limits {
     pub per_owner: Option<u32>,
 }
 
-/// Which free address is given first.
+/// Order in which free addresses are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The lowest.
@@ -84,22 +84,22 @@ pub enum Order {
 }
 
 impl Policy {
-    /// How long a released address is kept back where nothing else is said.
+    /// Default time for which a released address is kept back.
     pub const QUARANTINE: Duration = Duration::from_mins(1);
 
-    /// Whether it says who may use the pool.
+    /// Returns true if it restricts the namespaces or Services that may use the pool.
     pub fn selects(&self) -> bool {
         !(self.namespaces.is_empty()
             && self.namespace_selectors.is_empty()
             && self.service_selectors.is_empty())
     }
 
-    /// Whether it says which namespaces may use the pool.
+    /// Returns true if it restricts the namespaces that may use the pool.
     pub fn selects_namespaces(&self) -> bool {
         !(self.namespaces.is_empty() && self.namespace_selectors.is_empty())
     }
 
-    /// Whether `requester` is to have addresses from pools for its namespace only, as this one's policy says.
+    /// Returns true if this policy limits `requester` to pools for its namespace.
     pub fn confines(&self, requester: &Requester) -> bool {
         self.when_full == WhenFull::Wait
             && self.auto_assign
@@ -108,19 +108,19 @@ impl Policy {
             && self.admits_labels(requester)
     }
 
-    /// How long a released address is kept back.
+    /// Time for which a released address is kept back.
     pub fn kept_back_for(&self) -> Duration {
         self.quarantine.max(self.namespace_quarantine)
     }
 
-    /// Whether Services of `requester`'s namespace may use the pool.
+    /// Returns true if Services of `requester`'s namespace may use the pool.
     pub fn admits_namespace(&self, requester: &Requester) -> bool {
         !self.selects_namespaces()
             || self.namespaces.contains(&requester.namespace)
             || self.namespace_selectors.iter().any(|selector| selector.matches(&requester.namespace_labels))
     }
 
-    /// Why the pool gives nothing new to `requester`, whatever it asks for.
+    /// Returns the reason why the pool gives nothing new to `requester`, whatever it asks for.
     pub fn refuses(&self, requester: &Requester) -> Option<RefusalReason> {
         if self.disabled {
             Some(RefusalReason::Disabled)
@@ -144,7 +144,7 @@ impl Policy {
         shortened(self.service_selectors.iter().map(Selector::to_string))
     }
 
-    /// Whether Services with `requester`'s labels may use the pool.
+    /// Returns true if Services with `requester`'s labels may use the pool.
     pub fn admits_labels(&self, requester: &Requester) -> bool {
         self.service_selectors.is_empty()
             || self.service_selectors.iter().any(|selector| selector.matches(&requester.labels))
@@ -163,7 +163,7 @@ fn shortened(items: impl Iterator<Item = String>) -> String {
 }
 
 impl Default for Policy {
-    /// As a `VirtualIPPool` that says nothing.
+    /// Policy of a `VirtualIPPool` that sets no field.
     fn default() -> Self {
         Self {
             auto_assign: true,

@@ -1,4 +1,4 @@
-//! Addresses that nobody has and nobody may be given for now.
+//! Addresses that have no holder and may not be given for now.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -11,22 +11,22 @@ use crate::{Moment, Owner};
 /// An address that is kept back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined<O> {
-    /// Who held it last: one, several that shared it, or nobody.
+    /// Last holders: one, several that shared it, or none.
     pub former: Vec<O>,
-    /// Until when.
+    /// End of the quarantine.
     pub until: Moment,
-    /// Why.
+    /// Reason why it is kept back.
     pub reason: QuarantineCause,
-    /// None of those who held it exists any more: it gives way where nothing else is free.
+    /// True if none of its last holders exists any more: it gives way where nothing else is free.
     pub is_abandoned: bool,
 }
 
-/// Why an address is kept back.
+/// Reason why an address is kept back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QuarantineCause {
-    /// Its holder let go of it; it or its successor may have it back at once.
+    /// Its holder released it; the holder or its successor may have it back immediately.
     Released,
-    /// Another host of the LAN has it: nobody may have it.
+    /// Another host of the LAN has it: no owner may have it.
     AddressTaken,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Quarantine<O: Owner> {
     entries: Table<Quarantined<O>>,
     /// By the time at which it is due.
     due: BTreeSet<(Moment, IpAddr)>,
-    /// What was released, by those who may have it back.
+    /// Released addresses, by the owners that may have them back.
     claimants: HashMap<O::StableKey, SmallSet>,
 }
 
 impl<O> Quarantined<O> {
-    /// Those who, or whose successors, may have it back.
+    /// Owners that may have it back, or whose successors may.
     pub(crate) fn claimants(&self) -> &[O] {
         match self.reason {
             QuarantineCause::Released => &self.former,
@@ -49,7 +49,7 @@ impl<O> Quarantined<O> {
         }
     }
 
-    /// Until when it is kept back, if it gives way before where nothing else is free.
+    /// End of the quarantine, if the address gives way earlier where nothing else is free.
     pub(crate) fn yields(&self) -> Option<Moment> {
         match self.reason {
             QuarantineCause::Released => self.is_abandoned.then_some(self.until),
@@ -96,7 +96,7 @@ impl<O: Owner> Quarantine<O> {
         Some(entry)
     }
 
-    /// What `owner`, or one that it succeeds, let go of, ascending.
+    /// Addresses that `owner`, or one that it succeeds, released, ascending.
     pub(crate) fn kept_for(&self, owner: &O) -> &[IpAddr] {
         if self.claimants.is_empty() {
             return &[];
@@ -118,12 +118,12 @@ impl<O: Owner> Quarantine<O> {
         self.entries.iter()
     }
 
-    /// Those whose time is over at `now`, the earliest first.
+    /// Addresses whose quarantine has expired at `now`, the earliest first.
     pub(crate) fn due(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
         self.due.iter().take_while(move |(until, _)| *until <= now).map(|(_, address)| *address)
     }
 
-    /// When the next one is due.
+    /// Time at which the next one is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(until, _)| *until)
     }

@@ -17,7 +17,7 @@ pub struct AddressRange {
     last: IpAddr,
 }
 
-/// Why a text is not a range that can be given to Services; each says what to write instead.
+/// Reason why a text is not a range that can be given to Services; each message contains what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseRangeError {
@@ -75,7 +75,7 @@ pub enum ParseRangeError {
     Unusable {
         /// The range as written.
         text: String,
-        /// What kind of addresses.
+        /// Kind of these addresses.
         what: &'static str,
         /// Which addresses.
         part: &'static str,
@@ -149,7 +149,7 @@ impl AddressRange {
         Family::of(self.first)
     }
 
-    /// Whether `address` lies in it.
+    /// Returns true if `address` lies in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         Family::of(address) == self.family() && self.first <= address && address <= self.last
     }

@@ -1,4 +1,4 @@
-//! What an owner asks for, and what it is to get.
+//! Requests of owners, and the plans that answer them.
 
 use std::fmt;
 use std::hash::Hash;
@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 use crate::{Families, Family, Requester, Terms};
 
-/// Who holds addresses.
+/// Holder of addresses.
 pub trait Owner: Ord + Hash + Clone {
-    /// What it has in common with those it succeeds, as a Service its namespace and name.
+    /// Key that it has in common with owners that it succeeds, as a Service its namespace and name.
     type StableKey: Eq + Hash + Clone + fmt::Debug;
 
     /// The same for two that are one under two identities, a Service that was deleted and made again under its old name
@@ -20,7 +20,7 @@ pub trait Owner: Ord + Hash + Clone {
     fn namespace(&self) -> &str;
 }
 
-/// A plain name: it is nobody else's successor.
+/// A plain name: it succeeds no other owner.
 impl Owner for &str {
     type StableKey = Self;
 
@@ -33,7 +33,7 @@ impl Owner for &str {
     }
 }
 
-/// A plain number: it is nobody else's successor.
+/// A plain number: it succeeds no other owner.
 impl Owner for u64 {
     type StableKey = Self;
 
@@ -46,23 +46,23 @@ impl Owner for u64 {
     }
 }
 
-/// What an owner asks for.
+/// Request of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Of which families.
+    /// Families asked for.
     pub families: Families,
-    /// How many addresses of each family; at least one.
+    /// Number of addresses of each family; at least one.
     pub count: u8,
-    /// These very addresses, and no others: `count` says nothing then.
+    /// Addresses asked for by name, and no others: `count` is then ignored.
     pub addresses: Vec<IpAddr>,
     /// Only from this pool, whether it is auto-assign or not.
     pub pool: Option<String>,
     /// Addresses that it is known to have (its Service's status shows them): taken before others, whatever the policies
     /// of their pools, if they can be had.
     pub preferred: Vec<IpAddr>,
-    /// Who asks, for the selectors of the pools.
+    /// Properties of the owner for the selectors of the pools.
     pub requester: Requester,
-    /// How the addresses are used.
+    /// Use of the addresses and terms of sharing.
     pub terms: Terms,
     /// Addresses that it holds and that are in no pool may be exchanged for others.
     pub may_replace_unpooled: bool,
@@ -74,7 +74,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Any one address of each of `families`, for a requester in `namespace` without labels that shares with nobody.
+    /// Any one address of each of `families`, for a requester in `namespace` without labels that shares with no other.
     pub fn any(families: Families, namespace: &str) -> Self {
         Self {
             families,
@@ -91,12 +91,12 @@ impl Request {
     }
 }
 
-/// What an owner is to get.
+/// Addresses that an owner will get.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Every address it is to have, in the order of its families; of one family first those it has.
     pub addresses: Vec<PlannedAddress>,
-    /// Those that it holds and that are no part of the answer, in ascending order. Nothing releases them but
+    /// Addresses that it holds and that are not planned, in ascending order. They stay held until
     /// [`Allocator::release`](crate::Allocator::release).
     pub to_release: Vec<IpAddr>,
     /// Families of which it is to have more than could be had ([`Families::Prefer`] only).
@@ -110,11 +110,11 @@ pub struct PlannedAddress {
     pub address: IpAddr,
     /// The pool it belongs to; `None` for one that is kept and in no pool.
     pub pool: Option<String>,
-    /// How the owner comes by it.
+    /// Way in which the owner acquires it.
     pub how: Acquisition,
 }
 
-/// How an owner comes by an address.
+/// Way in which an owner acquires an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acquisition {
     /// It holds it.

@@ -64,7 +64,7 @@ impl Runs {
         }
     }
 
-    /// Whether `number` is a member.
+    /// Returns true if `number` is a member.
     pub(crate) fn contains(&self, number: u128) -> bool {
         self.runs.range(..=number).next_back().is_some_and(|(_, &end)| end >= number)
     }
@@ -91,7 +91,7 @@ impl Runs {
         self.count
     }
 
-    /// Whether there is no member.
+    /// Returns true if there is no member.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Label selectors as Kubernetes means them, and who asks.
+//! Label selectors as Kubernetes defines them, and the requester that they match.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// Who asks for an address, for the selectors of pools.
+/// Requester of an address, for the selectors of pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requester {
     /// Its namespace.
@@ -40,7 +40,7 @@ pub enum Requirement {
 }
 
 impl Selector {
-    /// Whether it selects an object with `labels`.
+    /// Returns true if it selects an object with `labels`.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.requirements.iter().all(|requirement| requirement.holds(labels))

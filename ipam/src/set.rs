@@ -51,7 +51,7 @@ impl AddressSet {
         self.remove(AddressRange::single(address));
     }
 
-    /// Whether it holds `address`.
+    /// Returns true if it holds `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.runs(Family::of(address)).contains(number(address))
     }
@@ -88,7 +88,7 @@ impl AddressSet {
         both
     }
 
-    /// Those of its addresses that lie in `range`.
+    /// Addresses of the set that lie in `range`.
     #[must_use]
     pub fn within(&self, range: AddressRange) -> Self {
         let mut part = Self::default();
@@ -99,7 +99,7 @@ impl AddressSet {
         part
     }
 
-    /// Those of its addresses that are of `family`.
+    /// Addresses of the set that are of `family`.
     #[must_use]
     pub fn of(&self, family: Family) -> Self {
         let mut part = Self::default();
@@ -107,12 +107,12 @@ impl AddressSet {
         part
     }
 
-    /// How many addresses of `family` it holds.
+    /// Number of its addresses of `family`.
     pub const fn count(&self, family: Family) -> u128 {
         self.runs(family).count()
     }
 
-    /// Whether it holds no address.
+    /// Returns true if it holds no address.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }

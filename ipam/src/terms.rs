@@ -1,4 +1,4 @@
-//! On which terms the holder of an address shares it.
+//! Terms on which the holder of an address shares it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum TrafficPolicy {
     },
 }
 
-/// With whom an address is shared.
+/// Owners with which an address is shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sharing {
     /// Only with holders of the same key.
@@ -44,21 +44,21 @@ pub struct Sharing {
     pub with: BTreeSet<String>,
 }
 
-/// How the holder of an address uses it, and on which terms it shares it.
+/// Use of an address by its holder, and the terms on which it shares it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// Its namespace.
     pub namespace: String,
     /// Its ports.
     pub ports: BTreeSet<Port>,
-    /// Where its traffic goes.
+    /// Nodes that take its traffic.
     pub traffic: TrafficPolicy,
-    /// With whom it shares; `None`: with nobody.
+    /// Owners with which it shares; `None`: with none.
     pub sharing: Option<Sharing>,
 }
 
 impl Terms {
-    /// Terms of a holder in `namespace` that shares with nobody.
+    /// Terms of a holder in `namespace` that shares with no other.
     pub fn alone(namespace: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -73,7 +73,7 @@ impl Terms {
         self.sharing.as_ref().map(|sharing| sharing.key.as_str())
     }
 
-    /// Whether this one may use an address together with `holder`, who has it.
+    /// Returns `Ok` if an owner with these terms may use an address together with `holder`, which has it.
     ///
     /// # Errors
     /// The first rule that forbids it.
@@ -101,33 +101,33 @@ impl Terms {
     }
 }
 
-/// Why two may not use one address together.
+/// Reason why two owners may not use one address together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
-    /// Who asks has no sharing key.
+    /// The requester has no sharing key.
     #[error("this Service has no sharing key")]
     NoKey,
-    /// Who holds the address shares it with nobody.
+    /// The holder shares the address with no other owner.
     #[error("its holder has no sharing key")]
     HolderHasNoKey,
     /// Both have a sharing key, each another.
     #[error("its holder has the sharing key {held:?}, not {key:?}")]
     DifferentKey {
-        /// Key of who asks.
+        /// Key of the requester.
         key: String,
         /// Key of the holder.
         held: String,
     },
-    /// Who asks does not share with the holder's namespace.
+    /// The requester does not share with the holder's namespace.
     #[error("this Service does not name the holder's namespace {namespace:?} as one it shares with")]
     HolderNotNamed {
         /// The holder's namespace.
         namespace: String,
     },
-    /// The holder does not share with the namespace of who asks.
+    /// The holder does not share with the requester's namespace.
     #[error("its holder does not name namespace {namespace:?} as one it shares with")]
     NotNamedByHolder {
-        /// The namespace of who asks.
+        /// The requester's namespace.
         namespace: String,
     },
     /// Their traffic goes to different nodes.

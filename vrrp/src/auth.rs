@@ -1,4 +1,4 @@
-//! Authentication of adverts for LANs with hosts that nobody trusts. Off unless configured.
+//! Authentication of adverts for LANs with untrusted hosts. Off unless configured.
 //!
 //! The format is that of keepalived 2.4.2 and later (`auth_hmac`) and of the Internet-Draft
 //! `draft-cassen-vrrp-auth-hmac`: 28 bytes after the message, the same for both address families.
@@ -29,7 +29,7 @@
 //! | type | does |
 //! |---|---|
 //! | [`Key`], [`Keyring`] | secrets: one signs, all verify, so that keys can be changed one node at a time |
-//! | [`Authenticator`] | what a driver uses: signs and admits the adverts of one virtual router |
+//! | [`Authenticator`] | the driver's interface: signs and admits the adverts of one virtual router |
 //! | [`Signer`], [`Verifier`] | its two halves |
 //! | [`Seal`], [`SealedData`] | a trailer for other messages ([`crate::replication`]) with the same keys |
 
@@ -56,8 +56,8 @@ pub use signer::Signer;
 pub use trailer::{SignedData, TRAILER_LENGTH, Trailer};
 pub use verifier::{VerifiedAdvert, Verifier};
 
-/// How strict a router is, so that authentication can be brought to running routers without an outage: `ReceiveOnly` on
-/// all of them, then `Permissive` on all, then `Enforce` on all.
+/// Strictness of a router's authentication. To introduce it on running routers without an outage, set `ReceiveOnly` on all of them,
+/// then `Permissive` on all, then `Enforce` on all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "the draft has three modes")]
 pub enum AuthMode {
@@ -71,7 +71,7 @@ pub enum AuthMode {
 }
 
 impl AuthMode {
-    /// Whether own adverts get a trailer.
+    /// Returns true if the router signs its own adverts.
     pub fn signs(self) -> bool {
         match self {
             Self::Enforce | Self::Permissive => true,
@@ -79,7 +79,7 @@ impl AuthMode {
         }
     }
 
-    /// Whether adverts without a trailer are refused.
+    /// Returns true if adverts without a trailer are refused.
     pub fn requires(self) -> bool {
         match self {
             Self::Enforce => true,
@@ -88,13 +88,13 @@ impl AuthMode {
     }
 }
 
-/// How an old advert is told from a new one.
+/// Test by which a replayed advert is recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the draft has two modes")]
 pub enum AntiReplay {
     /// Its time must be within the window around the own clock, and its sequence must grow. Clocks must agree.
     Window(Window),
-    /// Its sequence must grow. For nodes whose clocks differ; what a router sent while this one did not listen can be
+    /// Its sequence must grow. For nodes whose clocks differ; adverts that a router sent while this one did not listen can be
     /// replayed to it.
     Monotonic,
 }
@@ -148,7 +148,7 @@ impl From<SystemTime> for WallTime {
     }
 }
 
-/// Why an advert is not accepted.
+/// Reason to refuse an advert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {

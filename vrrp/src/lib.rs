@@ -5,18 +5,18 @@
 //! | [`units`] | [`Vrid`], [`Priority`], [`Interval`], [`Time`]: values that can only be legal |
 //! | [`wire`] | adverts as bytes: parse with a reason for every refusal, emit, recognise foreign routers |
 //! | [`auth`] | the optional trailer that proves an advert's origin and freshness |
-//! | [`replication`] | which connections an Active serves, told to its Backups: datagrams, sender, receiver |
+//! | [`replication`] | the connections of an Active, sent to its Backups: datagrams, sender, receiver |
 //! | [`router`] | one virtual router's state machine: inputs take `now`, outputs are values |
 //! | `sim` | (feature `sim`) several routers on a LAN with faults, in virtual time |
 //!
 //! # Contract of the state machine
-//! Whoever drives a [`Router`] passes the time with every input, drains [`Router::poll_action`] after every input and
-//! carries the actions out in that order, and calls [`Router::handle_timeout`] at [`Router::poll_timeout`], after all
-//! adverts that have arrived by then were delivered: a late reader must not mistake its own lateness for silence. Time never
-//! goes back. [`Router::handle_advert`] takes valid adverts only, those that [`wire::parse`] returned.
+//! The driver of a [`Router`] passes the time with every input. It drains [`Router::poll_action`] after every input and carries the
+//! actions out in that order. It calls [`Router::handle_timeout`] at [`Router::poll_timeout`], after it has delivered all adverts
+//! that have arrived by then: a late reader must not mistake its own lateness for silence. Time never goes back.
+//! [`Router::handle_advert`] takes valid adverts only, those that [`wire::parse`] returned.
 //!
 //! # Example
-//! A Backup hears its Active once, and then nothing any more:
+//! A Backup receives one advert of its Active, and then nothing any more:
 //!
 //! ```
 //! use std::collections::BTreeSet;

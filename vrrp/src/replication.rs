@@ -1,5 +1,5 @@
-//! Which established connections an Active serves, told to its Backups, so that they can put them into their own kernel's
-//! connection tracking before they take over. `docs/connections.md` has the format on the wire.
+//! Replication of an Active's established connections to its Backups, which insert them into their own kernel's connection tracking
+//! before they take over. `docs/connections.md` has the format on the wire.
 //!
 //! For each pair of nodes and direction there is a [`Sender`] on the one and a [`Receiver`] on the other:
 //!
@@ -11,7 +11,7 @@
 //!     │◄─────────────────────────────────────┤
 //!     │   1: SnapshotBegin                   │
 //!     │   2…: SnapshotPart, Update           │  Put, Forget
-//!     │   n: SnapshotEnd                     │  forgets what was not named; in sync
+//!     │   n: SnapshotEnd                     │  removes what was not named; in sync
 //!     ├─────────────────────────────────────►│
 //!     │   Acknowledge (up to, missing)       │
 //!     │◄─────────────────────────────────────┤
@@ -20,17 +20,17 @@
 //!     ├─────────────────────────────────────►│
 //! ```
 //!
-//! # Why so
-//! - **One numbered stream, carried out in order.** Snapshot and changes share its numbers, so that what is said last is what is
-//!   true, whatever the order of arrival. A window of [`WINDOW`] datagrams bounds what both sides keep: the sender holds them until
-//!   they are acknowledged and sends again those that are reported missing. No loss needs a snapshot, at any rate of loss, and a
-//!   sender never sends more than a window to a peer that is dead.
-//! - **What waits is which connections changed, not how.** The last state is read from the table when the datagram is made. A queue
-//!   that is full is dropped for a snapshot; the table itself is walked by cursor, and copied for nobody.
+//! # Design
+//! - **One numbered stream, applied in order.** Snapshot and changes share its numbers, so that the last message wins, whatever the
+//!   order of arrival. A window of [`WINDOW`] datagrams bounds what both sides keep: the sender holds them until they are
+//!   acknowledged and resends those reported missing. No loss needs a snapshot, at any rate of loss, and a sender never sends more
+//!   than a window to a dead peer.
+//! - **The queue holds the keys of changed connections, not their states.** The last state is read from the table when the datagram
+//!   is made. A full queue is dropped for a snapshot; the table itself is walked by cursor, without a copy.
 //! - **A digest in each sign of life** finds what no counter would: an error on either side. It costs a snapshot then.
-//! - **The receiver begins.** Its challenge, never used before, is repeated by all that the sender sends, and each request spends a
+//! - **The receiver begins.** The sender repeats its challenge, never used before, in all that it sends, and each request spends a
 //!   ticket of the sender's: a recorded datagram fits no other stream than its own, where its number is known, and a recorded request
-//!   begins none. No clock is trusted for it; without a key nobody who does not see the datagrams can make one.
+//!   begins none. No clock is trusted for it; without a key, a host that does not see the datagrams cannot forge one.
 //!
 //! # Contract
 //! As that of [`crate::Router`]: the time is passed with every input and never goes back; after every input, and at

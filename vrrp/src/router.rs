@@ -1,4 +1,4 @@
-//! One virtual router's state machine (RFC 9568 §6.4). Time is an argument, what is to be done is a value.
+//! State machine of one virtual router (RFC 9568 §6.4). Time is an argument, actions are values.
 //!
 //! ```text
 //!                  startup, priority 255
@@ -24,7 +24,7 @@
 //!   contested and announces its addresses again (T13): else hosts that heard only the loser keep the stale entry.
 //! - **Preemption delay.** With [`Config::preempt_delay`] a Backup obeys an Active of lower priority for that long, counted
 //!   from its first advert. An advert of equal or higher priority, and every return to Backup, ends the count.
-//! - **Unicast fallback.** With [`Config::unicast_fallback`] peers that multicast does not reach are told by unicast.
+//! - **Unicast fallback.** With [`Config::unicast_fallback`] adverts also go by unicast to peers that multicast does not reach.
 //! - **Version 2** keeps its own rules: the skew counts in seconds, the interval is the own one, an advert with another is
 //!   dropped. With both versions, the version 2 adverts of a peer that speaks version 3 are ignored in every state, not
 //!   only in Backup: else an Active would answer each of a peer's adverts twice.
@@ -91,7 +91,7 @@ impl Router {
         }
     }
 
-    /// Address of the router it knows to be Active: its own, a peer's, or none heard yet.
+    /// Address of the router it knows to be Active: its own, a peer's, or none yet.
     pub fn active(&self) -> Option<IpAddr> {
         match self.state_data {
             StateData::Initialize => None,
@@ -100,8 +100,8 @@ impl Router {
         }
     }
 
-    /// Until when an Active may answer for its addresses without being run: no peer can have taken over by then because
-    /// it was silent ([`Config::active_period`]). The end of time without peers, `None` unless Active. Every advert moves it.
+    /// Time until which an Active may answer for its addresses without being run: no peer can have taken over by then because of its
+    /// silence ([`Config::active_period`]). The end of time without peers, `None` unless Active. Every advert moves it.
     pub fn active_until(&self) -> Option<Time> {
         match self.state_data {
             StateData::Initialize | StateData::Backup(_) => None,
@@ -112,7 +112,7 @@ impl Router {
         }
     }
 
-    /// Whether two adverts of its Active are missing: it will take over from that one soon, unless another does. Known with
+    /// Returns true if two adverts of the Active are missing: this Backup takes over soon, unless another does. Detected with
     /// [`Config::unicast_fallback`] alone.
     pub fn misses_active(&self) -> bool {
         match self.state_data {
@@ -121,7 +121,7 @@ impl Router {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due.
+    /// Time at which [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state_data {
             StateData::Initialize => None,
@@ -136,15 +136,15 @@ impl Router {
         self.fallback.copies()
     }
 
-    /// A peer to which the advert of the last [`Action::SendAdvert`] is to go by unicast, too, for the case that it is Active and that
-    /// neither hears the other. Not needed for one whose multicast is heard now, in whichever virtual router of the LAN: its
-    /// claim would be heard, and answered.
+    /// Takes the peer to which the advert of the last [`Action::SendAdvert`] also goes by unicast, in case it is Active and neither
+    /// router receives the other's multicast. Not needed for a peer whose multicast arrives now, in any virtual router of the LAN:
+    /// its claim would arrive, and be answered.
     pub fn poll_turn(&mut self) -> Option<IpAddr> {
         self.fallback.poll_turn()
     }
 
-    /// The peers between which and this router multicast does not pass, for longer than a mistake lasts: those that an Active
-    /// tells by unicast because they ask for it, and the Active that a Backup hears by unicast alone.
+    /// Peers between which and this router multicast does not pass, for longer than a mistake lasts: those to which an Active sends
+    /// unicast because they ask for it, and the Active whose adverts reach a Backup by unicast alone.
     pub fn without_multicast(&self, now: Time) -> impl Iterator<Item = IpAddr> + '_ {
         let unheard = match self.state_data {
             StateData::Initialize | StateData::Active(_) => None,
@@ -248,14 +248,14 @@ impl Router {
         }
     }
 
-    /// Once its active period is over, an Active does not know any more that it is the only one.
+    /// Becomes Backup once the active period is over: from then on another router may be Active.
     fn yield_if_stalled(&mut self, now: Time) {
         if self.active_until().is_some_and(|end| now >= end) {
             self.enter_backup(TransitionReason::Stalled, None, None, now);
         }
     }
 
-    /// T1, T4: advert first, so that an Active that is still there yields before anyone answers twice.
+    /// T1, T4: sends an advert first, so that an Active that is still there yields before both answer.
     fn promote(&mut self, reason: TransitionReason, now: Time) {
         let from = self.state();
         self.send_advert(Copies::All, now);

@@ -29,22 +29,22 @@ use invariants::{LostAdverts, RouterRecord};
 pub use medium::Medium;
 pub use random::Random;
 
-/// So many steps at one instant mean that there is no end of them.
+/// Most steps at one instant: with more, there is no end of them.
 const MAX_STEPS_AT_ONCE: usize = 100_000;
 
-/// What a stopped node finds when it runs again.
+/// Kind of a stop: it decides what the node finds when it runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a packet is kept or not, a clock goes or not")]
 pub enum Freeze {
-    /// A stopped process: what was sent meanwhile waits in its socket.
+    /// A stopped process: packets sent meanwhile wait in its socket.
     Process,
-    /// A stopped machine whose clock catches up: what was sent meanwhile is lost.
+    /// A stopped machine whose clock catches up: packets sent meanwhile are lost.
     Machine,
-    /// A suspended machine: what was sent meanwhile is lost, and its clock has stood still.
+    /// A suspended machine: packets sent meanwhile are lost, and its clock has stood still.
     Suspend,
 }
 
-/// What a router did.
+/// Action of a router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent {
@@ -58,17 +58,17 @@ pub enum TraceEvent {
     Unicast(usize),
 }
 
-/// What was done, when and where.
+/// Action of a router, with its time and place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TraceEntry {
-    /// When.
+    /// Time of the action.
     pub at: Time,
     /// Index of the node.
     pub node: usize,
     /// Index of the virtual router on it.
     pub router: usize,
-    /// What.
+    /// The action.
     pub event: TraceEvent,
 }
 
@@ -83,7 +83,7 @@ enum RunState {
 struct SimRouter {
     router: Router,
     record: RouterRecord,
-    /// When the node looks at its timer next.
+    /// Time at which the node next checks its timer.
     wake: Option<Time>,
 }
 
@@ -106,7 +106,7 @@ struct Packet {
     heard: ReceivedAdvert,
 }
 
-/// What is to come. Of one instant packets come first, as the engine reads before it looks at its timers.
+/// Order of events at one instant: packets come first, as the engine reads before it checks its timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum EventOrder {
     Arrival,
@@ -127,7 +127,7 @@ pub struct Lan {
     medium: Medium,
     /// The longest transit of any medium so far: its packets may still be under way.
     slowest: Duration,
-    /// The longest interval before a change: a Backup may have learned it and not heard of the change.
+    /// The longest interval before a change: a Backup may have learned it and not yet the new one.
     longest: Interval,
     nodes: Vec<Node>,
     queue: BTreeMap<(Time, EventOrder, u64), Event>,
@@ -203,7 +203,7 @@ impl Lan {
         (0..self.nodes.len()).filter(|&n| self.is_active(n, router)).collect()
     }
 
-    /// What the routers did, in order.
+    /// Actions of the routers, in order.
     pub fn trace(&self) -> &[TraceEntry] {
         &self.trace
     }
@@ -214,7 +214,7 @@ impl Lan {
     }
 
     /// Longest time after a fault until there is one Active again: 3·A + skew of the node with the longest, for the longest
-    /// interval that any node has ever told, by clocks that may be 2 % slow; and for the last advert before the fault, the
+    /// interval that any node has ever advertised, by clocks that may be 2 % slow; and for the last advert before the fault, the
     /// new Active's, an answer to it and the yielding the transit there and back.
     pub fn bound(&self) -> Duration {
         let configs =
@@ -259,7 +259,7 @@ impl Lan {
         }
     }
 
-    /// Lets this much time pass.
+    /// Advances time by `duration`.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut steps_now = 0;
@@ -294,7 +294,7 @@ impl Lan {
         self.is_running(node) && state == Some(State::Active)
     }
 
-    /// What a node's clock shows.
+    /// Returns the time that a node's clock shows.
     fn clock_time(&self, node: usize) -> Time {
         self.nodes[node].clock.read(self.now)
     }
@@ -325,7 +325,7 @@ impl Lan {
         }
     }
 
-    /// One input to a node's router, and what it does about it.
+    /// Gives one input to a node's router, and carries out its actions.
     fn input(&mut self, node: usize, router: usize, input: impl FnOnce(&mut Router, Time)) {
         let clock_time = self.clock_time(node);
         input(&mut self.nodes[node].routers[router].router, clock_time);

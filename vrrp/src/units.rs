@@ -101,7 +101,7 @@ impl fmt::Display for Priority {
 }
 
 /// Advertisement interval: 1 to 4095 centiseconds (RFC 9568 §5.2.7, erratum 8301), or 1 to 255 s as version 2 has it (RFC
-/// 3768 §5.3.7). [`Versions::check`] tells whether a version can carry it.
+/// 3768 §5.3.7). [`Versions::check`] tests whether a version can carry it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Interval(u16);
 
@@ -124,7 +124,7 @@ pub enum InvalidInterval {
 impl Interval {
     /// Shortest interval.
     pub const MIN: Self = Self(1);
-    /// Longest interval the 12-bit field of version 3 can say.
+    /// Longest interval the 12-bit field of version 3 can hold.
     pub const MAX: Self = Self(4095);
     /// The default of the RFC (RFC 9568 §6.1).
     pub const SECOND: Self = Self(100);
@@ -148,7 +148,7 @@ impl Interval {
         u16::try_from(value / 10).map(Self).map_err(|_| InvalidInterval::Range(value))
     }
 
-    /// From whole seconds, as version 2 says them; refused if 0.
+    /// From whole seconds, as version 2 encodes them; refused if 0.
     pub fn from_seconds(value: u8) -> Result<Self, InvalidInterval> {
         match value {
             0 => Err(InvalidInterval::Centiseconds(0)),

@@ -1,16 +1,17 @@
-//! Which VRID a virtual router has that no administrator gave one. Time is an argument; what is heard and what is decided are values.
+//! Choice of the VRID of a virtual router for which the administrator set none. Time is an argument; observations and decisions are
+//! values.
 //!
-//! A node that starts listens first. If somebody advertises the address, that is a peer, and its VRID is the one. Otherwise it is the
-//! first of an order that follows from the address and that no stranger uses: so nodes that start at the same moment choose the same,
-//! and virtual routers of other addresses mostly choose others.
+//! A node that starts listens first. If a router advertises the address, it is a peer, and its VRID is chosen. Otherwise the node
+//! chooses the first VRID of an order that follows from the address, and that no foreign router uses: nodes that start at the same
+//! moment choose the same, and virtual routers of other addresses mostly choose others.
 //!
-//! While it runs, what was not heard before may be heard: a stranger that has begun to use the VRID, or a peer that chose another.
-//! - A stranger: the Active leaves the VRID to it. Its Backups hear their address under another VRID, from the node that was their
-//!   Active, and follow.
-//! - A peer that is Active under another VRID, beside this Active: who uses a stranger's VRID moves to that of the other, otherwise
-//!   who comes later in the order, otherwise, after a while, whoever can.
+//! While it runs, new adverts may arrive: of a foreign router that has begun to use the VRID, or of a peer that chose another.
+//! - A foreign router: the Active leaves the VRID to it. Its Backups receive their address under another VRID, from the node that was
+//!   their Active, and follow.
+//! - A peer that is Active under another VRID, beside this Active: the node that uses a foreign router's VRID moves to that of the
+//!   other node, otherwise the node that comes later in the order, otherwise, after a while, either node that can.
 //!
-//! A VRID is left at most once in [`REST`]: who forges adverts cannot drive a virtual router around for long.
+//! A VRID is left at most once in [`REST`]: forged adverts cannot drive a virtual router around for long.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,26 +25,28 @@ mod tests;
 
 use order::Order;
 
-/// How long is listened before a VRID is chosen: three adverts of a stranger that sends one each second, as keepalived does by default.
+/// Time to listen before a VRID is chosen: three adverts of a foreign router that sends one each second, as keepalived does by
+/// default.
 pub const LISTEN: Duration = Duration::from_millis(3500);
-/// Who was heard so long ago is still there. Routers are told of once a second, and may send one advert a second.
+/// Time after its last advert for which a router counts as present. Routers are reported once a second, and may send one advert a
+/// second.
 const PRESENT: Duration = Duration::from_secs(4);
-/// A stranger sends an advert at least once in that time (RFC 9568 §5.2.7).
+/// Longest time between two adverts of a foreign router (RFC 9568 §5.2.7).
 const LONGEST_INTERVAL: Duration = Duration::from_millis(40_950);
-/// A VRID that a stranger used so long ago is not free yet.
+/// Time after a foreign router's last advert until its VRID is free.
 const REMEMBERED: Duration = Duration::from_secs(123);
-/// A stranger is no mistake of a moment if it was heard for so long.
+/// Time over which adverts of a foreign router arrive until it is no momentary mistake.
 const SETTLED: Duration = Duration::from_secs(2);
 /// Shortest time between two changes of the VRID.
 pub const REST: Duration = Duration::from_secs(10);
-/// How long a node that has moved to a VRID listens there before it follows somebody elsewhere.
+/// Time for which a node that has moved to a VRID listens there before it follows a peer elsewhere.
 const ARRIVAL: Duration = Duration::from_secs(1);
-/// How long an Active waits for another one, under another VRID, to come to its own.
+/// Time for which an Active waits for another one, under another VRID, to move to its own.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Most routers that are remembered, those that were heard last the longest ago are forgotten first.
+/// Most routers recorded; those received last the longest ago are removed first.
 const MOST_HEARD: usize = 1024;
 
-/// What the advert of a router lists.
+/// Kind of addresses that the advert of a router lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it lists it, others or none")]
 pub enum Listing {
@@ -51,11 +54,11 @@ pub enum Listing {
     Ours,
     /// Other addresses.
     Others,
-    /// None. A peer says so of a VRID that it is about to leave.
+    /// None. A peer sends this under a VRID that it is about to leave.
     Nothing,
 }
 
-/// What this node is in its virtual router.
+/// State of this node in its virtual router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the states of RFC 9568 §6.4")]
 pub enum Role {
@@ -63,22 +66,22 @@ pub enum Role {
     Initialize,
     /// Another node may be Active.
     Backup {
-        /// That one, if it was heard.
+        /// The Active, if an advert of it arrived.
         active: Option<IpAddr>,
     },
     /// This node.
     Active,
 }
 
-/// What to do.
+/// Decision on the VRID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
 pub enum Decision {
-    /// Nothing yet: more is to be heard first.
+    /// None yet: the node still listens.
     Listen,
     /// Run with this VRID.
     Use(Vrid),
-    /// All 255 are used by strangers. It is asked again.
+    /// Foreign routers use all 255. The caller asks again.
     NoneFree,
 }
 
@@ -91,7 +94,7 @@ pub struct VridChoice {
     vrid: Option<Vrid>,
     changed: Option<Time>,
     heard: BTreeMap<(Vrid, IpAddr), Heard>,
-    /// Since when another Active with the address is heard under another VRID.
+    /// Time since which another Active advertises the address under another VRID.
     contested_since: Option<Time>,
 }
 
@@ -121,8 +124,8 @@ impl VridChoice {
         self.vrid
     }
 
-    /// The virtual router still runs under another VRID, as Backup of `active`: what was chosen has not come about, as when it was
-    /// a forger's. After a while that one is taken.
+    /// Records that the virtual router still runs under another VRID, as Backup of `active`: the chosen VRID has not taken effect, as
+    /// when it was forged. After [`REST`] the running one counts as a peer's and is taken.
     pub fn note_running(&mut self, running: Vrid, active: IpAddr, now: Time) {
         let is_new = self.changed.is_some_and(|changed| now.since(changed) < REST);
         if self.vrid.is_some_and(|vrid| vrid != running) && !is_new {
@@ -130,15 +133,15 @@ impl VridChoice {
         }
     }
 
-    /// The node sends from another address from now on.
+    /// Sets the address that the node sends from.
     pub fn set_source(&mut self, source: IpAddr) {
         self.source = source;
     }
 
-    /// A router was heard that is not obeyed: under another VRID, or no peer.
+    /// Records an advert of a router that is not obeyed: under another VRID, or no peer.
     pub fn hear(&mut self, vrid: Vrid, source: IpAddr, listing: Listing, now: Time) {
         let heard = self.heard.entry((vrid, source)).or_insert(Heard { first: now, last: now, listing });
-        // Who was silent for long begins anew.
+        // A router that was silent for long begins anew.
         if now.since(heard.last) >= REMEMBERED {
             heard.first = now;
         }
@@ -151,7 +154,7 @@ impl VridChoice {
         }
     }
 
-    /// What to do now. `taken`: VRIDs that cannot be used on this node for another reason.
+    /// Decides on the VRID now. `taken`: VRIDs that cannot be used on this node for another reason.
     pub fn decide(&mut self, role: Role, taken: impl Fn(Vrid) -> bool, now: Time) -> Decision {
         self.heard.retain(|_, heard| now.since(heard.last) < REMEMBERED);
         let wanted = match self.vrid {
@@ -170,7 +173,7 @@ impl VridChoice {
         self.vrid.map_or(Decision::Listen, Decision::Use)
     }
 
-    /// When [`Self::decide`] may say something else though nothing is heard.
+    /// Time at which [`Self::decide`] may change its decision although no advert arrives.
     pub fn due(&self, now: Time) -> Time {
         match self.vrid {
             None => (self.started + LISTEN).max(now + Duration::from_secs(1)),
@@ -178,7 +181,7 @@ impl VridChoice {
         }
     }
 
-    /// Who has none yet.
+    /// Chooses for a node that has no VRID yet.
     fn first(&self, taken: &impl Fn(Vrid) -> bool, now: Time) -> Wanted {
         match self
             .peers(now)
@@ -192,12 +195,12 @@ impl VridChoice {
         }
     }
 
-    /// Who has one.
+    /// Chooses for a node that has a VRID.
     fn next(&mut self, own: Vrid, role: Role, taken: &impl Fn(Vrid) -> bool, now: Time) -> Wanted {
         let may_move = self.changed.is_none_or(|changed| now.since(changed) >= REST);
         let peers: Vec<_> = self.peers(now).filter(|(vrid, _)| *vrid != own && !taken(*vrid)).collect();
         let first = peers.iter().copied().min_by_key(|(vrid, _)| self.order.place(*vrid));
-        // Who has just come here from another VRID has heard nobody here yet, and is not led back by what it heard there before.
+        // A node that has just moved here has received no advert here yet: adverts that it received before must not lead it back.
         let is_later = |key: &&(Vrid, IpAddr)| {
             let after = |changed: Time| {
                 self.heard.get(key).is_some_and(|heard| heard.last > changed) && now.since(changed) >= ARRIVAL
@@ -248,7 +251,7 @@ impl VridChoice {
             (self.is_strangers(own, Duration::ZERO, now), self.is_strangers(other, Duration::ZERO, now));
         match (here, there) {
             (true, false) => Wanted::Vrid(other),
-            // The other one does not hear what this one hears, or neither would stay: a third VRID.
+            // The other node does not receive what this node receives, or neither would stay: a third VRID.
             (false | true, true) if now.since(since) >= 2 * PATIENCE && self.source > source => {
                 self.free(taken)
             }
@@ -266,14 +269,14 @@ impl VridChoice {
         self.heard.iter().filter(move |(_, heard)| is_peer(heard)).map(|(key, _)| *key)
     }
 
-    /// Whether a stranger that may be there still was heard under this VRID for so long.
+    /// Returns true if a foreign router that may still be present has sent adverts under this VRID for at least `long`.
     fn is_strangers(&self, vrid: Vrid, long: Duration, now: Time) -> bool {
         let counts =
             |heard: &Heard| now.since(heard.last) < LONGEST_INTERVAL && heard.last.since(heard.first) >= long;
         self.strangers(vrid).any(counts)
     }
 
-    /// The strangers that were heard under this VRID.
+    /// Foreign routers that sent adverts under this VRID.
     fn strangers(&self, vrid: Vrid) -> impl Iterator<Item = &Heard> {
         let of_vrid = self.heard.iter().filter(move |((of, _), _)| *of == vrid);
         of_vrid
@@ -285,12 +288,12 @@ impl VridChoice {
             .map(|(_, heard)| heard)
     }
 
-    /// Whether this one was heard to advertise the address.
+    /// Returns true if the router at `source` has advertised the address.
     fn is_peer(&self, source: IpAddr) -> bool {
         self.heard.iter().any(|((_, of), heard)| *of == source && heard.listing == Listing::Ours)
     }
 
-    /// The first VRID of the order that is nobody's, nor the one that is to be left.
+    /// Returns the first VRID of the order that is not in use, nor the one to be left.
     fn free(&self, taken: &impl Fn(Vrid) -> bool) -> Wanted {
         let is_free =
             |vrid: &Vrid| Some(*vrid) != self.vrid && !taken(*vrid) && self.strangers(*vrid).next().is_none();

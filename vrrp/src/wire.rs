@@ -1,8 +1,8 @@
 //! Adverts as bytes (RFC 9568 §5, RFC 3768 §5), within IPv4 and IPv6.
 //!
-//! Three views of a packet: [`parse`] gives a [`Packet`] that passed every check or the [`Rejection`] of the first it
-//! failed; [`Advert`] is what we send ([`AdvertTemplate`] where it is signed); [`foreign_router()`] recognises any VRRP or CARP router, whatever its version, so that its
-//! VRID is known to be taken.
+//! Three views of a packet: [`parse`] returns a [`Packet`] that passed every check or the [`Rejection`] of the first it failed;
+//! [`Advert`] is a packet to send ([`AdvertTemplate`] where it is signed); [`foreign_router()`] recognises any VRRP or CARP router,
+//! whatever its version, so that its VRID is known to be taken.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -83,12 +83,12 @@ fn addresses(bytes: &[u8], family: Family) -> impl ExactSizeIterator<Item = IpAd
     })
 }
 
-/// How many bytes `count` addresses of a family take.
+/// Returns the length of `count` addresses of a family, in bytes.
 fn length_of(count: usize, family: Family) -> usize {
     count.saturating_mul(family.address_length())
 }
 
-/// How adverts of a virtual router reach its peers.
+/// Addressing of a virtual router's adverts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a packet has one peer or a group")]
 pub enum Addressing {
@@ -96,25 +96,25 @@ pub enum Addressing {
     Multicast {
         /// The group.
         group: IpAddr,
-        /// Whether such as are sent to one host are accepted, too.
+        /// True if adverts sent to one host are accepted, too.
         unicast: bool,
     },
     /// Sent to each peer by itself; a TTL in this range.
     Unicast {
-        /// TTLs accepted. 255 alone keeps out what comes from beyond a router.
+        /// TTLs accepted. 255 alone keeps out packets from beyond a router.
         ttl: RangeInclusive<u8>,
     },
 }
 
-/// What adverts of a virtual router look like.
+/// Expected form of a virtual router's adverts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives fills it in")]
 pub struct ExpectedAdvert {
     /// Versions it speaks.
     pub versions: Versions,
-    /// How its adverts come.
+    /// Addressing of its adverts.
     pub addressing: Addressing,
-    /// Whether an authentication trailer may follow the message. The caller judges it, and its absence.
+    /// True if an authentication trailer may follow the message. The caller judges it, and its absence.
     pub trailer: bool,
 }
 
@@ -132,7 +132,7 @@ pub struct Packet<'a> {
     pub priority: Option<Priority>,
     /// Its sender's advertisement interval.
     pub interval: Interval,
-    /// Whether it was sent to one host.
+    /// True if it was sent to one host.
     pub unicast: bool,
     /// Form of its checksum.
     pub checksum: Checksum,
@@ -149,14 +149,14 @@ impl Packet<'_> {
         addresses(self.addresses, Family::of(self.source))
     }
 
-    /// Whether it lists just the addresses that we would list.
+    /// Returns true if it lists exactly the addresses of `list`.
     pub fn lists(&self, list: &AddressList) -> bool {
         self.addresses().len() == list.as_slice().len()
             && self.addresses().all(|address| list.contains(address))
     }
 
-    /// Whether the list breaks the rule that in IPv6 a link-local address comes first (R10, erratum 8300). Many senders
-    /// break it, so it is counted only.
+    /// Returns true if the list breaks the rule that in IPv6 a link-local address comes first (R10, erratum 8300). Many senders break
+    /// it, so it is counted only.
     pub fn lacks_link_local(&self) -> bool {
         match Family::of(self.source) {
             Family::V4 => false,
@@ -165,7 +165,7 @@ impl Packet<'_> {
     }
 }
 
-/// Validates a received advert in the order R1 to R9 (RFC 9568 §7.1). `expect` says what adverts of a VRID look like on the
+/// Validates a received advert in the order R1 to R9 (RFC 9568 §7.1). `expect` returns the expected form of a VRID's adverts on the
 /// interface it came in by, `None` if it is not configured there (R4). Copies and allocates nothing.
 pub fn parse<'a, 'e>(
     datagram: &Datagram<'a>,
@@ -258,7 +258,7 @@ fn check_addressing(addressing: &Addressing, datagram: &Datagram<'_>) -> Result<
     Ok(())
 }
 
-/// Whether it is neither a group nor everyone.
+/// Returns true if it is neither a group nor the broadcast address.
 fn is_one_host(address: IpAddr) -> bool {
     !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }

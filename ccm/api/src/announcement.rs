@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::NodeCheck;
 
-/// Interfaces that an Announcement excludes unless it says otherwise: bridges of containers and virtual machines, whose
-/// subnets are the same on every node and none of the LAN.
+/// Interfaces that an Announcement excludes by default: bridges of containers and virtual machines, whose subnets are the same on every
+/// node and none of the LAN.
 pub const DEFAULT_EXCLUDED_INTERFACES: &[&str] = &["docker*", "podman*", "virbr*"];
 
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 
-/// Which virtual IPs are announced from where, and how. Of several that select a virtual IP one applies: that with the lowest
-/// `priority`, of equal ones the oldest.
+/// Virtual IPs to announce, their nodes and interfaces, and VRRP settings. Of several that select a virtual IP one applies: that with the
+/// lowest `priority`, of equal ones the oldest.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "windlass.dev",
@@ -36,7 +36,7 @@ pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncementSpec {
-    /// Of several that select a virtual IP, the one with the lowest number applies; of equal ones, the oldest. Default: 100.
+    /// Precedence among Announcements that select the same virtual IP: the lowest number applies; of equal ones, the oldest. Default: 100.
     #[serde(default = "default_priority")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub priority: i32,
@@ -67,7 +67,7 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::node_preferences")]
     pub preferred_nodes: Vec<PreferredNodes>,
-    /// What becomes of the addresses of a node that is unschedulable: `kubectl cordon` and `kubectl drain` make it so. Default: Serve.
+    /// Handling of the addresses of a node that is unschedulable, as after `kubectl cordon` and `kubectl drain`. Default: Serve.
     #[serde(default)]
     pub unschedulable_nodes: UnschedulableNodePolicy,
     /// Interfaces that announce, as `eth0` or `bond*`. On these, a subnet that does not hold the address will do as well.
@@ -80,18 +80,18 @@ pub struct AnnouncementSpec {
     #[serde(default = "default_excluded_interfaces")]
     #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
     pub exclude_interfaces: Vec<String>,
-    /// What each node asks by itself, without the API server, up to 8: one on which a check fails announces only what no node on
+    /// Checks that each node runs by itself, without the API server, up to 8. A node on which a check fails announces only what no node on
     /// which all pass can. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
-    /// What becomes of an address that is announced and that another host of the LAN claims. Default: Defend.
+    /// Reaction when another host of the LAN claims an address that is announced. Default: Defend.
     #[serde(default)]
     pub address_conflict: AddressConflictPolicy,
-    /// What becomes of established connections when an address goes from one node to another. Default: Forward.
+    /// Handling of established connections when an address moves from one node to another. Default: Forward.
     #[serde(default)]
     pub connections: ConnectionPolicy,
-    /// How the nodes elect the one that announces.
+    /// Settings of VRRP, by which the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
 }
@@ -128,7 +128,7 @@ pub struct PreferredNodes {
     pub selector: LabelSelector,
 }
 
-/// What becomes of the addresses of a node that is unschedulable (`spec.unschedulable` of the Node).
+/// Handling of the addresses of a node that is unschedulable (`spec.unschedulable` of the Node).
 #[derive(
     JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
@@ -140,7 +140,7 @@ pub enum UnschedulableNodePolicy {
     Yield,
 }
 
-/// What becomes of an address that is announced and that another host of the LAN claims (RFC 5227 §2.4).
+/// Reaction when another host of the LAN claims an address that is announced (RFC 5227 §2.4).
 #[derive(
     JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
@@ -153,21 +153,21 @@ pub enum AddressConflictPolicy {
 }
 
 impl AddressConflictPolicy {
-    /// Whether it is the default.
+    /// Returns true if it is the default.
     pub const fn is_defend(&self) -> bool {
         matches!(self, Self::Defend)
     }
 }
 
-/// What becomes of established connections to an address that goes from one node to another (`docs/connections.md`).
+/// Handling of established connections to an address that moves from one node to another (`docs/connections.md`).
 #[derive(
     JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
 pub enum ConnectionPolicy {
-    /// The nodes that are next know them as well, so that those go on whose backend lives when the node dies. Where answers of
+    /// The next nodes know the connections as well: when the node dies, connections whose backend lives stay established. Where answers of
     /// backends do not arrive, as over some overlay networks, it is as `Forward`.
     Replicate,
-    /// They go on as long as the node lives from which the address went: packets of theirs are forwarded to it.
+    /// Connections stay established while the node that had the address lives: their packets are forwarded to it.
     #[default]
     Forward,
     /// They end.
@@ -175,13 +175,13 @@ pub enum ConnectionPolicy {
 }
 
 impl ConnectionPolicy {
-    /// Whether it is the default.
+    /// Returns true if it is the default.
     pub const fn is_forward(&self) -> bool {
         matches!(self, Self::Forward)
     }
 }
 
-/// How virtual routers speak VRRP.
+/// VRRP settings of virtual routers.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct VrrpSettings {
@@ -190,20 +190,20 @@ pub struct VrrpSettings {
     #[serde(default = "default_interval")]
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// How long a node that is preferred leaves another one in place that announces already, in seconds. A node that falls
-    /// silent is replaced without this delay. Default: 0.
+    /// Time for which a preferred node leaves another node in place that announces already, in seconds. A node that stops sending adverts
+    /// is replaced without this delay. Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
     pub preempt_delay_seconds: u32,
-    /// How adverts reach the other nodes. Default: Multicast.
+    /// Transport of adverts to the other nodes. Default: Multicast.
     #[serde(default)]
     pub transport: Transport,
-    /// Whether nodes that multicast does not reach are told by unicast, too. Default: true.
+    /// True if nodes that multicast does not reach receive adverts by unicast, too. Default: true.
     #[serde(default = "default_unicast_fallback")]
     pub unicast_fallback: bool,
-    /// Whether virtual IPs are at the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, and not at that of the
-    /// node that has them: for hosts, routers and firewalls that do not heed gratuitous ARP. The LAN has to let a second MAC address
-    /// through each node's port. Default: false.
+    /// True if virtual IPs use the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, and not that of the node that
+    /// has them: for hosts, routers and firewalls that ignore gratuitous ARP. The LAN has to let a second MAC address through each node's
+    /// port. Default: false.
     #[serde(default, rename = "virtualMAC")]
     pub virtual_mac: bool,
     /// Signs adverts, and takes signed ones only. Default: neither.
@@ -230,7 +230,7 @@ impl Default for VrrpSettings {
     }
 }
 
-/// How adverts reach the other nodes.
+/// Transport of adverts to the other nodes.
 #[derive(
     JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
@@ -243,13 +243,13 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether it is the default.
+    /// Returns true if it is the default.
     pub const fn is_multicast(&self) -> bool {
         matches!(self, Self::Multicast)
     }
 }
 
-/// How adverts are signed (`docs/auth.md`).
+/// Signing of adverts (`docs/auth.md`).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct Authentication {
@@ -269,7 +269,7 @@ pub struct VridRange {
     pub last: u8,
 }
 
-/// What becomes of it.
+/// Status of an Announcement.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncementStatus {

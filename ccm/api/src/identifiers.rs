@@ -21,8 +21,8 @@ identifiers! {
     ANNOTATION_ADDRESSES = "windlass.dev/addresses";
     /// The `VirtualIPPool` that the Service's addresses must come from.
     ANNOTATION_POOL = "windlass.dev/pool";
-    /// How many addresses of each of its families the Service wants, `"1"` to `"8"`. They are kept on different nodes as
-    /// far as there are nodes.
+    /// Number of addresses of each of its families that the Service requests, `"1"` to `"8"`. They are kept on different nodes as far as
+    /// there are nodes.
     ANNOTATION_ADDRESS_COUNT = "windlass.dev/address-count";
     /// The Service may share its address with Services that have the same key and other ports.
     ANNOTATION_SHARING_KEY = "windlass.dev/sharing-key";
@@ -33,8 +33,8 @@ identifiers! {
 identifiers! {
     /// Annotations of a `VirtualIP`.
     VIRTUAL_IP_ANNOTATIONS:
-    /// With the value `"true"`: its Services may be given another address although its pool does not say
-    /// `onRemoval: Move`, once no pool holds it any more.
+    /// With the value `"true"`: its Services may be given another address once no pool holds it any more, even without `onRemoval: Move` of
+    /// its pool.
     ANNOTATION_ALLOW_MOVE = "windlass.dev/allow-move";
 }
 
@@ -43,8 +43,8 @@ identifiers! {
     VIRTUAL_ROUTER_ANNOTATIONS:
     /// The node that an admin wants to have its addresses, before all others that can serve them as well: `windlass move` writes it.
     ANNOTATION_PREFERRED_NODE = "windlass.dev/preferred-node";
-    /// How many times in a row virtual routers of its segment left their VRIDs to foreign routers, this one's predecessor last: the
-    /// controller writes it, and waits the longer for the next time.
+    /// Number of times in a row that virtual routers of its segment left their VRIDs to foreign routers, this one's predecessor last. The
+    /// controller writes it, and waits the longer before the next change.
     ANNOTATION_VRID_CHANGES = "windlass.dev/vrid-changes";
 }
 
@@ -61,8 +61,8 @@ identifiers! {
     VIRTUAL_IP_CONDITIONS:
     /// `True` while some node answers for the address; with a reason of [`announced`].
     CONDITION_ANNOUNCED = "Announced";
-    /// Whether another node has the connections to the address, so that they go on if the node dies that announces it; with a reason
-    /// of [`connections_replicated`]. There is none unless its Announcement wants `connections: Replicate`.
+    /// `True` while another node has the connections to the address, so that they continue if the announcing node dies; with a reason of
+    /// [`connections_replicated`]. Absent unless its Announcement has `connections: Replicate`.
     CONDITION_CONNECTIONS_REPLICATED = "ConnectionsReplicated";
 }
 
@@ -71,8 +71,8 @@ identifiers! {
     POOL_CONDITIONS:
     /// `False` when part of it is not used; with a reason of [`pool_ready`].
     CONDITION_READY = "Ready";
-    /// Whether some node can announce each address that it gives, with the share, the nodes and, if not, the remedy; with a
-    /// reason of [`pool_announceable`]. There is none before an agent has reported its node's network.
+    /// `True` while some node can announce each address of the pool; with a reason of [`pool_announceable`]. The message gives the share,
+    /// the nodes and, if `False`, the remedy. Absent until an agent has reported its node's network.
     CONDITION_ANNOUNCEABLE = "Announceable";
     /// `True` while Services keep addresses that were given from it and that no pool holds any more.
     CONDITION_ADDRESSES_KEPT = "AddressesKept";
@@ -93,8 +93,8 @@ identifiers! {
 identifiers! {
     /// Conditions of a [`VirtualRouter`](crate::VirtualRouter).
     VIRTUAL_ROUTER_CONDITIONS:
-    /// `False` while nodes do not hear the multicast of the Active node; with a reason of [`multicast_heard`]. There is none as long as
-    /// that never was so.
+    /// `False` while nodes do not receive the multicast of the Active node; with a reason of [`multicast_heard`]. Absent until that happens
+    /// for the first time.
     CONDITION_MULTICAST_HEARD = "MulticastHeard";
 }
 
@@ -148,7 +148,7 @@ pub mod announced {
     pub const QUARANTINED: &str = "Quarantined";
 
     identifiers! {
-        /// Those of `False` that an agent gives, and somebody has to do something about.
+        /// Reasons of `False` that an agent gives and that require an action.
         FAULTS:
         /// Another host of the LAN has the address.
         ADDRESS_TAKEN = "AddressTaken";
@@ -161,13 +161,13 @@ pub mod announced {
     }
 
     identifiers! {
-        /// Those of `False` that say why no virtual router carries the address.
+        /// Reasons of `False` for an address that no virtual router carries.
         UNPLACED:
         /// No node has a subnet that holds the address.
         NO_SEGMENT = "NoSegment";
         /// No node that its Announcement selects has an interface that it names.
         NO_INTERFACE = "NoInterface";
-        /// Where the nodes have the address they have it without a subnet.
+        /// The nodes' addresses of the family are single ones, without a subnet.
         NO_SUBNET = "NoSubnet";
         /// The nodes cannot send IPv6 adverts there.
         NO_LINK_LOCAL_ADDRESS = "NoLinkLocalAddress";
@@ -184,7 +184,7 @@ pub mod connections_replicated {
     pub const REPLICATED: &str = "Replicated";
 
     identifiers! {
-        /// Those of `False`.
+        /// Reasons of `False`.
         FAULTS:
         /// Pods are reached by a tunnel, and whether answers of backends to the address would arrive outside of it cannot be asked.
         OVERLAY = "Overlay";
@@ -200,7 +200,7 @@ pub mod connections_replicated {
         NO_OTHER_NODE = "NoOtherNode";
         /// No other node has had all connections for ten seconds.
         NOT_IN_SYNC = "NotInSync";
-        /// The kernel of the node, or a socket, does not let its connections be told.
+        /// The kernel of the node, or a socket, does not allow replication of its connections.
         REPLICATION_FAILED = "ReplicationFailed";
         /// The Services have `externalTrafficPolicy: Local`.
         LOCAL_TRAFFIC = "LocalTraffic";
@@ -216,7 +216,7 @@ pub mod multicast_heard {
         ALL:
         /// `True`: by all nodes again, as far as the Active node knows.
         HEARD = "Heard";
-        /// `False`: the Active node tells some by unicast.
+        /// `False`: the Active node sends adverts to some by unicast.
         UNICAST_FALLBACK = "UnicastFallback";
     }
 }
@@ -229,11 +229,11 @@ pub mod applied {
     pub const NOTHING_SELECTED: &str = "NothingSelected";
 
     identifiers! {
-        /// Those of `False`.
+        /// Reasons of `False`.
         FAULTS:
         /// A selector cannot be read.
         INVALID_SELECTOR = "InvalidSelector";
-        /// A virtual IP that it selects is announced as another Announcement says, which comes first.
+        /// A virtual IP that it selects is announced by another Announcement, which takes precedence.
         OVERRULED = "Overruled";
         /// It selects no node that has an agent, or no interface of one.
         NO_NODE = "NoNode";
@@ -248,11 +248,11 @@ pub mod applied {
 pub mod pool_ready {
     /// `True`: every address can be given.
     pub const USABLE: &str = "Usable";
-    /// `True`: it gives nothing new, as `spec.disabled` says.
+    /// `True`: it gives nothing new, because of `spec.disabled`.
     pub const DISABLED: &str = "Disabled";
 
     identifiers! {
-        /// Those of `False`.
+        /// Reasons of `False`.
         FAULTS:
         /// A range of `spec.addresses` cannot be read.
         INVALID_ADDRESSES = "InvalidAddresses";
@@ -287,7 +287,7 @@ pub mod pool_announceable {
     pub const ALL: &str = "AllAnnounceable";
 
     identifiers! {
-        /// Those of `False`.
+        /// Reasons of `False`.
         FAULTS:
         /// Some addresses.
         PARTLY = "PartlyAnnounceable";
@@ -304,7 +304,7 @@ pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 /// Reason of a VirtualIP's [`CONDITION_ADDRESS_CONFLICT`].
 pub const REASON_DEFENDED: &str = "Defended";
 
-/// Condition of a Node: whether all that its agent reports is believed. There is none until something is not.
+/// Condition of a Node: `True` if the controller accepts all that its agent reports. Absent until something is not accepted.
 pub const NODE_CONDITION_REPORT_BELIEVED: &str = "windlass.dev/ReportBelieved";
 
 /// Events on Nodes that Windlass writes besides those of the cloud-provider contract.
@@ -312,9 +312,9 @@ pub mod node_event {
     identifiers! {
         /// All of them.
         ALL:
-        /// Something that the node reports is not believed.
+        /// A part of the node's report is not accepted.
         REPORT_DOUBTED = "ReportDoubted";
-        /// Objects of addresses in service were deleted by accident, and the node goes on announcing the addresses for a while.
+        /// Objects of addresses in service were deleted by accident, and the node keeps announcing the addresses for a while.
         ADDRESSES_HELD = "AddressesHeld";
         /// The objects are back, or were taken out of service.
         ADDRESSES_BACK = "AddressesBack";
@@ -322,7 +322,7 @@ pub mod node_event {
         ADDRESSES_GIVEN_UP = "AddressesGivenUp";
         /// Another host sends adverts from this node's own address.
         SOURCE_IN_USE = "SourceAddressInUse";
-        /// Another node goes on as Active of a virtual router in which this one is, too.
+        /// Another node stays Active in a virtual router in which this one is Active, too.
         SECOND_ACTIVE = "SecondActive";
         /// Multicast of VRRP does not pass between this node and others.
         WITHOUT_MULTICAST = "WithoutMulticast";
@@ -330,7 +330,7 @@ pub mod node_event {
         ADVERTS_REFUSED = "AdvertsRefused";
         /// Adverts from the address of another node are not authentic.
         ADVERTS_NOT_AUTHENTIC = "AdvertsNotAuthentic";
-        /// The clocks of two nodes differ so much that adverts will soon not be believed.
+        /// The clocks of two nodes differ so much that adverts will soon be rejected.
         CLOCKS_DIFFER = "ClocksDiffer";
         /// The node's guard does not see the packets that it is to keep out.
         UNGUARDED = "Unguarded";

@@ -1,12 +1,12 @@
 //! Windlass' custom resources, API group `windlass.dev/v1alpha1`, all cluster-scoped.
 //!
-//! | kind | who writes | what it says |
+//! | kind | writer | content |
 //! |---|---|---|
 //! | [`VirtualIPPool`] | the admin (status: controller) | addresses to give to Services |
 //! | [`Announcement`] | the admin (status: controller) | which nodes announce which virtual IPs, and how |
 //! | [`VirtualIP`] | controller (status: agents) | one per address; creating it *is* the claim |
 //! | [`VirtualRouter`] | controller (status: the Active agent) | VRID, segment, ranked nodes |
-//! | [`NodeNetwork`] | each agent, for its node | interfaces, foreign VRRP routers heard |
+//! | [`NodeNetwork`] | each agent, for its node | interfaces, foreign VRRP routers seen |
 //!
 //! The YAML under `manifests/crds` is generated from these types by `make crds`.
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// Path that is asked for unless another is named, as of Kubernetes' probes.
+/// Path that is requested unless another is named, as by Kubernetes' probes.
 pub(crate) const DEFAULT_PATH: &str = "/";
 /// Default time between two questions, in seconds. (Kubernetes' probes: 10. Whether clients are served is to be known sooner.)
 pub(crate) const DEFAULT_PERIOD_SECONDS: u32 = 1;
@@ -18,29 +18,29 @@ pub(crate) const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCheck {
-    /// What is asked, and where.
+    /// Action of the check, and its target.
     #[serde(flatten)]
     pub action: CheckAction,
-    /// From one question to the next, in seconds. Default: 1.
+    /// Interval between two checks, in seconds. Default: 1.
     #[serde(default = "default_period_seconds")]
     pub period_seconds: u32,
-    /// How long an answer may take, in seconds. Default: 1.
+    /// Longest wait for an answer, in seconds. Default: 1.
     #[serde(default = "default_timeout_seconds")]
     pub timeout_seconds: u32,
-    /// So many failures in a row count, silence among them. Default: 3.
+    /// Number of failures in a row that count, missing answers included. Default: 3.
     #[serde(default = "default_failure_threshold")]
     pub failure_threshold: u32,
 }
 
-/// What is asked, and where: exactly one of them.
+/// Action of a check, and its target: exactly one of them.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckAction {
-    /// An HTTP request, which is to be answered with a status of 200 to 399.
+    /// An HTTP request that must be answered with a status of 200 to 399.
     HttpGet(HttpGet),
-    /// A TCP connection, which is to be accepted.
+    /// A TCP connection that must be accepted.
     TcpSocket(TcpSocket),
-    /// Links of the node, of which enough are to carry.
+    /// Links of the node, enough of which must have carrier.
     Link(LinkCheck),
 }
 
@@ -48,20 +48,20 @@ pub enum CheckAction {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpGet {
-    /// Address to ask at. Default: the node itself.
+    /// Address to connect to. Default: the node itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<IpAddr>,
-    /// Port to ask at, 1 to 65535.
+    /// Port to connect to, 1 to 65535.
     pub port: u16,
-    /// What to ask for. Default: /.
+    /// Path to request. Default: /.
     #[serde(default = "default_path")]
     pub path: String,
-    /// How to ask. Default: HTTP.
+    /// Scheme of the request. Default: HTTP.
     #[serde(default)]
     pub scheme: Scheme,
 }
 
-/// How HTTP is spoken.
+/// Scheme of an HTTP request.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// Without TLS.
@@ -82,7 +82,7 @@ pub struct TcpSocket {
 }
 
 impl CheckAction {
-    /// The port to ask at; `None`: it asks at none.
+    /// The port that the check connects to; `None` for a check of links.
     pub const fn port(&self) -> Option<u16> {
         match self {
             Self::HttpGet(HttpGet { port, .. }) | Self::TcpSocket(TcpSocket { port, .. }) => Some(*port),
@@ -97,11 +97,10 @@ impl CheckAction {
 pub struct LinkCheck {
     /// Names of interfaces, in which `*` stands for any characters, as `bond0` or `ens*`.
     pub interfaces: Vec<String>,
-    /// So many of them are to have carrier. Default: all.
+    /// Number of them that must have carrier. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<u32>,
-    /// What those with carrier are to carry together, in Mbit/s. One whose speed is not known is fast enough. Default: any speed
-    /// will do.
+    /// Least total speed of those with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_megabits_per_second: Option<u32>,
 }

@@ -32,8 +32,8 @@ pub struct NodeNetworkSpec {
     /// Version of the agent that wrote this.
     #[serde(default)]
     pub agent_version: String,
-    /// What the agent obeys of which it would do harm not to know: see [`Capability`]. One that says nothing is of a version before
-    /// this field, and obeys none of it.
+    /// Restrictions that the agent obeys and that it would do harm to ignore: see [`Capability`]. An agent that reports none is older than
+    /// this field, and obeys none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 63)))]
     pub capabilities: Vec<Capability>,
@@ -41,7 +41,7 @@ pub struct NodeNetworkSpec {
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub interfaces: Vec<InterfaceInfo>,
-    /// Of each family the address from which the node speaks to the world: on the interface of its default route.
+    /// Source address of the node's outgoing traffic in each family: on the interface of its default route.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ip_addresses")]
     pub primary_addresses: Vec<IpAddr>,
@@ -58,7 +58,7 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub duplicates: Vec<DuplicateAddress>,
-    /// What does not work on the node, and why: it ranks below all nodes on which nothing fails.
+    /// Faults of the node, with their reasons: it ranks below all nodes on which nothing fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 1024)))]
     pub failed_checks: Vec<String>,
@@ -77,8 +77,8 @@ pub struct NodeNetworkSpec {
     pub known_routers: Vec<KnownRouter>,
 }
 
-/// What an agent obeys of the objects that it reads. There is one for each field without which an agent would do what the field
-/// forbids; what an agent does not need to know to be harmless has none.
+/// Restriction in the objects that an agent reads, and that it obeys. Each field that an agent without support for it would violate has
+/// one; a field that can be ignored without harm has none.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// `spec.sources` of a [`VirtualIP`](crate::VirtualIP): such an address is announced only while all others are kept out.
@@ -104,7 +104,7 @@ pub struct KnownRouter {
     pub generation: i64,
 }
 
-/// A virtual IP that somebody else uses.
+/// Virtual IP that another host uses.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct DuplicateAddress {
@@ -119,8 +119,8 @@ pub struct DuplicateAddress {
     pub mac: String,
 }
 
-/// A node between which and this one multicast does not pass: of the two one is Active for a virtual router, and the other does
-/// not hear its multicast.
+/// Node between which and this one multicast does not pass: one of the two is Active for a virtual router, and the other does not receive
+/// its multicast.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct UnicastPeer {
@@ -162,7 +162,7 @@ pub struct InterfaceInfo {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignRouter {
-    /// Interface on which it was heard.
+    /// Interface on which it was seen.
     #[schemars(length(max = 15))]
     pub interface: String,
     /// Its VRID.

@@ -1,5 +1,5 @@
-//! What the API server refuses by itself: schemas with CEL rules, so that a mistake is told to who makes it, at once
-//! and with its reason.
+//! Validation by the API server itself: schemas with CEL rules, so that the client that makes a mistake receives an error with the reason
+//! immediately.
 //!
 //! Lists and strings are bounded, or the API server's cost estimate for the rules would not end (limit: 10⁷ per rule).
 
@@ -28,7 +28,7 @@ pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// Names of this length at most that obey a rule, and what is said of one that does not.
+/// Returns the schema of names of this length at most that obey a rule, with the message for names that do not.
 fn names(max_length: u16, rule: &str, message_expression: &str) -> Schema {
     json_schema!({
         "type": "array",
@@ -68,7 +68,7 @@ pub(crate) fn namespace_quarantine_seconds(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 2_592_000 })
 }
 
-/// How many addresses somebody may have, if that is limited.
+/// Schema of an optional limit on a number of addresses.
 pub(crate) fn limit(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 1_000_000 })
 }
@@ -97,8 +97,8 @@ pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A claim never changes hands at once: whoever held the address would be given another one. Services that share an
-/// address may join and leave.
+/// Returns the rule that one owner of a claim stays: otherwise its owners would be given another address. Services that share an address
+/// may join and leave.
 pub(crate) fn an_owner_stays() -> serde_json::Value {
     serde_json::json!({
         "rule": "self.exists(one, oldSelf.exists(old, old.uid == one.uid))",

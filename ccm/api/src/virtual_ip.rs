@@ -52,14 +52,14 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub former_pools: Vec<String>,
-    /// The Services that own it, those that share it in the order in which they joined. In quarantine, those who had it last.
+    /// Services that own it; Services that share it are in the order in which they joined. In quarantine, the last owners.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::an_owner_stays()]))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub virtual_router: Option<String>,
-    /// Name of the `Announcement` that says how it is announced; absent: none does.
+    /// Name of the `Announcement` that applies to it; absent: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub announcement: Option<String>,
@@ -74,11 +74,11 @@ pub struct VirtualIPSpec {
     /// `Local` if its Services have that, whose traffic only nodes with an endpoint of theirs serve.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
-    /// With `Local`, the Services' `healthCheckNodePort`: what a node answers there says whether it has a ready endpoint.
+    /// With `Local`, the Services' `healthCheckNodePort`: a node's answer there shows whether it has a ready endpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ports_of_owners")]
     pub health_check_node_ports: Vec<u16>,
-    /// `Claim` if its pool says so: it is announced although another host of the LAN answers for it.
+    /// `Claim` if its pool has that: it is announced although another host of the LAN answers for it.
     #[serde(default, skip_serializing_if = "OnAddressInUse::refuses")]
     pub on_address_in_use: OnAddressInUse,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
@@ -87,13 +87,13 @@ pub struct VirtualIPSpec {
 }
 
 impl VirtualIPSpec {
-    /// Whether nobody but the guard of the nodes keeps out who may not use it.
+    /// Returns true if only the guard of the nodes keeps out clients that may not use it.
     pub fn needs_guard(&self) -> bool {
         PortSources::need_guard(&self.sources)
     }
 }
 
-/// Who may send to some ports of an address: those of one Service.
+/// Clients that may send to some ports of an address: the ports of one Service.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PortSources {
@@ -110,7 +110,7 @@ pub struct PortSources {
 }
 
 impl PortSources {
-    /// Whether of an address with `all` these nobody but the guard of the nodes keeps out who may not use it.
+    /// Returns true if, for an address with `all` these, only the guard of the nodes keeps out clients that may not use it.
     pub fn need_guard(all: &[Self]) -> bool {
         all.iter().any(|one| !one.by_kube_proxy)
     }
@@ -139,13 +139,13 @@ pub enum PortProtocol {
     Sctp,
 }
 
-/// Why an address is kept back, and for how long.
+/// Reason and end of the quarantine of an address.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Quarantine {
-    /// What put it there.
+    /// Cause of the quarantine.
     pub reason: QuarantineReason,
-    /// When it ends: the object is deleted then, and the address can be given again.
+    /// End of the quarantine: the object is deleted then, and the address can be given again.
     #[schemars(schema_with = "crate::validation::moment")]
     pub until: Time,
     /// One sentence for people.
@@ -154,10 +154,10 @@ pub struct Quarantine {
     pub message: String,
 }
 
-/// What puts an address into quarantine.
+/// Cause of a quarantine.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuarantineReason {
-    /// Its Services let go of it; only those (by namespace and name) get it back before the end.
+    /// Its Services released it; only they (by namespace and name) get it back before the end.
     Released,
     /// Another host of the LAN has it.
     AddressTaken,
@@ -196,13 +196,13 @@ impl windlass_ipam::Owner for ServiceRef {
 }
 
 impl ServiceRef {
-    /// What comes, in their order, before all Services of this namespace and name: those that were made anew under it.
+    /// Returns a lower bound, in their order, of all Services of this namespace and name: those that were recreated under it.
     #[must_use]
     pub fn before_namesakes(&self) -> Self {
         Self { uid: String::new(), ..self.clone() }
     }
 
-    /// Whether it has the namespace and name of `other`.
+    /// Returns true if it has the namespace and name of `other`.
     pub fn is_namesake(&self, other: &Self) -> bool {
         self.namespace == other.namespace && self.name == other.name
     }
@@ -215,7 +215,7 @@ impl fmt::Display for ServiceRef {
     }
 }
 
-/// What the agents report about the address.
+/// Status of the address, as the agents report it.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPStatus {
@@ -230,7 +230,7 @@ pub struct VirtualIPStatus {
 }
 
 impl VirtualIP {
-    /// The condition [`CONDITION_ANNOUNCED`]: what the agents, or the planner, say of whether some node answers for the address.
+    /// Returns the condition [`CONDITION_ANNOUNCED`]: the report of the agents, or the planner, whether some node answers for the address.
     pub fn announced(&self) -> Option<&Condition> {
         self.condition(CONDITION_ANNOUNCED)
     }
@@ -245,19 +245,19 @@ impl VirtualIP {
         self.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_)
     }
 
-    /// Whether some node answers for the address. Of one in quarantine, or in no virtual router, that may still be said for a
-    /// moment after it was withdrawn.
+    /// Returns true if some node answers for the address. In quarantine, or without a virtual router, none does, although its condition may
+    /// remain `True` for a moment after the withdrawal.
     pub fn is_announced(&self) -> bool {
         let is_said = || self.announced().is_some_and(|one| one.status == "True");
         self.spec.quarantine.is_none() && self.spec.virtual_router.is_some() && is_said()
     }
 
-    /// The node that answers for the address, as its agent says.
+    /// Returns the node that answers for the address, as its agent reports it.
     pub fn active_node(&self) -> Option<&str> {
         self.status.as_ref()?.active_node.as_deref()
     }
 
-    /// Whether the admin allows the Services of this very address to be given another ([`ANNOTATION_ALLOW_MOVE`]).
+    /// Returns true if the admin allows the Services of this very address to be given another one ([`ANNOTATION_ALLOW_MOVE`]).
     pub fn allows_move(&self) -> bool {
         let annotations = self.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(ANNOTATION_ALLOW_MOVE)).is_some_and(|value| value == "true")

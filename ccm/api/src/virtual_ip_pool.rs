@@ -40,18 +40,17 @@ pub struct VirtualIPPoolSpec {
     /// CIDRs (`192.0.2.0/28`, every address usable), inclusive ranges (`192.0.2.10-192.0.2.20`) and single addresses.
     #[schemars(schema_with = "crate::validation::address_ranges")]
     pub addresses: Vec<String>,
-    /// What is left out of `addresses`, written as they are. A Service that has one of these already keeps it.
-    /// Default: nothing.
+    /// Addresses left out of `addresses`, in the same forms. A Service that has one of these already keeps it. Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::excluded_ranges")]
     pub exclude: Vec<String>,
-    /// Whether Services that name no pool may get an address from here. Default: true.
+    /// True if Services that name no pool may get an address from this one. Default: true.
     #[serde(default = "yes")]
     pub auto_assign: bool,
     /// Gives nothing new; what was given stays. Default: false.
     #[serde(default)]
     pub disabled: bool,
-    /// Which addresses are not given because some equipment treats them specially. Default: None.
+    /// Addresses that are not given because some equipment treats them specially. Default: None.
     #[serde(default)]
     pub avoid_reserved: AvoidReserved,
     /// Pools are searched in ascending order of this number; of equal ones, those that select their Services first, then
@@ -72,43 +71,42 @@ pub struct VirtualIPPoolSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
-    /// What becomes of Services of the namespaces that the pool selects when it has no address left: they get one of
-    /// another pool, or wait: then pools for all namespaces give them none at all. Default: UseOthers.
+    /// Handling of Services of the namespaces that the pool selects when it has no address left: they get one of another pool, or wait. If
+    /// they wait, pools for all namespaces give them none at all. Default: UseOthers.
     #[serde(default)]
     pub when_full: WhenFull,
-    /// How many addresses of each family the Services of one namespace may have, those included that are kept back for
-    /// them. What they have they keep. Default: any number.
+    /// Largest number of addresses of each family for the Services of one namespace, including those kept back for them. They keep what
+    /// they have. Default: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_namespace: Option<u32>,
-    /// How many addresses of each family one Service may have, those included that are kept back for it. What it has it
-    /// keeps. Default: any number.
+    /// Largest number of addresses of each family for one Service, including those kept back for it. It keeps what it has. Default: any
+    /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_service: Option<u32>,
-    /// Which of its free addresses is given first. Default: Lowest.
+    /// Order in which its free addresses are given. Default: Lowest.
     #[serde(default)]
     pub allocation_order: AllocationOrder,
-    /// How long an address that was released is not given to another Service, in seconds: stale neighbour tables, DNS
-    /// and clients must not reach a stranger. Default: 60.
+    /// Time before a released address is given to another Service, in seconds: stale neighbour tables, DNS and clients must not reach a
+    /// foreign Service. Default: 60.
     #[serde(default = "default_quarantine")]
     #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
-    /// How long an address that was released stays with the namespace of the Service that had it, in seconds, if that is
-    /// longer: other Services of the namespace may have it meanwhile if they name it, as DNS names and clients of the
-    /// namespace may lead there still. Default: 0.
+    /// Time for which a released address stays with the namespace of the Service that had it, in seconds, if that is longer. Meanwhile
+    /// other Services of the namespace may have it if they name it, as DNS names and clients of the namespace may still lead there.
+    /// Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::namespace_quarantine_seconds")]
     pub namespace_quarantine_seconds: u32,
-    /// What becomes of Services whose address is taken out of every pool. Default: Keep.
+    /// Handling of Services whose address is removed from every pool. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
-    /// What becomes of an address of this pool that another host of the LAN answers for before its first use. Default: Refuse.
+    /// Handling of an address of this pool for which another host of the LAN answers before its first use. Default: Refuse.
     #[serde(default)]
     pub on_address_in_use: OnAddressInUse,
-    /// Whether addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the
-    /// selectors above let use the pool. Who may write that field may take any address of the pool (CVE-2020-8554).
-    /// Default: false.
+    /// True if addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the selectors above let
+    /// use the pool. A client that may write that field may take any address of the pool (CVE-2020-8554). Default: false.
     #[serde(default, rename = "allowExternalIPs")]
     pub allow_external_ips: bool,
 }
@@ -148,7 +146,7 @@ pub enum AvoidReserved {
     /// The first and the last address of each IPv4 CIDR up to /30; the first of each IPv6 CIDR up to /126 (the subnet-router
     /// anycast address, RFC 4291 §2.6.1), and of each up to /64 the 128 that RFC 2526 reserves for anycast.
     Subnet,
-    /// Those, and every IPv4 address that ends in .0 or .255.
+    /// The addresses of `Subnet`, and every IPv4 address that ends in .0 or .255.
     SubnetAndClassC,
     /// A value of a newer version: the pool gives nothing, because it might give what is to be kept back.
     #[serde(other)]
@@ -156,7 +154,7 @@ pub enum AvoidReserved {
     Unknown,
 }
 
-/// Which free address is given first.
+/// Order in which free addresses are given.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllocationOrder {
     /// The lowest.
@@ -172,7 +170,7 @@ pub enum AllocationOrder {
     Unknown,
 }
 
-/// What becomes of Services of the namespaces that a pool selects when it has no address left.
+/// Handling of Services of the namespaces that a pool selects when it has no address left.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// They get one of another pool.
@@ -186,10 +184,10 @@ pub enum WhenFull {
     Unknown,
 }
 
-/// What becomes of a Service whose address its pool no longer holds, nor any other.
+/// Handling of a Service whose address neither its pool nor any other holds any more.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRemoval {
-    /// It keeps the address; a condition says so.
+    /// It keeps the address; a condition reports that.
     #[default]
     Keep,
     /// It is given another, which works before the old one is withdrawn.
@@ -200,13 +198,13 @@ pub enum OnRemoval {
     Unknown,
 }
 
-/// What becomes of an address that another host of the LAN answers for before it is announced for the first time.
+/// Handling of an address for which another host of the LAN answers before it is announced for the first time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAddressInUse {
     /// It is not announced, and a Service that does not show it yet is given another.
     #[default]
     Refuse,
-    /// It is announced all the same, and the conflict is told: for what the Service is to take over from its former holder.
+    /// It is announced all the same, and the conflict is reported: for addresses that the Service is to take over from a former holder.
     Claim,
     /// A value of a newer version: it is not announced.
     #[serde(other)]
@@ -215,13 +213,13 @@ pub enum OnAddressInUse {
 }
 
 impl OnAddressInUse {
-    /// Whether it is left to who has it.
+    /// Returns true if the address is left to the host that has it.
     pub const fn refuses(&self) -> bool {
         !matches!(self, Self::Claim)
     }
 }
 
-/// What the pool holds now.
+/// Status of the pool: counts, addresses and conditions.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPPoolStatus {
@@ -236,7 +234,7 @@ pub struct VirtualIPPoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 43)))]
     pub cidrs: Vec<String>,
-    /// What keeps the pool, or part of it, from being used.
+    /// Conditions of the pool, with what keeps it, or part of it, from being used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,

@@ -47,53 +47,53 @@ pub struct VirtualRouterSpec {
     /// Time between two adverts, in milliseconds, a multiple of 10 (10 to 40950).
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// The candidates in the order in which they are preferred while all is well. Their priority says which is
-    /// preferred now: a node that is being drained keeps its place here.
+    /// Candidates, in the order in which they are preferred while all is well. Their priority shows which one is preferred now: a node that
+    /// is being drained keeps its place here.
     #[schemars(length(max = 254))]
     pub nodes: Vec<RankedNode>,
-    /// That of the Services whose addresses it carries. With `Local` a node without an endpoint of theirs ranks below all that have
-    /// one.
+    /// `externalTrafficPolicy` of the Services whose addresses it carries. With `Local` a node without an endpoint of theirs ranks below
+    /// all that have one.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
-    /// Name of the `Announcement` that says how its virtual IPs are announced; absent: none does.
+    /// Name of the `Announcement` that applies to its virtual IPs; absent: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub announcement: Option<String>,
-    /// How long a node that is preferred leaves another one in place that is Active already, in seconds.
+    /// Time for which a preferred node leaves another node in place that is Active already, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
     pub preempt_delay_seconds: u32,
-    /// How adverts reach the other nodes.
+    /// Transport of adverts to the other nodes.
     #[serde(default, skip_serializing_if = "Transport::is_multicast")]
     pub transport: Transport,
-    /// Whether nodes that multicast does not reach are told by unicast, too.
+    /// True if nodes that multicast does not reach receive adverts by unicast, too.
     #[serde(default = "default_unicast_fallback", skip_serializing_if = "is_true")]
     pub unicast_fallback: bool,
-    /// Whether virtual IPs are at the MAC address of the virtual router.
+    /// True if virtual IPs use the MAC address of the virtual router.
     #[serde(default, rename = "virtualMAC", skip_serializing_if = "std::ops::Not::not")]
     pub virtual_mac: bool,
-    /// How adverts are signed; absent: they are not.
+    /// Signing of adverts; absent: they are not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
-    /// What each node asks by itself: one on which a check fails takes part with a priority below all on which all pass.
+    /// Checks that each node runs by itself: a node on which a check fails takes part with a priority below all on which all pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
-    /// What becomes of a virtual IP that is announced and that another host of the LAN claims.
+    /// Reaction when another host of the LAN claims a virtual IP that is announced.
     #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
     pub address_conflict: AddressConflictPolicy,
-    /// What becomes of established connections when another node takes over.
+    /// Handling of established connections when another node takes over.
     #[serde(default, skip_serializing_if = "ConnectionPolicy::is_forward")]
     pub connections: ConnectionPolicy,
-    /// UID of the virtual router in whose place it was made, with the same nodes under another VRID: what that one still carries goes
-    /// here, and nothing else does because of it. Absent: of none.
+    /// UID of the virtual router that it replaces, with the same nodes under another VRID: the addresses that the old one still carries
+    /// move here, and nothing else does because of it. Absent: it replaces none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub replaces: Option<String>,
 }
 
 impl VirtualRouter {
-    /// The node that is Active, as its agent says.
+    /// Returns the Active node, as its agent reports it.
     pub fn active_node(&self) -> Option<&str> {
         self.status.as_ref()?.active_node.as_deref()
     }
@@ -125,7 +125,7 @@ const fn is_true(value: &bool) -> bool {
 /// `Service.spec.externalTrafficPolicy`: which endpoints a node sends the traffic to that it gets for an address.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ExternalTrafficPolicy {
-    /// Those of all nodes: every node can serve the address.
+    /// Endpoints of all nodes: every node can serve the address.
     #[default]
     Cluster,
     /// Its own: a node without an endpoint drops the traffic.
@@ -133,7 +133,7 @@ pub enum ExternalTrafficPolicy {
 }
 
 impl ExternalTrafficPolicy {
-    /// Whether every node can serve.
+    /// Returns true if every node can serve.
     pub const fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster)
     }
@@ -156,8 +156,8 @@ pub struct RankedNode {
     /// The node's interface on the segment.
     #[schemars(length(max = 15))]
     pub interface: String,
-    /// Whether some of the others may not know it yet, or not with this address: they would not obey it. Until each of them has told
-    /// that it does (`NodeNetwork.spec.knownRouters`) it comes before none that may not.
+    /// True if some of the other candidates may not know it yet, or not with this address, and would not obey it. Until each of them has
+    /// reported that it does (`NodeNetwork.spec.knownRouters`), it ranks above none that may not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joining: bool,
     /// While it is joining with another address: that by which the others have known it until now. They obey it as well.
@@ -173,17 +173,17 @@ impl RankedNode {
     }
 }
 
-/// What the Active node reports.
+/// Status of the virtual router, as the Active node reports it.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualRouterStatus {
     /// Node that is Active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// When it became Active (RFC 3339).
+    /// Time at which the node became Active (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_since: Option<String>,
-    /// How often the Active node changed.
+    /// Number of changes of the Active node.
     #[serde(default)]
     pub transitions: i64,
     /// `MulticastHeard`.

@@ -42,7 +42,7 @@ mod tests;
 /// The program whose pools are read.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Source {
-    /// Reads MetalLB's objects on standard input, prints VirtualIPPools and Announcements, and says on standard error what is different
+    /// Reads MetalLB's objects on standard input, prints VirtualIPPools and Announcements, and reports differences on standard error
     Metallb,
     /// Reads the ConfigMap kubevip of kube-vip's cloud provider, kube-vip's own pods, and Services; prints likewise
     KubeVip {
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// What it reads, and what prints that.
+    /// Returns the name of its input, with the command that prints it.
     fn input(&self) -> &'static str {
         match self {
             Self::Metallb => {
@@ -108,7 +108,7 @@ pub(crate) struct Conversion {
     pub(crate) notes: Vec<String>,
     /// Settings that were not converted, or that mean something else, with object, field and remedy.
     pub(crate) warnings: Vec<String>,
-    /// What was left out, with object, field and remedy: the result is not the whole.
+    /// Parts of the input that were left out, with object, field and remedy. With any of them the result is incomplete.
     pub(crate) errors: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The status page at `/status`: what this controller watches, as `windlass status` would tell it. Nothing is asked of the API server.
+//! The status page at `/status`: the objects that this controller watches, as `windlass status` shows them. Sends nothing to the API
+//! server.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use windlass_controller::{SharedState, StatusPages, WatchedObjects};
 use crate::inspect::page::{self, DATA_PATH, PATH};
 use crate::inspect::{OwnController, Snapshot};
 
-/// What was made is shown to all who ask for so long: many who look cost no more than one.
+/// Time for which one answer serves all clients: many clients cost no more than one.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// The page, and where it finds the state while this process leads.
@@ -26,7 +27,7 @@ struct Source {
     shared: Weak<SharedState>,
     election: Option<(String, String)>,
     since: Timestamp,
-    /// What was made last, and when.
+    /// Last answer, and the time at which it was made.
     made: Option<(Instant, Bytes)>,
 }
 
@@ -46,7 +47,7 @@ impl StatusPages for StatusPage {
 }
 
 impl Source {
-    /// Made under the lock, so that those who ask at the same time wait for one answer.
+    /// Makes the answer under the lock, so that simultaneous clients wait for one answer.
     fn data(&mut self, now: Instant) -> Page {
         let json = |code, body: Bytes| Page::new(code, "application/json", body);
         let words =

@@ -1,6 +1,5 @@
-//! `windlass uninstall`: takes away what Windlass has left in a cluster from which its controller and agents are gone: finalizers,
-//! without which no Service could be deleted any more, addresses that nobody announces, and its own objects. Pools and Announcements are
-//! the admin's.
+//! `windlass uninstall`: removes the remains of Windlass from a cluster from which its controller and agents are gone: finalizers, which
+//! block the deletion of Services, addresses that no node announces, and its own objects. Pools and Announcements are the admin's.
 
 mod cleanup;
 
@@ -22,25 +21,24 @@ use windlass_controller::Windlass;
 
 use self::cleanup::{Given, cleanup};
 
-/// Where a controller says that it works, unless its flags say otherwise: as cloud-controller-manager, and by the manifests as load
-/// balancer only.
+/// Leases that controllers renew by default: as cloud-controller-manager, and by the manifests as load balancer only.
 const LEASES: [(&str, &str); 2] =
     [("kube-system", "cloud-controller-manager"), ("windlass-system", "windlass-controller")];
-/// Who has not renewed it for this long, does not work.
+/// Time without a renewal after which the holder of a lease counts as stopped.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How often a Service is looked at again that somebody changes meanwhile.
+/// Number of attempts at a Service that other clients change meanwhile.
 const ATTEMPTS: u32 = 5;
 
-/// How it is done.
+/// Options of an uninstallation.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Only says what it would do.
+    /// True if the actions are printed and not taken.
     pub dry_run: bool,
-    /// The controller that works is another one.
+    /// True if the controller that works is another one.
     pub even_so: bool,
 }
 
-/// Takes all of it away, and says each thing on standard output. What cannot be taken away is said, and does not keep the rest.
+/// Removes all of it, and prints each thing on standard output. A failure is reported, and does not prevent the rest.
 ///
 /// # Errors
 /// A controller works still, the API server does not answer, or something is left.
@@ -80,7 +78,7 @@ pub async fn run(client: Client, options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A controller would write all of it again.
+/// Fails while a controller renews this lease: it would write all of it again.
 async fn refuse_while_one_works(client: &Client, lease: (&str, &str)) -> anyhow::Result<()> {
     let (namespace, name) = lease;
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);

@@ -3,12 +3,12 @@
 
 use windlass_api::{DEFAULT_EXCLUDED_INTERFACES, InterfaceInfo};
 
-/// Whether the addresses of an interface that a node reports may be the same on every node.
+/// Returns true if the addresses of an interface that a node reports may be the same on every node.
 pub fn is_inside_the_node(interface: &InterfaceInfo) -> bool {
     interface.isolated || is_container_bridge(&interface.name)
 }
 
-/// Whether the interface is such a bridge, judged by its name: by what an Announcement excludes if it says nothing.
+/// Returns true if the interface is such a bridge, by its name: one that an Announcement excludes by default.
 pub fn is_container_bridge(name: &str) -> bool {
     DEFAULT_EXCLUDED_INTERFACES.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),

@@ -1,22 +1,22 @@
-//! The sentences of `NodeNetwork.spec.failedChecks`. An agent writes them for people; the controller goes by what they are about, which
-//! their beginnings tell. Pure.
+//! Sentences of `NodeNetwork.spec.failedChecks`. An agent writes them for people; the controller uses their subjects, which their
+//! beginnings show. Pure.
 
 use std::net::IpAddr;
 
 use windlass_api::NodeCheck;
 use windlass_vrrp::Family;
 
-/// Of a check of an Announcement; the check and the reason follow.
+/// Beginning of the sentence about a check of an Announcement; the check and the reason follow.
 const CHECK: &str = "the check ";
-/// Of a Service's health check; the port and the reason follow.
+/// Beginning of the sentence about a Service's health check; the port and the reason follow.
 const NODE_PORT: &str = "the health check on node port ";
-/// After the number of checks of Announcements that are not told one by one.
+/// End of the sentence about further checks of Announcements, which are not listed one by one; it follows their number.
 const FURTHER_CHECKS: &str = " further checks of Announcements";
-/// The same of Services' health checks.
+/// End of the sentence about further health checks of Services; it follows their number.
 const FURTHER_NODE_PORTS: &str = " further health checks";
-/// Of forwarding by the kernel; family, interface and reason follow.
+/// Beginning of the sentence about forwarding by the kernel; family, interface and reason follow.
 const FORWARDING: &str = "forwarding of ";
-/// Of a key that the node does not have; its number and the reason follow.
+/// Beginning of the sentence about a key that the node does not have; its number and the reason follow.
 const KEY: &str = "VRRP key ";
 
 /// A failed check of an Announcement.
@@ -24,7 +24,7 @@ pub fn of_check(check: &NodeCheck, reason: &str) -> String {
     format!("{CHECK}{}: {reason}", check.action)
 }
 
-/// So many that are not told.
+/// Returns the sentence about this many further checks of Announcements, which are not listed one by one.
 pub fn of_further_checks(count: usize) -> String {
     format!("{count}{FURTHER_CHECKS}")
 }
@@ -34,7 +34,7 @@ pub fn of_node_port(port: u16, reason: &str) -> String {
     format!("{NODE_PORT}{port}: {reason}")
 }
 
-/// So many that are not told.
+/// Returns the sentence about this many further health checks of Services, which are not listed one by one.
 pub fn of_further_node_ports(count: usize) -> String {
     format!("{count}{FURTHER_NODE_PORTS}")
 }
@@ -64,19 +64,20 @@ pub fn concerns_address(subject: &str, address: IpAddr) -> bool {
     }
 }
 
-/// What matters of the sentences to virtual routers: what the node says of Services, their endpoints tell the controller.
+/// Returns the subjects of the sentences that matter to virtual routers. Those about Services do not: their endpoints show the
+/// controller the same.
 pub fn that_matter(sentences: &[String]) -> impl Iterator<Item = &str> {
     let of_service = |said: &str| said.starts_with(NODE_PORT) || said.ends_with(FURTHER_NODE_PORTS);
     sentences.iter().map(String::as_str).filter(move |said| !of_service(said)).map(subject)
 }
 
-/// Without the reason.
+/// Returns a sentence without its reason.
 fn subject(said: &str) -> &str {
     said.split_once(": ").map_or(said, |(subject, _)| subject)
 }
 
-/// Whether what fails, one of those [`that_matter`], concerns virtual routers whose nodes make these checks and sign with this key. What
-/// is of none of these kinds is of the node, and concerns them all.
+/// Returns true if a failure, one of those [`that_matter`], concerns virtual routers whose nodes make these checks and sign with this
+/// key. A failure of none of these kinds is of the node, and concerns them all.
 pub fn concerns(subject: &str, checks: &[NodeCheck], key: Option<u8>) -> bool {
     if let Some(action) = subject.strip_prefix(CHECK) {
         checks.iter().any(|check| check.action.to_string() == action)

@@ -1,4 +1,4 @@
-//! What pods of ours that use the host's network have in common: no more rights than they need.
+//! Common settings of our pods that use the host's network: no more rights than they need.
 
 use std::collections::BTreeMap;
 

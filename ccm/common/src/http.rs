@@ -1,4 +1,4 @@
-//! What the agent serves: its metrics, and whether it does its work.
+//! HTTP endpoints of the agent: its metrics and its health.
 
 use std::fmt::Display;
 use std::future::ready;
@@ -15,7 +15,7 @@ use windlass_ccm::serving::{HealthChecks, Scope, Server, ServingOptions, SocketS
 #[cfg(test)]
 mod tests;
 
-/// What cannot be listened on is tried again this much later.
+/// Delay before a failed bind is retried.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Registers `windlass_build_info`.
@@ -37,7 +37,7 @@ pub fn registry() -> prometheus::Result<(Registry, ClientMetrics)> {
     Ok((registry, client))
 }
 
-/// Whether the process does its work, shown in `/readyz` as the check `started`.
+/// Health of the process, shown in `/readyz` as the check `started`.
 #[derive(Debug, Clone)]
 pub struct Health(HealthChecks);
 
@@ -51,12 +51,12 @@ impl Health {
     }
 }
 
-/// Where the agent answers. Announcing does not need it: what cannot be listened on is told and tried again.
+/// Endpoints on which the agent answers. Announcing does not need them: a failed bind is logged and retried.
 #[derive(Debug)]
 pub struct Endpoints {
-    /// For whom the API server lets.
+    /// HTTPS endpoint, for clients that the API server authorizes.
     pub https: ServingOptions,
-    /// For this container's probes: whoever fills the port up does not keep them waiting.
+    /// Socket for this container's probes: a client that exhausts the port does not delay them.
     pub socket: PathBuf,
 }
 
@@ -81,7 +81,7 @@ impl Endpoints {
     }
 }
 
-/// What `bind` gives once it can; `None`: `token` was cancelled before.
+/// Returns the result of `bind` once it succeeds; `None`: `token` was cancelled before.
 pub async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
     bind: impl Fn() -> F,
     token: &CancellationToken,

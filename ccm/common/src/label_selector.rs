@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use windlass_ipam::{Requirement, Selector};
 
-/// Why a label selector cannot be read. The API server checks them by the rules of the custom resource definition: an
-/// object that an older definition let through is told of here.
+/// Reason that a label selector cannot be read. The API server checks selectors by the rules of the custom resource definition; this
+/// error reports an object that an older definition accepted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// No operator of this name exists.

@@ -19,20 +19,20 @@ const TOP: u8 = 254;
 /// Distance between the first few: at adverts of 100 ms it makes their skew times differ by 6 ms, more than what scheduling
 /// jitter and the wire add (docs/architecture.md, "Decisions").
 const STEP: u8 = 16;
-/// How many of the first have that distance.
+/// Number of good nodes, from the first, that have that distance.
 pub const SPACED: u8 = 8;
 /// Highest priority of a late node.
 const LATE: u8 = 90;
-/// Lowest priority of a good node: an Active below it is to give its place up at once.
+/// Lowest priority of a good node: an Active below it is to yield immediately.
 pub const FIT_FROM: u8 = LATE + 1;
 /// Highest priority of a fair node.
 const FAIR: u8 = 60;
 /// Highest priority of an unfit one.
 const UNFIT: u8 = 30;
 
-/// As many good nodes have a priority: more than a segment loses at once.
+/// Maximum number of good nodes with a priority of their own: more than a segment loses at the same time.
 pub const MOST_GOOD: usize = 59;
-/// As many fair ones.
+/// Maximum number of fair nodes with a priority of their own.
 pub const MOST_FAIR: usize = (FAIR - UNFIT) as usize;
 /// Places that an unfit node can have.
 pub const UNFIT_PLACES: usize = UNFIT as usize;
@@ -59,15 +59,15 @@ pub fn unfit(before: usize) -> u8 {
     UNFIT.saturating_sub(u8::try_from(before).unwrap_or(u8::MAX)).max(1)
 }
 
-/// Priority of a node that this is the priority of, while it lacks the connections of the Active: below the first good ones, who have
-/// them, in the order of before, and above fair ones. One that is not good keeps its own.
+/// Returns the priority of a node of this priority while it lacks the connections of the Active: below the first good ones, which have
+/// them, in the same order, and above fair ones. A node that is not good keeps its own.
 pub fn trailing(priority: u8) -> u8 {
-    /// So far below itself the first comes after the eight that have a distance.
+    /// Distance of a trailing node below its own priority: even the first then comes after the eight that have a distance.
     const BEHIND: u8 = 128;
     if is_good(priority) { priority.saturating_sub(BEHIND).max(FAIR + 1) } else { priority }
 }
 
-/// What a node is, by its priority.
+/// Class of a node, by its priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Nothing is wrong with it.
@@ -80,7 +80,7 @@ pub enum Class {
     Unfit,
 }
 
-/// What a node of this priority is.
+/// Returns the class of a node with this priority.
 pub const fn class(priority: u8) -> Class {
     match priority {
         FIT_FROM.. => Class::Good,
@@ -90,7 +90,7 @@ pub const fn class(priority: u8) -> Class {
     }
 }
 
-/// Whether it is the priority of a good node.
+/// Returns true if it is the priority of a good node.
 pub const fn is_good(priority: u8) -> bool {
     priority >= FIT_FROM
 }

@@ -1,4 +1,4 @@
-//! What the probes of the agent and of `windlass vip` run: a question to its Unix socket.
+//! Client of the probes of the agent and of `windlass vip`: sends a request to the Unix socket of the process.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// Who does its work answers at once.
+/// Read and write timeout: a working process answers immediately.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The page that it shows, without its head. An error where it does not answer, or answers that a check fails.

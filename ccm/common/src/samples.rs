@@ -6,7 +6,7 @@ use prometheus::Registry;
 use prometheus::core::{Collector, Desc, Number};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-/// Registers what `families` gives at each scrape. What it gives now tells the registry the names: that is all of them,
+/// Registers the metrics that `families` returns at each scrape. Its present result gives the registry the names: it has all of them,
 /// also those without samples, which are not shown.
 pub fn register(
     registry: &Registry,

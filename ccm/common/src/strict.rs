@@ -1,5 +1,5 @@
-//! Writes that the API server takes as a whole or not at all. Of a field that its definition does not know it would otherwise leave
-//! just that out, without an error: the definitions may be those of an older version, and the field may say who may use an address.
+//! Writes that the API server accepts as a whole or rejects. By default it drops a field that its definition does not know, without an
+//! error: the definitions may be those of an older version, and the field may restrict the clients of an address.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_ccm::lenient::Lenient;
 
-/// What the API server says of a field that it does not know, and of one in a server-side apply.
+/// Messages of the API server about a field that it does not know, and about one in a server-side apply.
 const REFUSALS: [&str; 2] = ["strict decoding error", "field not declared in schema"];
 const REMEDY: &str = "; the definitions of Windlass' resources are of an older version than this program: \
     kubectl apply -f manifests/crds";
 
-/// Of a patch.
+/// Returns parameters for a patch that the API server validates strictly.
 pub fn params() -> PatchParams {
     PatchParams::default().validation_strict()
 }
@@ -34,17 +34,17 @@ pub async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
     api.clone().into_client().request(request).await
 }
 
-/// What helps if this is why a write failed.
+/// Returns the remedy if this is the reason that a write failed, else an empty text.
 pub fn remedy(error: &str) -> &'static str {
     if is_for_unknown_field(error) { REMEDY } else { "" }
 }
 
-/// Whether a write failed because the definitions do not know what it has.
+/// Returns true if a write failed because the definitions do not know a field of it.
 pub fn is_for_unknown_field(error: &str) -> bool {
     REFUSALS.iter().any(|refusal| error.contains(refusal))
 }
 
-/// Those of the fields of `spec` of which this error of a server-side apply says that the definition does not know them.
+/// Returns the fields of `spec` that the definition does not know, by this error of a server-side apply.
 pub fn unknown_fields<'a>(error: &str, spec: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
     let is_unknown =
         |field: &&String| error.contains(&format!(".spec.{field}: field not declared in schema"));

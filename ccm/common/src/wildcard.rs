@@ -1,6 +1,6 @@
 //! Names in which `*` stands for any characters, or none. Pure.
 
-/// Whether the whole `name` matches `pattern`.
+/// Returns true if the whole `name` matches `pattern`.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

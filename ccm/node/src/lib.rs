@@ -1,7 +1,7 @@
-//! The program on each node, which runs virtual routers by `windlass-engine`. It has two front ends: [`agent`] obeys the objects of a
-//! cluster; [`vip`] obeys its flags or a file, and needs no cluster.
+//! The program on each node, which runs virtual routers by `windlass-engine`. It has two front ends: [`agent`] follows the objects of a
+//! cluster; [`vip`] follows its flags or a file, and needs no cluster.
 //!
-//! It may know the engine, the custom resources and `windlass-common`. It never knows the controller.
+//! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 

@@ -14,16 +14,16 @@ use crate::client::{ClientMetrics, RateLimit};
 #[cfg(test)]
 mod tests;
 
-/// How long the API server may take to answer before it counts as unreachable.
+/// Longest wait for the API server's answer before it counts as unreachable.
 const REACH_LIMIT: Duration = Duration::from_secs(10);
 /// Longest time to set up a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Where a pod finds its service account.
+/// Folder in which a pod finds its service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
-/// Why no API server can be worked with.
+/// Reason that no API server can be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -37,9 +37,9 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// Fault of the kubeconfig.
         reason: String,
-        /// What to do.
+        /// Remedy for the user.
         remedy: &'static str,
     },
     /// `--master` is no URL.
@@ -50,7 +50,7 @@ pub enum ConnectError {
     Tls {
         /// The API server.
         server: String,
-        /// What is wrong with them.
+        /// Fault of the certificates.
         reason: String,
     },
     /// It answers with an error, or not at all.
@@ -61,7 +61,7 @@ pub enum ConnectError {
     Unusable {
         /// The API server.
         server: String,
-        /// What it, or the way to it, said.
+        /// Error from the API server or from the transport.
         reason: String,
     },
     /// No answer.
@@ -75,19 +75,19 @@ pub enum ConnectError {
 /// An API server and the credentials for it; no call was made yet.
 #[derive(Debug, Clone)]
 pub struct ApiServerConfig {
-    /// How to talk to it.
+    /// Client configuration for the API server.
     pub config: Config,
     /// As `API server https://192.0.2.10:6443 (kubeconfig /etc/kubernetes/admin.conf)`.
     pub name: String,
 }
 
 impl ApiServerConfig {
-    /// The server that `kubeconfig` names, else that of the cluster this pod runs in. `master` is its URL in place of
-    /// the one found there.
+    /// Finds the server that `kubeconfig` names, else that of the cluster this pod runs in. `master` is its URL in place of the one found
+    /// there.
     ///
-    /// The environment variable `KUBECONFIG` is not looked at: a daemon's server must not depend on who started it.
-    /// Those of the service account, `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, may be set by hand: before
-    /// kube-proxy runs, the address that the kubelet writes there leads nowhere.
+    /// The environment variable `KUBECONFIG` is ignored: a daemon's server must not depend on the user that started it. The variables of
+    /// the service account, `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, may be set by hand: before kube-proxy runs, the
+    /// address that the kubelet writes there leads nowhere.
     pub async fn find(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Self, ConnectError> {
         let master = master.map(url).transpose()?;
         let (mut config, origin) = if let Some(path) = kubeconfig {
@@ -148,8 +148,8 @@ fn url(text: &str) -> Result<Uri, ConnectError> {
     }
 }
 
-/// The cluster of a pod whose environment says where its API server is and whose service account is in `account`.
-/// Token and CA are read again when they change.
+/// Returns the cluster of a pod whose environment names its API server and whose service account is in `account`. Token and CA are read
+/// again when they change.
 fn in_cluster(
     environment: impl Fn(&str) -> Option<String>,
     account: &Path,

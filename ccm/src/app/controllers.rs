@@ -58,12 +58,12 @@ fn known() -> String {
     ControllerName::ALL.map(ControllerName::as_str).join(", ")
 }
 
-/// What the list says.
+/// Controllers that the list selects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Those to start.
+    /// Controllers to start.
     pub enabled: BTreeSet<ControllerName>,
-    /// Those of them that the list names, rather than means by `*`: leaving one of them out is worth a warning.
+    /// Enabled controllers that the list names explicitly instead of by `*`: leaving one of them out is worth a warning.
     pub named: BTreeSet<ControllerName>,
 }
 

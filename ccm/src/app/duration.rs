@@ -11,7 +11,7 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration(pub Duration);
 
-/// Why a text is no duration.
+/// Error for a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}; give numbers with units (h, m, s, ms, us, ns), as 1m30s, 300ms or 0")]
 pub struct DurationError {

@@ -1,4 +1,4 @@
-//! What is wrong with a flag.
+//! Errors in the values of flags.
 
 use super::controllers::UnknownController;
 use crate::client::RateLimitError;
@@ -8,7 +8,7 @@ use crate::lease::ElectionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlagError {
-    /// The kubelet's way to say that there is a cloud-controller-manager.
+    /// The kubelet's value for a node that a cloud-controller-manager serves.
     #[error(
         "--cloud-provider=external is for kubelets: it tells them that a cloud-controller-manager serves them; give \
          --cloud-provider={own} here, or leave the flag out"
@@ -23,7 +23,7 @@ pub enum FlagError {
          the flag out"
     )]
     OtherProvider {
-        /// What the flag says.
+        /// Value of the flag.
         given: String,
         /// Name of this provider.
         own: String,
@@ -73,7 +73,7 @@ pub enum FlagError {
         flag: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it, and what to give.
+        /// Fault of the value, and what to give instead.
         reason: String,
     },
 }

@@ -48,12 +48,12 @@ pub struct Flags {
     /// The HTTPS port. After the others: what follows it in `--help` stands under its heading.
     #[command(flatten)]
     pub serving: ServingFlags,
-    /// What has no effect.
+    /// Flags that have no effect.
     #[command(flatten)]
     pub ignored: IgnoredFlags,
 }
 
-/// Which controllers run, and how fast.
+/// Selection and speed of the controllers.
 #[derive(Debug, Clone, Args)]
 pub struct ControllerFlags {
     /// Name of the cluster, told to the provider
@@ -97,7 +97,7 @@ pub struct ElectionFlags {
     /// How long others believe a leader that has fallen silent
     #[arg(long, default_value = "15s", value_name = "DURATION", allow_hyphen_values = true)]
     pub leader_elect_lease_duration: GoDuration,
-    /// How long the leader goes on without a successful renewal; shorter than the lease's duration
+    /// Longest time that the leader continues without a successful renewal; shorter than the lease's duration
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub leader_elect_renew_deadline: GoDuration,
     /// Time between two attempts to get or renew the lease
@@ -117,13 +117,13 @@ pub struct ElectionFlags {
 /// The log.
 #[derive(Debug, Clone, Args)]
 pub struct LoggingFlags {
-    /// How much is logged: 4 for debugging, 6 for everything
+    /// Log verbosity: 4 for debugging, 6 for everything
     #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "LEVEL", allow_negative_numbers = true)]
     pub verbosity: i32,
     /// Form of the log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub logging_format: LogFormat,
-    /// What is logged, in place of what `-v` says: for binaries with a flag of their own.
+    /// Log filter that replaces the one of `-v`: for binaries with a flag of their own.
     #[arg(skip)]
     pub filter: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! The identity of this process in leader election.
 
-/// Why this process has no name of its own.
+/// Error when the unique name of this process cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {file}, which gives this process a unique name: {reason}; mount /proc")]
 pub struct IdentityError {

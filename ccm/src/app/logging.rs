@@ -26,7 +26,7 @@ pub fn filter(verbosity: i32) -> &'static str {
     }
 }
 
-/// Why the log cannot be set up.
+/// Reason that the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The filter is none.
@@ -41,7 +41,7 @@ pub enum LoggingError {
 
 /// Checks a filter, as `info` or `info,kube_client=debug`.
 pub fn check(filter: &str) -> Result<EnvFilter, LoggingError> {
-    // The Kubernetes client logs every refused connection as an error of its own; what fails is said once, by who asked.
+    // The Kubernetes client logs every refused connection as an error of its own; the caller logs each failure once.
     EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}"))
         .map_err(|error| LoggingError::Filter(filter.to_owned(), error))
 }

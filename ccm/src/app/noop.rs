@@ -1,5 +1,5 @@
-//! Flags of other cloud-controller-managers that have no effect here: people paste manifests. Each is accepted with any
-//! value and answered with a warning that says why it has none. A flag that is not in the table stays an error.
+//! Flags of other cloud-controller-managers that have no effect here: people paste manifests. Each is accepted with any value and causes a
+//! warning with the reason. A flag that is not in the table stays an error.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 #[cfg(test)]
 mod tests;
 
-/// Whether a flag may stand without a value.
+/// Form of a flag: with an optional or a required value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FlagForm {
     /// `--profiling` or `--profiling=false`.
@@ -30,7 +30,7 @@ impl NoopFlag {
         self.name
     }
 
-    /// Why it has no effect.
+    /// Returns the reason that the flag has no effect.
     pub fn reason(&self) -> &'static str {
         self.reason
     }
@@ -146,7 +146,7 @@ pub const NOOP_FLAGS: &[NoopFlag] = &[
 /// Heading of these flags in `--help`.
 pub const NOOP_HEADING: &str = "Accepted without effect";
 
-/// Those of [`NOOP_FLAGS`] that were given.
+/// Flags of [`NOOP_FLAGS`] that were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnoredFlags(Vec<&'static NoopFlag>);
 

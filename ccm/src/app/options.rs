@@ -18,7 +18,7 @@ use crate::serving::ServingOptions;
 #[cfg(test)]
 mod tests;
 
-/// How a cloud-controller-manager runs.
+/// Options of a cloud-controller-manager.
 #[derive(Debug, Clone)]
 pub struct ManagerOptions {
     /// `--cloud-config`.
@@ -45,7 +45,7 @@ pub struct ManagerOptions {
     pub start_interval: Duration,
     /// The HTTPS port.
     pub serving: ServingOptions,
-    /// What to tell the user about the flags, once.
+    /// Warnings about the flags, logged once.
     pub warnings: Vec<String>,
 }
 

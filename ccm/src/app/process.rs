@@ -1,4 +1,4 @@
-//! How the process begins and ends.
+//! Start and end of the process.
 
 use std::error::Error;
 use std::future::Future;
@@ -90,7 +90,7 @@ fn stop_on_signal() -> Result<CancellationToken, BoxError> {
     Ok(token)
 }
 
-/// The error and its causes in one sentence, without those that an outer one already told.
+/// Returns the error and its causes in one sentence, without causes that an outer error already includes.
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

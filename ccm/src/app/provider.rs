@@ -1,4 +1,4 @@
-//! What a provider is to its cloud-controller-manager: a name, and what it can do once it leads.
+//! Interface between a provider and its cloud-controller-manager: the provider's name and its capabilities once it leads.
 
 use std::error::Error;
 use std::fmt;
@@ -22,7 +22,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A cloud provider.
 pub trait CloudProvider: Send + 'static {
-    /// Its name: `--cloud-provider` may say it, events of its own come from it.
+    /// Name of the provider: the value that `--cloud-provider` may have, and the source of the provider's own events.
     const NAME: &'static str;
 
     /// Finalizer of Services whose `spec.loadBalancerClass` it serves ([`LoadBalancer::serves_class`]; service-contract S-07),
@@ -54,12 +54,12 @@ pub trait CloudProvider: Send + 'static {
     ) -> impl Future<Output = Result<Capabilities<Self::LoadBalancer, Self::Instances>, BoxError>> + Send;
 }
 
-/// What a provider may need to get ready.
+/// Resources that a provider may need to start.
 #[derive(Clone)]
 pub struct Context {
     /// The API server.
     pub client: Client,
-    /// What is known of the cluster's objects, as the controllers know it.
+    /// Informers of the cluster's objects, shared with the controllers.
     pub informers: Informers,
     /// `--cluster-name`.
     pub cluster_name: String,
@@ -73,7 +73,7 @@ pub struct Context {
     pub token: CancellationToken,
 }
 
-/// What a provider can do, and what has to go on beside it.
+/// Capabilities of a provider, and the tasks that run beside it.
 pub struct Capabilities<B, I> {
     pub(super) load_balancer: Option<Arc<B>>,
     pub(super) instances: Option<Arc<I>>,
@@ -100,8 +100,8 @@ impl<B: LoadBalancer, I: Instances> Capabilities<B, I> {
         self
     }
 
-    /// Work that goes on as long as this process leads, and is dropped after that. If it ends by itself, with or without
-    /// an error, the process ends: a provider whose watches stand still gives answers of yesterday.
+    /// Adds work that runs while this process leads, and is dropped after that. If it ends by itself, with or without an error, the process
+    /// ends: a provider whose watches stand still gives stale answers.
     #[must_use]
     pub fn with_background<E: Into<BoxError>>(
         mut self,

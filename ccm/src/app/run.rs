@@ -29,14 +29,14 @@ use crate::store::Informers;
 #[cfg(test)]
 mod tests;
 
-/// How long the API server may take to be healthy once this process leads (service-contract S-63).
+/// Longest time that the API server may take to become healthy once this process leads (service-contract S-63).
 const API_SERVER_LIMIT: Duration = Duration::from_secs(10);
 /// Time between two questions whether it is.
 const API_SERVER_RETRY: Duration = Duration::from_secs(1);
-/// How long a lease may be overdue before the health check of the election fails (service-contract S-62).
+/// Longest time that a lease may be overdue before the health check of the election fails (service-contract S-62).
 const LEASE_TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Why a cloud-controller-manager ended.
+/// Reason that a cloud-controller-manager ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -59,7 +59,7 @@ pub enum RunError {
     Provider {
         /// Its name.
         name: &'static str,
-        /// What it said.
+        /// Error that the provider returned.
         #[source]
         reason: BoxError,
     },
@@ -69,7 +69,7 @@ pub enum RunError {
     Ended {
         /// The controller, or the provider's background work.
         part: &'static str,
-        /// Why, if it said so.
+        /// Error that the part returned, if any.
         #[source]
         reason: Option<BoxError>,
     },
@@ -89,7 +89,7 @@ fn serving_flags(error: &ServingError) -> &'static str {
 /// Runs a provider until `token` is cancelled.
 ///
 /// # Errors
-/// The process must exit then, with a code that is not 0, so that nothing of it goes on as if it led.
+/// The process must exit then, with a code that is not 0, so that no part of it continues as if it led.
 pub async fn run<P: CloudProvider>(
     provider: P,
     options: ManagerOptions,
@@ -188,13 +188,13 @@ impl Manager {
         elector
     }
 
-    /// Everything that only the leader does. Dropped, it stops at once: its tasks are aborted with it.
+    /// Runs everything that only the leader does. When dropped, it stops immediately: its tasks are aborted with it.
     async fn lead<P: CloudProvider>(self, provider: P, token: CancellationToken) -> Result<(), RunError> {
         let mut leader_tasks = LeaderTasks::new(self.health, self.options.start_interval, token.clone());
         let (events, writer) = EventSink::new(Recorder::new(self.client.clone(), P::NAME), token.clone());
         leader_tasks.tasks.spawn(async move {
             writer.await;
-            // It ends with its last sender, which a provider without events drops at once.
+            // It ends with its last sender, which a provider without events drops immediately.
             ("the writer of events", Ok(()), TaskEnd::Expected)
         });
         let (informers, watches) = Informers::new(self.client.clone());
@@ -270,7 +270,7 @@ fn skipped<P: CloudProvider>(controller: ControllerName, lacking: &str) {
     tracing::warn!("{} is not started: provider {} has no {lacking}", controller.as_str(), P::NAME);
 }
 
-/// Whether a task may end.
+/// Kind of a task's end: as expected, or by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TaskEnd {
     Expected,
@@ -346,7 +346,7 @@ impl LeaderTasks {
     }
 }
 
-/// Waits until the API server says that it is healthy, but not for long: watches come back by themselves.
+/// Waits until the API server reports that it is healthy, but for at most [`API_SERVER_LIMIT`]: watches recover by themselves.
 async fn await_api_server(client: &Client) {
     let mut failure = "no answer".to_owned();
     let healthy = async {
@@ -355,7 +355,7 @@ async fn await_api_server(client: &Client) {
             *request.uri_mut() = http::Uri::from_static("/healthz");
             match client.request_text(request).await {
                 Ok(_) => return,
-                // It answers; what it does not tell everybody is not ours to ask.
+                // It answers; this process need not have the right to read its health.
                 Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => return,
                 Err(error) => failure = describe(&error),
             }

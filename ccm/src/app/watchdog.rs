@@ -11,12 +11,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 #[cfg(test)]
 mod tests;
 
-/// How often a controller's task notes that it runs.
+/// Interval at which a controller's task records that it runs.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long a controller's task may not get to run: longer than any honest computation, and a busy machine, need.
+/// Longest time that a controller's task may not get to run: longer than any honest computation on a busy machine takes.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Remembers when a task last ran. Cheap to clone; all clones are the same.
+/// Records when a task last ran. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Watchdog(Arc<Mutex<Instant>>);
 
@@ -43,7 +43,7 @@ impl Watchdog {
         ))
     }
 
-    /// Runs `work`, and notes that its task runs.
+    /// Runs `work`, and records that its task runs.
     pub(super) async fn during<F: Future>(self, work: F) -> F::Output {
         let mut work = pin!(work);
         let mut ticks = interval(EVERY);

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many calls a process may make (`--kube-api-qps`, `--kube-api-burst`).
+/// Limit on the calls of a process (`--kube-api-qps`, `--kube-api-burst`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
     per_second: f64,
     burst: u32,
 }
 
-/// Why there is no such limit.
+/// Reason that values do not form a [`RateLimit`].
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum RateLimitError {
     /// Zero or no number.
@@ -25,11 +25,11 @@ pub enum RateLimitError {
 }
 
 impl RateLimit {
-    /// What stands for the flag that is not given when the other one is: Kubernetes' own values.
+    /// Defaults of Kubernetes, for the flag that is not given when the other one is.
     const PER_SECOND: f64 = 20.0;
     const BURST: u32 = 30;
 
-    /// `per_second` calls each second on average, `burst` of them at once.
+    /// Returns a limit of `per_second` calls each second on average, in bursts of at most `burst`.
     ///
     /// # Errors
     /// When one of them would never let a call through.
@@ -74,7 +74,7 @@ impl TokenBucket {
         Self { limit, tokens: f64::from(limit.burst), as_of: now }
     }
 
-    /// Takes a token, or says how long it takes until there is one.
+    /// Takes a token, or returns the time until there is one.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let filled = now.saturating_duration_since(self.as_of).as_secs_f64() * self.limit.per_second;
         self.tokens = (self.tokens + filled).min(f64::from(self.limit.burst));

@@ -15,13 +15,13 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
-/// How long a connection may be silent before the other end is asked for a sign of life. One that was idle for so long between two
-/// requests is closed.
+/// Idle time of a connection before a keep-alive probe is sent to the peer. A connection that was idle for this long between two requests
+/// is closed.
 const IDLE: Duration = Duration::from_secs(5);
-/// Between two such questions.
+/// Interval between two keep-alive probes.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// How long data, or a question, may go without an answer before the connection counts as dead. (The Go client takes 15 s
-/// after 30 s of silence.)
+/// Longest time that data or a keep-alive probe may stay unanswered before the connection counts as dead. (The Go client takes 15 s after
+/// 30 s of silence.)
 const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// Requests over the wire.

@@ -14,16 +14,15 @@ use super::bucket::{RateLimit, TokenBucket};
 use super::metrics::ClientMetrics;
 use super::metrics_layer::is_watch;
 
-/// What never waits: the renewal of a lease, which would be lost, and asking who a caller is and what it may. Upstream
-/// makes these calls with clients of their own.
+/// Paths of calls that never wait: the renewal of a lease, which would be lost, and the reviews of tokens and permissions. Upstream makes
+/// these calls with clients of their own.
 const URGENT: [&str; 3] =
     ["/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"];
 
 /// Puts a [`Limiter`] around a service; all of one layer share one bucket.
 #[derive(Debug, Clone)]
 pub(super) struct LimiterLayer {
-    /// Whoever waits for a token holds the lock, and the others queue for it. A call that is given up leaves the queue
-    /// and has taken nothing.
+    /// A call that waits for a token holds the lock; further calls queue for it. A cancelled call leaves the queue and has taken no token.
     bucket: Arc<Mutex<TokenBucket>>,
     metrics: ClientMetrics,
     host: Arc<str>,
@@ -87,7 +86,7 @@ where
     }
 }
 
-/// Whether a call has to wait. Watches do not, as in client-go.
+/// Returns true if a call has to wait for a token. Watches do not, as in client-go.
 fn is_limited(uri: &Uri) -> bool {
     !is_watch(uri) && !URGENT.iter().any(|group| uri.path().starts_with(group))
 }

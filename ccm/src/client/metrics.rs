@@ -13,7 +13,7 @@ const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15
 /// `code` of a call without an answer.
 const NO_ANSWER: &str = "<error>";
 
-/// What the calls of a process to its API server are counted in. Cheap to clone; all clones count together.
+/// Metrics of the calls of a process to its API server. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
     requests: IntCounterVec,

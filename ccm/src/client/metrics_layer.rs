@@ -66,12 +66,12 @@ where
     }
 }
 
-/// A call under way. It ends when this is dropped: answered in full, failed, or given up by whoever made it.
+/// Call in progress. It ends when this is dropped: answered in full, failed, or cancelled by its caller.
 #[derive(Debug)]
 struct CountedCall {
     layer: MetricsLayer,
     method: Method,
-    /// A watch lasts as long as it is wanted: its length says nothing about the server.
+    /// True for a watch, which lasts as long as its client wants: its length is no measure of the server.
     is_watch: bool,
     began: Instant,
     is_counted: bool,
@@ -101,7 +101,7 @@ impl Drop for CountedCall {
     }
 }
 
-/// Whether a request opens a watch.
+/// Returns true if a request opens a watch.
 pub(super) fn is_watch(uri: &Uri) -> bool {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.any(|parameter| matches!(parameter, "watch=true" | "watch=1"))

@@ -1,7 +1,7 @@
-//! Which events were written lately, so that one that repeats itself is counted there. Pure: time comes in as an argument.
+//! Record of recent events, so that a repeated event is counted there. Pure: time comes in as an argument.
 //!
-//! Thousands of Services may get their address at once, so an event is remembered in few bytes: its key is a hash, keyed
-//! anew in each process, and its name follows from the object and the time.
+//! Thousands of Services may get their address within seconds, so an event is stored in few bytes: its key is a hash, keyed anew in each
+//! process, and its name follows from the object and the time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -17,15 +17,15 @@ mod tests;
 
 /// A repeated event is counted on the earlier one for this long.
 pub const SERIES: Duration = Duration::from_mins(10);
-/// How many are remembered before those that are over are looked for.
+/// Least number of stored events at which expired ones are removed.
 const FEW: usize = 64;
 
 /// An event as it was written last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// When its series began, in nanoseconds since the Unix epoch: the end of its name.
+    /// Start of its series, in nanoseconds since the Unix epoch: the suffix of the event's name.
     pub(crate) stamp: i128,
-    /// How often it was said.
+    /// Number of occurrences in the series.
     pub(crate) count: i32,
     pub(crate) at: Instant,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Written {
 pub(crate) struct Series {
     hasher: RandomState,
     written: HashMap<u64, Written>,
-    /// Once there are so many, those that are over are forgotten.
+    /// Number of entries at which expired ones are removed.
     full: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// What all events have in common that are one series: everything but the time.
+    /// Returns the key of the series: a hash of all that its events have in common, everything but the time.
     pub(crate) fn key(&self, object: &ObjectReference, kind: EventType, reason: &str, message: &str) -> u64 {
         let object = (&object.kind, &object.namespace, &object.name, &object.uid);
         self.hasher.hash_one((object, kind, reason, message))
@@ -57,7 +57,7 @@ impl Series {
         self.written.get(&key).copied().filter(|event| is_recent(event, now))
     }
 
-    /// The event was written, or counted. Forgets what is over often enough that no more than half of what is kept is.
+    /// Records that the event was written or counted. Removes expired entries often enough that they make up at most half of all.
     pub(crate) fn written(&mut self, key: u64, event: Written) {
         self.written.insert(key, event);
         if self.written.len() >= self.full {

@@ -1,4 +1,4 @@
-//! What a provider can be asked.
+//! Calls that a provider can receive.
 
 #[cfg(doc)]
 use crate::provider::{Instances, LoadBalancer};
@@ -42,7 +42,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Which method was called.
+    /// Returns the method that was called.
     pub fn method(&self) -> Method {
         match self {
             Self::Get(_) => Method::Get,

@@ -7,12 +7,12 @@ use super::{Call, CallGuard, FakeProvider, Method, take_stream};
 use crate::provider::{InstanceMetadata, Instances, ProviderError};
 
 impl FakeProvider {
-    /// What is known of a node's machine from now on.
+    /// Sets the metadata that is reported for a node's machine from now on.
     pub fn set_metadata(&self, node: &str, metadata: InstanceMetadata) {
         self.lock().metadata.insert(node.to_owned(), metadata);
     }
 
-    /// Whether a node's machine exists from now on.
+    /// Sets whether a node's machine exists from now on.
     pub fn set_exists(&self, node: &str, exists: bool) {
         let missing = &mut self.lock().missing;
         if exists {
@@ -22,7 +22,7 @@ impl FakeProvider {
         };
     }
 
-    /// Whether a node's machine is shut down from now on.
+    /// Sets whether a node's machine is shut down from now on.
     pub fn set_shutdown(&self, node: &str, shutdown: bool) {
         let off = &mut self.lock().off;
         if shutdown {

@@ -19,7 +19,7 @@ impl FakeProvider {
         self.lock().ensure.extend(answers);
     }
 
-    /// Whether a load balancer of the Service with this UID exists.
+    /// Returns true if a load balancer of the Service with this UID exists.
     pub fn has(&self, uid: &str) -> bool {
         self.lock().load_balancers.contains_key(uid)
     }

@@ -1,8 +1,8 @@
 //! The decision of leader election. Pure.
 //!
-//! The clocks of two machines are never compared. A lease is judged by how long ago *this* process first saw it in
-//! its present form, on its own monotonic clock, as client-go does: a holder is believed for the lease duration it
-//! promised, counted from the last change of the record.
+//! The clocks of two machines are never compared. A lease is judged by how long ago *this* process first saw it in its present form, on its
+//! own monotonic clock, as client-go does: a holder is respected for the lease duration it promised, counted from the last change of the
+//! record.
 
 use std::time::Duration;
 
@@ -14,51 +14,49 @@ use tokio::time::Instant;
 pub struct Observed {
     /// The record.
     pub spec: LeaseSpec,
-    /// When this process first saw this record (monotonic).
+    /// Time at which this process first saw this record (monotonic).
     pub at: Instant,
 }
 
 impl Observed {
-    /// Takes note of what was read at `now`: an unchanged record keeps the time at which it was first seen.
+    /// Records the lease as read at `now`: an unchanged record keeps the time at which it was first seen.
     pub fn next(previous: Option<&Self>, spec: LeaseSpec, now: Instant) -> Self {
         let at = previous.filter(|known| known.spec == spec).map_or(now, |known| known.at);
         Self { spec, at }
     }
 
-    /// Who holds the lease; an empty identity is nobody.
+    /// Returns the holder of the lease; an empty identity is no holder.
     pub fn holder(&self) -> Option<&str> {
         self.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())
     }
 }
 
-/// Longest time that a holder is believed without a change of its record, whatever it promised: who leads by these rules
-/// gives up earlier ([`super::ElectionOptions`]), and a promise of decades is a slip that must not leave a cluster without a
-/// leader.
+/// Longest time that a holder is respected without a change of its record, whatever it promised. A leader by these rules gives up earlier
+/// ([`super::ElectionOptions`]), and a promise of decades is a slip that must not leave a cluster without a leader.
 pub(super) const LONGEST_PROMISE: Duration = Duration::from_hours(1);
 /// Longest part of a holder's name that is shown, in characters.
 const SHOWN: usize = 100;
 
-/// What to do with the lease.
+/// Next action on the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// There is no Lease object: create it, held by us.
     Create,
     /// It is ours: write a new renew time.
     Renew,
-    /// Nobody holds it, or the holder let it run out: take it.
+    /// It has no holder, or has expired: take it.
     Acquire {
         /// `leaseTransitions` to write: one more than before.
         transitions: i32,
     },
-    /// Somebody else holds it.
+    /// Another candidate holds it.
     Wait {
-        /// When it runs out, unless it is renewed.
+        /// Time at which the lease expires unless it is renewed.
         until: Instant,
     },
 }
 
-/// Decides for the candidate `identity` (service-contract S-61). `lease_duration` is used when the record does not say
-/// how long its holder may be believed.
+/// Decides for the candidate `identity` (service-contract S-61). `lease_duration` is used if the record has no duration of its holder.
 pub fn decide(
     identity: &str,
     observed: Option<&Observed>,
@@ -84,7 +82,7 @@ pub fn decide(
     }
 }
 
-/// The name of a holder in logs and errors: on one line and short, whatever somebody wrote into the lease.
+/// Returns the name of a holder for logs and errors: on one line and short, whatever the lease contains.
 pub(super) fn shown(holder: &str) -> String {
     let name = holder.chars().take(SHOWN).flat_map(char::escape_debug).collect::<String>();
     match holder.chars().skip(SHOWN).count() {

@@ -1,4 +1,4 @@
-//! How long ago the lease was got or renewed, and whether a foreign program has it, for health checks (service-contract S-62).
+//! Time of the last renewal of the lease, or a foreign program that holds it, for health checks (service-contract S-62).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,17 +8,18 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Whether this candidate, if it leads, renewed its lease lately, and else may ever lead. Cheap to clone; all clones are the same.
+/// State of the lease for health checks: time of the last renewal if this candidate leads, else the foreign program that keeps it from ever
+/// leading. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct LeaseHealth(Arc<Mutex<State>>);
 
-/// What is known of the lease.
+/// Last known state of the lease.
 #[derive(Debug, Clone, Default)]
 enum State {
     /// Another candidate may have it.
     #[default]
     Standby,
-    /// Who has it is another program, and this is to be said about it.
+    /// Another program holds it; the text is the message for the admin.
     Foreign(String),
     /// It is ours, and was renewed then.
     Leading(Instant),
@@ -33,7 +34,7 @@ impl LeaseHealth {
         self.set(State::Standby);
     }
 
-    /// Another program has the lease, if there is anything to be said about its holder.
+    /// Records that another candidate has the lease; `foreign`: the message about a holder that is another program.
     pub(super) fn waits(&self, foreign: Option<String>) {
         self.set(foreign.map_or(State::Standby, State::Foreign));
     }
@@ -60,7 +61,7 @@ impl LeaseHealth {
         Err(format!("the lease was not renewed for {} s, and this process still leads", silent.as_secs()))
     }
 
-    /// Fails while a foreign program has the lease, with who that is and what to do: this candidate neither works nor could take over.
+    /// Fails while a foreign program has the lease, with its name and the remedy: this candidate neither works nor could take over.
     pub fn check_holder(&self) -> Result<(), String> {
         match self.get() {
             State::Standby | State::Leading(_) => Ok(()),

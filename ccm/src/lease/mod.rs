@@ -32,7 +32,7 @@ use crate::events::{EventType, Recorder};
 use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::ElectionMetrics;
 
-/// How to run for leader.
+/// Options of a candidate for leader.
 #[derive(Debug, Clone)]
 pub struct ElectionOptions {
     /// Namespace of the Lease.
@@ -41,10 +41,10 @@ pub struct ElectionOptions {
     pub name: String,
     /// Identity of this candidate; must be unique among all, as `<hostname>_<uuid>`.
     pub identity: String,
-    /// How long others believe a holder that has fallen silent.
+    /// Time for which other candidates respect a holder that has stopped renewing.
     pub lease_duration: Duration,
-    /// How long the leader goes on without a successful renewal. Must be shorter than `lease_duration`, and than the hour
-    /// for which others believe any holder at most.
+    /// Longest time that the leader continues without a successful renewal. Must be shorter than `lease_duration`, and than the hour for
+    /// which other candidates respect any holder at most.
     pub renew_deadline: Duration,
     /// Time between two attempts to acquire or renew. Must be shorter than `renew_deadline`.
     pub retry_period: Duration,
@@ -99,19 +99,19 @@ impl ElectionOptions {
     }
 }
 
-/// Why the election ended badly.
+/// Reason that the election failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElectionError {
     /// The options contradict each other.
     #[error("leader election cannot start: {0}")]
     Options(String),
-    /// The lease was lost: the process must exit, so that nothing of it goes on as if it led (S-61).
+    /// The lease was lost: the process must exit, so that no part of it continues as if it led (S-61).
     #[error("leaderelection lost: lease {lease} {reason}")]
     Lost {
         /// `namespace/name`.
         lease: String,
-        /// Why it is lost.
+        /// Reason that the lease was lost.
         reason: String,
     },
 }
@@ -131,7 +131,7 @@ pub struct Elector {
 enum Attempt {
     /// The lease is ours as of the moment the attempt began.
     Held,
-    /// Somebody else's; the names are fit to be shown.
+    /// Another candidate holds it; the names are fit to be shown.
     HeldBy {
         holder: String,
         /// The program that renewed it, if that is known and not ours.
@@ -146,13 +146,13 @@ impl Elector {
         Self { client, options, program: None, metrics: None, lease_health: LeaseHealth::default() }
     }
 
-    /// Whether, and since when, this candidate leads: for a health check.
+    /// Returns the state of this candidate's lease, for a health check: whether and since when it leads.
     pub fn lease_health(&self) -> LeaseHealth {
         self.lease_health.clone()
     }
 
-    /// The name of this program. The API server notes it as the writer of the lease (its field manager), and who waits for a lease
-    /// that another program writes says so.
+    /// Sets the name of this program. The API server records it as the writer of the lease (its field manager), and a candidate that waits
+    /// for a lease of another program reports that.
     #[must_use]
     pub fn with_program(mut self, name: &'static str) -> Self {
         self.program = Some(name);
@@ -234,7 +234,7 @@ struct Candidate<'a> {
     program: Option<&'static str>,
     /// The program that renewed the lease as it was read, if that is known and not ours.
     foreign: Option<String>,
-    /// When the last attempt that got or renewed the lease began.
+    /// Start of the last attempt that acquired or renewed the lease.
     held_since: Instant,
     /// The lease was ours then.
     leads: bool,
@@ -295,7 +295,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Renews until that fails for the renew deadline or somebody else holds the lease; returns the reason.
+    /// Renews until that fails for the renew deadline or another candidate holds the lease; returns the reason.
     async fn renew_until_lost(&mut self) -> String {
         self.publish_event("became leader").await;
         let (mut began, mut failure) = (self.held_since, None);
@@ -325,8 +325,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Renews the lease as it was written last, without reading it, as client-go does: whoever wrote since is found out by
-    /// the version. Else reads it, decides and writes.
+    /// Renews the lease as it was written last, without reading it, as client-go does: the version reveals any other write since. Else
+    /// reads it, decides and writes.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let began = Instant::now();
         if self.leads && began.saturating_duration_since(self.held_since) < self.options.lease_duration {
@@ -368,7 +368,7 @@ impl<'a> Candidate<'a> {
                 self.renew().await
             }
         };
-        // A conflict is an error here like any other: the next attempt reads who was faster.
+        // A conflict is an error here like any other: the next attempt reads the newer record.
         self.hold(written?, began);
         Ok(Attempt::Held)
     }
@@ -447,7 +447,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Rounded up: others must not believe us for less than we do ourselves.
+    /// Rounded up: others must not respect this holder for less time than it leads.
     fn duration_seconds(&self) -> i32 {
         let duration = self.options.lease_duration;
         let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
@@ -463,7 +463,7 @@ impl<'a> Candidate<'a> {
         PostParams { field_manager: self.program.map(str::to_owned), ..PostParams::default() }
     }
 
-    /// What its admin is to know of a holder that is another program.
+    /// Returns the message for the admin about a holder that is another program.
     fn about_foreign(&self, holder: &str, program: &str) -> String {
         format!(
             "lease {} is held by {holder}, which is the program {program}: this process does nothing until that one has ended. Remove the \

@@ -1,12 +1,13 @@
-//! Which program holds a lease: a candidate waits for another of its own kind, and for a foreign program it tells its admin. Pure.
+//! Identification of the program that holds a lease: a candidate waits for another of its own kind, and reports a foreign program to the
+//! admin. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the API server notes of a client that does not say what it is.
+/// Name that the API server records for a client that does not identify itself.
 const NAMELESS: &str = "unknown";
 
-/// The program that renewed the lease last, by the name under which the API server notes who wrote which field
-/// (`metadata.managedFields`): with client-go that of the program, as `k3s`. `None`: there is no note of it.
+/// Returns the program that renewed the lease last, by the name that the API server records for the writer of a field
+/// (`metadata.managedFields`): with client-go the name of the program, as `k3s`. `None`: there is no record.
 pub fn program(metadata: &ObjectMeta) -> Option<&str> {
     let notes = metadata.managed_fields.iter().flatten().filter(|note| {
         note.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:renewTime").is_some())

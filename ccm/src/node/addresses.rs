@@ -1,4 +1,4 @@
-//! `status.addresses` of a node: what the provider says, in the order that kubelet's `--node-ip` asks for.
+//! `status.addresses` of a node: the provider's addresses, in the order that kubelet's `--node-ip` asks for.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ pub(crate) fn wanted_addresses(
     if !offered.iter().any(|address| address.type_ == HOSTNAME) {
         offered.extend(current.iter().filter(|address| address.type_ == HOSTNAME).cloned());
     }
-    // The API server refuses duplicates (service-contract N-12). Whoever writes the status of a node may list thousands.
+    // The API server refuses duplicates (service-contract N-12). A client that writes the status of a node may list thousands.
     let mut seen = BTreeSet::new();
     offered.retain(|address| seen.insert((address.type_.clone(), address.address.clone())));
     match annotated(node) {

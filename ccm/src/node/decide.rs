@@ -1,4 +1,4 @@
-//! What a node lacks, decided from the node and what is known of its machine. No clock, no I/O.
+//! Decides what a node lacks, from the Node and the metadata of its machine. No clock, no I/O.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 const LABEL_REGION: &str = "topology.kubernetes.io/region";
 
-/// What to write to a node; `None` in a field leaves it alone.
+/// Changes to write to a node; a field that is `None` is left as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NodeChange {
     /// All of `status.addresses`. Written first, so that an initialized node always has its addresses.
@@ -36,7 +36,7 @@ pub(crate) struct Initialize {
     pub(crate) taints: Vec<Taint>,
 }
 
-/// Whether the node waits to be initialized.
+/// Returns true if the node waits to be initialized.
 pub(crate) fn is_uninitialized(node: &Node) -> bool {
     taints(node).iter().any(|taint| taint.key == TAINT_UNINITIALIZED)
 }
@@ -63,7 +63,7 @@ fn initialize(node: &Node, metadata: &InstanceMetadata) -> Result<Initialize, No
             return Err(NodeError::NoProviderId { node });
         }
         ("", provided) => Some(provided.to_owned()),
-        // The API server would refuse another one; the one that is there is somebody's decision.
+        // The API server would refuse another one; the present one was set on purpose.
         (_, _) => None,
     };
     let unlabelled = BTreeMap::new();
@@ -87,8 +87,8 @@ fn initialize(node: &Node, metadata: &InstanceMetadata) -> Result<Initialize, No
     Ok(Initialize { provider_id, labels, taints })
 }
 
-/// Whether a label is of the domains `kubernetes.io` or `k8s.io` or of one below them
-/// ([`InstanceMetadata::additional_labels`] of theirs are passed over, service-contract N-07).
+/// Returns true if the label's domain is `kubernetes.io`, `k8s.io` or a subdomain of one of them (such
+/// [`InstanceMetadata::additional_labels`] are ignored, service-contract N-07).
 pub fn is_kubernetes_own(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return false };
     ["kubernetes.io", "k8s.io"]
@@ -102,8 +102,8 @@ pub(crate) fn addresses_patch(node: &Node, addresses: &[NodeAddress]) -> Value {
     json!({ "metadata": read_version(node), "status": { "addresses": addresses } })
 }
 
-/// Merge patch of the node, refused if the node changed since it was read: a taint that somebody adds meanwhile is
-/// never lost (service-contract N-14).
+/// Returns the merge patch of the node, refused if the node changed since it was read: a taint that another client adds meanwhile is never
+/// lost (service-contract N-14).
 pub(crate) fn initialize_patch(node: &Node, change: &Initialize) -> Value {
     let mut metadata = read_version(node);
     if !change.labels.is_empty() {
@@ -124,7 +124,7 @@ fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether a change of a node is a reason to look at it again. Conditions, capacity and heartbeats are not.
+/// Returns true if a change of a node requires another sync of it. Changes of conditions, capacity and heartbeats do not.
 pub(crate) fn node_matters(old: &Node, new: &Node) -> bool {
     old.metadata.uid != new.metadata.uid
         || old.metadata.labels != new.metadata.labels

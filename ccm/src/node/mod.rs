@@ -27,15 +27,15 @@ use crate::store::Informers;
 pub use addresses::ANNOTATION_PROVIDED_NODE_IP;
 pub use decide::{TAINT_UNINITIALIZED, is_kubernetes_own};
 
-/// How the node controller runs.
+/// Options of the node controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeOptions {
     /// Nodes synchronised at the same time (`--concurrent-node-syncs`); at least one.
     pub workers: usize,
     /// Time between two syncs of every node's addresses (`--node-status-update-frequency`).
     pub refresh_period: Duration,
-    /// How long the provider may take over one answer. What takes longer counts as an error: a machine that does not answer
-    /// must not hold up all others.
+    /// Longest time for one answer of the provider. A later one counts as an error: a machine that does not answer must not delay all
+    /// others.
     pub answer_limit: Duration,
     /// `source.component` of the events.
     pub component: String,
@@ -59,7 +59,7 @@ pub struct NodeController<P> {
     instances: Arc<P>,
     options: NodeOptions,
     metrics: Metrics,
-    /// What time it is; the ages of Nodes are measured by it.
+    /// Source of the current time, by which the ages of Nodes are measured.
     clock: fn() -> Timestamp,
 }
 
@@ -76,7 +76,7 @@ impl<P: Instances> NodeController<P> {
     }
 }
 
-/// Why a node cannot be initialized or its addresses not be set.
+/// Reason that a node cannot be initialized or that its addresses cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NodeError {
     /// Service-contract N-04.

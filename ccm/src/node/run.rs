@@ -67,7 +67,7 @@ struct LastFailure {
     write_unconfirmed: bool,
 }
 
-/// What is to be reported of a node.
+/// Event or log message about a node.
 #[derive(Debug, PartialEq)]
 enum Notice {
     Initialized,
@@ -122,7 +122,7 @@ impl NodeControllerState {
         self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
-    /// Takes in how it went with `node`; returns what is to be reported of it.
+    /// Records the result of the sync of `node`; returns the notices to report.
     fn finish(
         &mut self,
         name: &String,
@@ -175,7 +175,7 @@ impl NodeControllerState {
         notice
     }
 
-    /// Takes in whether kubelet's `--node-ip` is refused; returns why, if that was not reported yet.
+    /// Records the reason that kubelet's `--node-ip` is refused, if it is; returns the reason if it was not reported yet.
     fn refuse(&mut self, name: &String, why: Option<String>) -> Option<String> {
         let before = self.refused.remove(name);
         let why = why?;

@@ -13,10 +13,10 @@ use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read, read_opt};
 use crate::provider::{InstanceMetadata, Instances, ProviderError, within};
 
-/// Attempts at a node that somebody else keeps writing to before it goes back to the queue.
+/// Attempts at a node that another client keeps writing to before it goes back to the queue.
 const CONFLICTS: usize = 5;
 
-/// Why a node was not brought up to date.
+/// Reason that the sync of a node failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SyncError {
     #[error("{0}")]
@@ -28,7 +28,7 @@ pub(crate) enum SyncError {
 }
 
 impl SyncError {
-    /// When the provider wants to be asked again.
+    /// Returns the delay before the next call that the provider asked for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Provider(error) => error.retry_after(),
@@ -43,11 +43,11 @@ pub(crate) struct SyncedNode {
     pub(crate) outcome: SyncOutcome,
     /// The node as it was written last.
     pub(crate) latest: Option<Node>,
-    /// Why the provider refuses kubelet's `--node-ip`.
+    /// Reason that the provider refuses kubelet's `--node-ip`.
     pub(crate) node_ip_refused: Option<String>,
 }
 
-/// What a sync did.
+/// Result of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncOutcome {
     /// It initialized the node.

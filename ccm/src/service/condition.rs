@@ -35,7 +35,7 @@ impl ServiceCondition {
         }
     }
 
-    /// Whether the condition is `True` on the Service, and this one is `False`.
+    /// Returns true if the condition is `True` on the Service, and this one is `False`.
     pub(crate) fn contradicts(&self, service: &Service) -> bool {
         !self.holds && shown(service, self.type_).is_some_and(|condition| condition.status == "True")
     }

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 
-/// Whether the change from `old` to `new` calls for another ensure or a clean-up (service-contract S-10; S-11 lists
-/// what does not). `wants` is [`super::select::wants_lb`] with the provider's classes.
+/// Returns true if the change from `old` to `new` requires another ensure or a clean-up (service-contract S-10; S-11 lists the changes that
+/// do not). `wants` is [`super::select::wants_lb`] with the provider's classes.
 pub(crate) fn needs_update(old: &Service, new: &Service, wants: impl Fn(&Service) -> bool) -> bool {
     let (wanted, wants) = (wants(old), wants(new));
     if wanted != wants {

@@ -1,4 +1,4 @@
-//! How long a change of the nodes takes to reach every load balancer (service-contract S-50). Pure.
+//! Measures the time that a change of the nodes takes to reach every load balancer (service-contract S-50). Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl FanOut {
         }
     }
 
-    /// How long it took, once.
+    /// Returns the time that it took, once.
     pub(crate) fn take_result(&mut self) -> Option<Duration> {
         self.took.take()
     }

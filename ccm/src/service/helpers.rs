@@ -1,4 +1,4 @@
-//! What providers read off a Service, for their own use: the controller itself needs none of it.
+//! Properties of a Service for providers; the controller itself needs none of them.
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -9,15 +9,15 @@ pub fn default_load_balancer_name(service: &Service) -> Option<String> {
     Some(std::iter::once('a').chain(uid.chars().filter(|c| *c != '-')).take(32).collect())
 }
 
-/// Whether traffic from outside is to stay on the node that it reaches.
+/// Returns true if traffic from outside has to stay on the node that it reaches.
 pub fn keeps_traffic_local(service: &Service) -> bool {
     let Some(spec) = &service.spec else { return false };
     let from_outside = matches!(spec.type_.as_deref(), Some("LoadBalancer" | "NodePort"));
     from_outside && spec.external_traffic_policy.as_deref() == Some("Local")
 }
 
-/// Whether a load balancer has to ask each node's `spec.healthCheckNodePort` whether it has endpoints of the Service
-/// (service-contract S-36).
+/// Returns true if a load balancer has to query each node's `spec.healthCheckNodePort` for endpoints of the Service (service-contract
+/// S-36).
 pub fn needs_health_check(service: &Service) -> bool {
     let load_balancer =
         service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));

@@ -21,13 +21,13 @@ use crate::store::{Change, Informer};
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
-/// A load balancer that does not work after this time has a condition that says so. Most work within a second or two,
-/// and then the condition is written once, together with the address.
+/// Time after which a load balancer that does not work has a condition that reports it. Most work within a second or two, and then the
+/// condition is written once, together with the address.
 pub(crate) const PENDING_GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// The same failure of the same Service is reported again no sooner.
 const REPEAT_FAILURE: Duration = Duration::from_mins(5);
 
-/// What to do for one Service now.
+/// Next work for one Service.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) key: ServiceKey,
@@ -38,20 +38,20 @@ pub(crate) struct Job {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// Create or update the load balancer. `in_grace_period`: its condition need not say yet that it does not work.
+    /// Create or update the load balancer. `in_grace_period`: its condition need not report yet that it does not work.
     Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, event_policy: EventPolicy, in_grace_period: bool },
     /// Bring it to a changed node set.
     UpdateNodes { service: Arc<Service>, nodes: Vec<Arc<Node>> },
-    /// Take it away and let the Service go. `was_ours`: it was ours, whatever the provider says by now. `event_written`: an
-    /// earlier attempt wrote `DeletedLoadBalancer`.
+    /// Remove it and the finalizer. `was_ours`: it was ours, whatever the provider answers by now. `event_written`: an earlier attempt
+    /// wrote `DeletedLoadBalancer`.
     Cleanup { service: Arc<Service>, was_ours: bool, event_written: bool },
     /// The same, if the provider knows of a load balancer.
     Check { service: Arc<Service> },
-    /// The Service is gone from the API server; only its predecessor's load balancer is to be taken away.
+    /// The Service is gone from the API server; only its predecessor's load balancer is to be removed.
     Forget,
 }
 
-/// Which events an ensure writes.
+/// Events that an ensure writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventPolicy {
     /// `EnsuringLoadBalancer` before, `EnsuredLoadBalancer` after.
@@ -62,13 +62,13 @@ pub(crate) enum EventPolicy {
     OnChange,
 }
 
-/// How a job went.
+/// Report of a finished job.
 #[derive(Debug)]
 pub(crate) struct JobReport {
     pub(crate) outcome: Result<JobSuccess, JobFailure>,
     /// `EnsuringLoadBalancer` was written; of a clean-up: `DeletedLoadBalancer`.
     pub(crate) event_written: bool,
-    /// The failure is what the Service's condition says already.
+    /// The failure is in the Service's condition already.
     pub(crate) already_reported: bool,
     /// The Service as the API server returned it after our last write.
     pub(crate) latest: Option<Service>,
@@ -78,7 +78,7 @@ pub(crate) struct JobReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobSuccess {
     Ensured,
-    /// Ensured, but not working yet. `condition_unwritten`: the condition does not say so yet.
+    /// Ensured, but not working yet. `condition_unwritten`: the condition does not report that yet.
     Pending {
         condition_unwritten: bool,
     },
@@ -94,7 +94,7 @@ pub(crate) struct JobFailure {
     pub(crate) retry: Retry,
 }
 
-/// Which event reports a failure (service-contract S-20 e, f, i).
+/// Event that reports a failure (service-contract S-20 e, f, i).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     Sync,
@@ -104,7 +104,7 @@ pub(crate) enum FailureKind {
     Superseded,
 }
 
-/// When to try again.
+/// Time of the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// After the Service's back-off.
@@ -115,7 +115,7 @@ pub(crate) enum Retry {
     Now,
 }
 
-/// How far the work on the present spec of a Service got.
+/// Progress of the work on the present spec of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SyncPhase {
     /// Ensured.
@@ -124,11 +124,11 @@ enum SyncPhase {
     Pending { event_written: bool },
     /// The last attempt failed, or the first has not ended.
     Unfinished { event_written: bool },
-    /// The last attempt to take it away failed. `event_written`: `DeletedLoadBalancer` was written.
+    /// The last attempt to remove it failed. `event_written`: `DeletedLoadBalancer` was written.
     CleaningUp { event_written: bool },
 }
 
-/// What is remembered of a Service that was handed to the provider.
+/// Record of a Service that was handed to the provider.
 #[derive(Debug)]
 struct Entry {
     /// The Service as it was handed over last.
@@ -136,11 +136,11 @@ struct Entry {
     /// The node set as it was handed over last.
     nodes: Arc<NodeIds>,
     phase: SyncPhase,
-    /// It was ours at some time; else only a finalizer says so.
+    /// It was ours at some time; else only a finalizer suggests that.
     was_ours: bool,
     /// Ensure again although nothing that is known here changed.
     forced: bool,
-    /// Since when the load balancer of the present spec is pending.
+    /// Time since which the load balancer of the present spec is pending.
     pending_since: Option<Instant>,
     failure: Option<(String, Instant)>,
 }
@@ -151,7 +151,7 @@ impl Entry {
         Self { service, nodes, phase, was_ours: true, forced: false, pending_since: None, failure: None }
     }
 
-    /// Whether `DeletedLoadBalancer` was written and not all was done after it.
+    /// Returns true if `DeletedLoadBalancer` was written and later steps are still to be done.
     fn deleted_event_written(&self) -> bool {
         self.phase == SyncPhase::CleaningUp { event_written: true }
     }
@@ -196,7 +196,7 @@ pub(crate) struct JobQueue<R> {
     seen: (bool, bool),
     /// The stable node set, until a node changes.
     node_set: Option<Vec<Arc<Node>>>,
-    /// What was its identity last.
+    /// Identity of the last node set.
     node_ids: Arc<NodeIds>,
     memory: BTreeMap<ServiceKey, Entry>,
     queue: WorkQueue<ServiceKey>,
@@ -241,7 +241,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
         }
     }
 
-    /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must go at once.
+    /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must be withdrawn immediately.
     fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>, now: Instant) {
         let serves = |class: Option<&str>| self.policy.serves_class(class);
         let wants = |service: &Service| wants_lb(service, serves);
@@ -303,12 +303,12 @@ impl<R: ProviderPolicy> JobQueue<R> {
         }
     }
 
-    /// How long the nodes' last changes took to reach every load balancer; returned once.
+    /// Returns the time that the nodes' last changes took to reach every load balancer, once.
     pub(crate) fn fan_out_took(&mut self) -> Option<Duration> {
         self.fan_out.take_result()
     }
 
-    /// When a Service is due that is not due now; `room`: a worker is free for it.
+    /// Returns the time at which the next delayed Service is due; `room`: a worker is free for it.
     pub(crate) fn next_due(&self, room: bool) -> Option<Instant> {
         self.queue.next_due(room)
     }
@@ -377,7 +377,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
         (nodes, Arc::clone(&self.node_ids))
     }
 
-    /// The identity of a node set, the same object for all who have the latest one.
+    /// Returns the identity of a node set, the same object for all entries that have the latest one.
     fn shared_ids(&self, nodes: &[Arc<Node>]) -> Arc<NodeIds> {
         let ids = node_ids(nodes);
         if ids == *self.node_ids { Arc::clone(&self.node_ids) } else { Arc::new(ids) }
@@ -403,8 +403,8 @@ impl<R: ProviderPolicy> JobQueue<R> {
             });
         }
         let Some(entry) = self.memory.get_mut(key) else {
-            // First seen by this process. If another one has begun with it, say nothing unless something changes: a
-            // restart of the controller is not news.
+            // First seen by this process. If another one has begun with it, write no event unless something changes: a restart of the
+            // controller is no event.
             let begun = has_finalizer(&service, finalizer_for(&service, &self.options));
             let event_policy = if begun { EventPolicy::OnChange } else { EventPolicy::All };
             let mut entry = Entry::new(Arc::clone(&service), SyncPhase::Unfinished { event_written: false });
@@ -447,7 +447,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
         Some(Task::Ensure { service, nodes, event_policy, in_grace_period })
     }
 
-    /// Takes in how a job went. Returns whether its failure is to be reported (the same one is not reported over and over).
+    /// Records the result of a job. Returns true if its failure is to be reported (the same one is not reported over and over).
     pub(crate) fn finish(&mut self, job: &Job, report: JobReport, now: Instant) -> bool {
         // The answer to our write may hold a change that the watch has not shown yet: it must not be missed.
         if let Some(change) = report.latest.and_then(|latest| self.services.learn(latest)) {
@@ -479,7 +479,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
         should_report
     }
 
-    /// The predecessor's load balancer is gone: remember the Service that took its name, if it was handed over.
+    /// Records the Service that took the name of the removed predecessor, if it was handed over.
     fn replace(&mut self, key: &ServiceKey, task: &Task) {
         let predecessor = self.memory.remove(key);
         if let Task::Ensure { service, nodes, .. } = task {
@@ -553,7 +553,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
     }
 }
 
-/// Whether a failure is worth an event: another one than before, or the same after a while.
+/// Returns true if a failure needs an event: it differs from the last one, or is the same after [`REPEAT_FAILURE`].
 fn is_new_failure(last: Option<&(String, Instant)>, message: &str, now: Instant) -> bool {
     last.is_none_or(|(reported, at)| {
         reported != message || now.saturating_duration_since(*at) >= REPEAT_FAILURE

@@ -24,7 +24,7 @@ pub(crate) const UPDATE_FAILED_MESSAGE: &str = "Error updating load balancer wit
 pub const EVENT_REASONS: [&str; 9] =
     [ENSURING, ENSURED, DELETING, DELETED, UNAVAILABLE, UPDATED, SYNC_FAILED, DELETE_FAILED, UPDATE_FAILED];
 
-/// What failed (service-contract S-12, S-13, S-15).
+/// Failed steps, as events name them (service-contract S-12, S-13, S-15).
 pub(crate) const CHECK_EXISTS: &str = "failed to check if load balancer exists before cleanup";
 pub(crate) const DELETE: &str = "failed to delete load balancer";
 pub(crate) const REMOVING_FINALIZER: &str = "failed to remove load balancer cleanup finalizer";

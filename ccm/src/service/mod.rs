@@ -9,16 +9,16 @@
 //! | `patch` | the writes to a Service |
 //! | `source_ranges` | which clients may reach a Service |
 //! | `condition` | the provider's condition on a Service |
-//! | `helpers` | what providers read off a Service |
+//! | `helpers` | properties of a Service for providers |
 //! | `messages` | reasons and messages of events |
 //! | `jobs` | what is known and what comes next; no clock, no I/O |
 //! | `sync` | one job carried out against provider and API server |
 //! | `run` | the loop that joins them |
 //!
 //! # Restarts are silent
-//! A new leader ensures every Service again, because only the provider can tell whether all is well. Upstream announces
+//! A new leader ensures every Service again, because only the provider knows whether all is well. Upstream announces
 //! that on every Service with an `Ensuring`/`Ensured` pair of events (service-contract S-03). Here a Service that
-//! carries its finalizer and shows an address is ensured without a word, and only if the outcome differs from what it
+//! carries its finalizer and shows an address is ensured silently, and only if the outcome differs from what it
 //! shows are status and events written: with nothing changed a restart writes nothing.
 
 mod condition;
@@ -51,7 +51,7 @@ use crate::metrics::Metrics;
 use crate::provider::LoadBalancer;
 use crate::store::Informers;
 
-/// How the service controller runs.
+/// Options of the service controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceOptions {
     /// Handed to the provider (`--cluster-name`).

@@ -10,15 +10,15 @@ pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-b
 /// Taint of a node that the cluster autoscaler is about to remove.
 pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// Whether the exclusion label keeps the node out: a value that Go's `ParseBool` reads as false does not, any other
-/// value does, the empty one and nonsense included (service-contract S-25).
+/// Returns true if the exclusion label keeps the node out: with any value, even an empty or malformed one, except those that Go's
+/// `ParseBool` reads as false (service-contract S-25).
 pub fn is_excluded(node: &Node) -> bool {
     let label = node.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_EXCLUDE));
     label.is_some_and(|value| !matches!(value.as_str(), "false" | "0" | "f" | "F" | "FALSE" | "False"))
 }
 
-/// Whether the node belongs to the stable node set: not being deleted, not excluded, not about to be removed by the
-/// autoscaler. Readiness does not matter (service-contract S-24).
+/// Returns true if the node belongs to the stable node set: not being deleted, not excluded, not about to be removed by the autoscaler.
+/// Readiness does not matter (service-contract S-24).
 pub fn is_stable(node: &Node) -> bool {
     let to_be_deleted = node
         .spec
@@ -33,7 +33,7 @@ pub fn stable_node_set<'a>(nodes: impl IntoIterator<Item = &'a Arc<Node>>) -> Ve
     nodes.into_iter().filter(|node| is_stable(node)).map(Arc::clone).collect()
 }
 
-/// What makes two node sets equal: names and provider IDs (service-contract S-23).
+/// Identity of a node set: names and provider IDs, by which sets are compared (service-contract S-23).
 pub(crate) type NodeIds = BTreeMap<String, String>;
 
 pub(crate) fn node_ids(nodes: &[Arc<Node>]) -> NodeIds {
@@ -43,7 +43,7 @@ pub(crate) fn node_ids(nodes: &[Arc<Node>]) -> NodeIds {
         .collect()
 }
 
-/// Whether the change of a node is a reason to look at the node sets (service-contract S-21).
+/// Returns true if the change of a node requires a check of the node sets (service-contract S-21).
 pub(crate) fn node_matters(old: &Node, new: &Node) -> bool {
     is_excluded(old) != is_excluded(new) || provider_id(old) != provider_id(new)
 }

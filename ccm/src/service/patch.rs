@@ -32,7 +32,7 @@ pub(crate) fn remove_finalizers(service: &Service, gone: &[&str]) -> Option<Valu
     Some(json!({ "metadata": metadata }))
 }
 
-/// Writes the load balancer status; `None` if the Service says the same already (service-contract S-15).
+/// Returns the patch of the load balancer status; `None` if the Service has the same already (service-contract S-15).
 pub(crate) fn set_status(service: &Service, status: &LoadBalancerStatus) -> Option<Value> {
     let none = LoadBalancerStatus::default();
     let current = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()).unwrap_or(&none);
@@ -44,13 +44,13 @@ pub(crate) fn set_status(service: &Service, status: &LoadBalancerStatus) -> Opti
     Some(json!({ "status": { "loadBalancer": { "ingress": wanted } } }))
 }
 
-/// What the Service shows without the entries that `ours` picks out.
+/// Returns the Service's status without the entries that `ours` selects.
 pub(crate) fn without(service: &Service, ours: impl Fn(&LoadBalancerIngress) -> bool) -> LoadBalancerStatus {
     let foreign = shown(service).iter().filter(|entry| !ours(entry));
     LoadBalancerStatus { ingress: Some(foreign.cloned().collect()) }
 }
 
-/// Whether the Service shows where it can be reached.
+/// Returns true if the Service's status has any ingress entry.
 pub(crate) fn shows_any(service: &Service) -> bool {
     !shown(service).is_empty()
 }
@@ -79,8 +79,8 @@ pub(crate) fn both(one: Option<Value>, other: Option<Value>) -> Option<Value> {
     Some(one)
 }
 
-/// Whether two statuses say the same: address, host name, mode and ports of every entry, in order. A missing mode is
-/// not `VIP` (service-contract S-15).
+/// Returns true if two statuses are equal: address, host name, mode and ports of every entry, in order. A missing mode is not `VIP`
+/// (service-contract S-15).
 pub(crate) fn same_status(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
     fn plain(entry: &LoadBalancerIngress) -> (&str, &str, Option<&str>, &[impl PartialEq]) {
         (

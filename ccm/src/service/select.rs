@@ -9,12 +9,12 @@ fn class(service: &Service) -> Option<&str> {
     service.spec.as_ref()?.load_balancer_class.as_deref()
 }
 
-/// Whether `spec.type` is `LoadBalancer`.
+/// Returns true if `spec.type` is `LoadBalancer`.
 fn is_load_balancer(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("LoadBalancer")
 }
 
-/// Whether the Service is to have a load balancer from this provider (service-contract S-01).
+/// Returns true if the Service requests a load balancer from this provider (service-contract S-01).
 pub(crate) fn wants_lb(service: &Service, serves_class: impl Fn(Option<&str>) -> bool) -> bool {
     is_load_balancer(service) && serves_class(class(service))
 }
@@ -25,14 +25,13 @@ pub(crate) fn finalizer_for<'a>(service: &Service, options: &'a ServiceOptions) 
     if class(service).is_some() { &options.class_finalizer } else { &options.finalizer }
 }
 
-/// Whether the Service carries this finalizer.
+/// Returns true if the Service carries this finalizer.
 pub(crate) fn has_finalizer(service: &Service, finalizer: &str) -> bool {
     service.metadata.finalizers.iter().flatten().any(|present| present == finalizer)
 }
 
-/// The finalizers on the Service that are ours to remove. The standard one on a Service with a class was put there by
-/// that class's controller; without a class it is ours if we serve classless Services, or did: `was_ours` says that the
-/// Service has a load balancer of ours.
+/// Returns the finalizers on the Service that are ours to remove. On a Service with a class, that class's controller added the standard
+/// one; without a class it is ours if we serve classless Services, or did: `was_ours` if the Service has a load balancer of ours.
 pub(crate) fn own_finalizers<'a>(
     service: &Service,
     was_ours: bool,
@@ -49,8 +48,8 @@ pub(crate) fn own_finalizers<'a>(
         .collect()
 }
 
-/// Whether the load balancer is to be taken away because the Service is going or no longer asks for one
-/// (service-contract S-02).
+/// Returns true if the load balancer has to be removed because the Service is being deleted or no longer requests one (service-contract
+/// S-02).
 pub(crate) fn needs_cleanup(
     service: &Service,
     serves_class: impl Fn(Option<&str>) -> bool,
@@ -60,8 +59,8 @@ pub(crate) fn needs_cleanup(
     going && !own_finalizers(service, false, serves_class, options).is_empty()
 }
 
-/// Whether an earlier run that served classless Services may have left a load balancer here: only the provider can tell,
-/// because the finalizer may as well be another controller's.
+/// Returns true if an earlier run that served classless Services may have left a load balancer here: only the provider can determine that,
+/// because the finalizer may belong to another controller.
 fn may_be_left_over(
     service: &Service,
     serves_class: impl Fn(Option<&str>) -> bool,
@@ -70,12 +69,12 @@ fn may_be_left_over(
     class(service).is_none() && !serves_class(None) && has_finalizer(service, &options.finalizer)
 }
 
-/// What is to be done for a Service.
+/// Operation that a Service needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// Create or update its load balancer.
     Ensure,
-    /// Take its load balancer away.
+    /// Remove its load balancer.
     Cleanup,
     /// The same, if the provider knows of a load balancer.
     Check,
@@ -83,9 +82,9 @@ pub(crate) enum Operation {
     Nothing,
 }
 
-/// Whether a service controller with these options reconciles the load balancer of this Service, even one that has just
-/// started and knows of none: it wants one, or a finalizer tells that it had one. What is left of any other Service's load
-/// balancer the provider has to remove itself.
+/// Returns true if a service controller with these options reconciles the load balancer of this Service, even just after a start without
+/// any record of it: the Service requests one, or a finalizer shows that it had one. The provider itself has to remove what is left of any
+/// other Service's load balancer.
 pub fn is_reconciled(
     service: &Service,
     serves_class: impl Fn(Option<&str>) -> bool,
@@ -96,9 +95,8 @@ pub fn is_reconciled(
         || may_be_left_over(service, &serves_class, options)
 }
 
-/// Decides between ensure and delete. `known`: this process made a load balancer for it, whatever finalizers say.
-/// A Service that is being deleted and carries no finalizer of ours needs nothing: no finalizer can be added any more
-/// (service-contract S-08).
+/// Returns the operation for the Service. `known`: this process made a load balancer for it, whatever its finalizers. A Service that is
+/// being deleted and carries no finalizer of ours needs nothing: no finalizer can be added any more (service-contract S-08).
 pub(crate) fn operation(
     service: &Service,
     known: bool,

@@ -1,8 +1,8 @@
-//! Which clients may reach a Service (service-contract S-37). Pure.
+//! The clients that may reach a Service (service-contract S-37). Pure.
 //!
-//! kube-proxy enforces `spec.loadBalancerSourceRanges` alone, for each family by itself: where all ranges are of one family, the
-//! other family's address is open to everybody. The annotation it does not read. A provider that offers more than that
-//! enforces it itself; [`SourceRanges::allowed`] says what is to be let in.
+//! kube-proxy enforces `spec.loadBalancerSourceRanges` alone, for each family by itself: where all ranges are of one family, the other
+//! family's address is open to all clients. It does not read the annotation. A provider that offers more than that enforces it itself;
+//! [`SourceRanges::allowed`] returns the clients to let in.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -21,7 +21,7 @@ pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-bala
 /// Bytes of a malformed value that an error shows.
 const SHOWN: usize = 64;
 
-/// Where ranges are written.
+/// Place in a Service where ranges are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook a place")]
 pub enum RangesPlace {
@@ -50,7 +50,7 @@ pub enum SourceRangesError {
         "{place}: {value:?} is not a range: write an address and a prefix length, as 192.0.2.0/24 or 2001:db8::/32"
     )]
     NotARange {
-        /// Where.
+        /// Place of the entry.
         place: RangesPlace,
         /// The entry, cut to 64 bytes.
         value: String,
@@ -58,7 +58,7 @@ pub enum SourceRangesError {
     /// IPv4 in the form of IPv6, which some programs take for the one and some for the other.
     #[error("{place}: {value:?} is a range of IPv4 addresses mapped into IPv6: write it as IPv4")]
     Mapped {
-        /// Where.
+        /// Place of the entry.
         place: RangesPlace,
         /// The entry.
         value: String,
@@ -73,11 +73,11 @@ pub struct SourceRanges {
 }
 
 impl SourceRanges {
-    /// Reads a Service's ranges: the field, or the annotation where the field is empty. `None`: it names none, and lets
-    /// everybody in. Only type LoadBalancer has ranges; whether it is one is for the caller to know.
+    /// Reads a Service's ranges: the field, or the annotation where the field is empty. `None`: it names none, and lets all clients in.
+    /// Only type LoadBalancer has ranges; the caller has to check the type.
     ///
     /// # Errors
-    /// The first entry that is no range. Nobody knows then who was meant: whoever enforces ranges lets in nobody new.
+    /// The first entry that is no range. The intended clients are unknown then: a provider that enforces ranges lets in no new clients.
     pub fn of(service: &Service) -> Result<Option<Self>, SourceRangesError> {
         let field = service.spec.as_ref().and_then(|spec| spec.load_balancer_source_ranges.as_ref());
         if let Some(field) = field.filter(|field| !field.is_empty()) {
@@ -102,7 +102,7 @@ impl SourceRanges {
         Ok(Self { place, ranges })
     }
 
-    /// Where they are written.
+    /// Returns the place where the ranges are written.
     pub fn place(&self) -> RangesPlace {
         self.place
     }
@@ -112,15 +112,15 @@ impl SourceRanges {
         &self.ranges
     }
 
-    /// The clients of one family that are let in, in as few ranges as say the same; without any, nobody of this family is.
-    /// `None`: everybody of this family is.
+    /// Returns the clients of one family that are let in, in as few ranges as possible; an empty list lets in none of this family. `None`:
+    /// all of this family are let in.
     pub fn allowed(&self, ipv4: bool) -> Option<Vec<IpNet>> {
         let own = self.ranges.iter().copied().filter(|range| range.addr().is_ipv4() == ipv4).collect();
         let own = IpNet::aggregate(&own);
         (!own.iter().any(|range| range.prefix_len() == 0)).then_some(own)
     }
 
-    /// Whether kube-proxy keeps out of this family whoever is not allowed: the field names ranges of it.
+    /// Returns true if kube-proxy drops clients of this family that are not allowed: the field contains ranges of the family.
     pub fn are_enforced_by_kube_proxy(&self, ipv4: bool) -> bool {
         match self.place {
             RangesPlace::Field => self.ranges.iter().any(|range| range.addr().is_ipv4() == ipv4),
@@ -128,8 +128,7 @@ impl SourceRanges {
         }
     }
 
-    /// Upstream's `IsAllowAll`: whether all IPv4 addresses are allowed. It says nothing about IPv6, which
-    /// [`Self::allowed`] does.
+    /// Returns true if all IPv4 addresses are allowed, as upstream's `IsAllowAll`. IPv6 does not count; see [`Self::allowed`].
     pub fn is_allow_all(&self) -> bool {
         self.ranges.iter().any(|range| range.addr().is_ipv4() && range.prefix_len() == 0)
     }

@@ -1,7 +1,6 @@
-//! Carrying out one job: the calls to the provider and the API server, in the order of service-contract S-12 and S-13.
+//! Execution of one job: the calls to the provider and the API server, in the order of service-contract S-12 and S-13.
 //!
-//! Every step is idempotent. A job that is dropped half-way (leadership lost, process stopped) is done again in full by
-//! whoever leads next.
+//! Every step is idempotent. A job that is dropped half-way (leadership lost, process stopped) is done again in full by the next leader.
 
 mod cleanup;
 mod ensure;
@@ -24,7 +23,7 @@ use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::{Controller, Metrics, SyncResult};
 use crate::provider::{LoadBalancer, ProviderError, ServiceKey};
 
-/// What jobs need.
+/// Dependencies of the jobs.
 #[derive(Clone)]
 pub(crate) struct Context<P> {
     pub(crate) client: Client,
@@ -34,7 +33,7 @@ pub(crate) struct Context<P> {
     pub(crate) metrics: Metrics,
 }
 
-/// What a job wrote so far; also of use if it fails.
+/// Writes of a job so far; also used if it fails.
 struct JobProgress {
     event_written: bool,
     already_reported: bool,
@@ -162,8 +161,8 @@ impl<P: LoadBalancer> Context<P> {
         }
     }
 
-    /// Whether a write to `service` failed because the Service is not the one that was read: it is gone, or has changed since. To ask
-    /// whether it wants a load balancer now would not do: its type may have changed forth and back.
+    /// Returns true if a write to `service` failed because the Service is not the one that was read: it is gone, or has changed since. A
+    /// check whether it wants a load balancer now is not enough: its type may have changed back and forth.
     async fn is_superseded(&self, error: &CallError, service: &Service, progress: &JobProgress) -> bool {
         let read = progress.latest.as_ref().unwrap_or(service);
         let is_as_read = |now: &Service| now.metadata.resource_version == read.metadata.resource_version;
@@ -172,7 +171,7 @@ impl<P: LoadBalancer> Context<P> {
                 && self.current(service).await.is_ok_and(|now| !now.as_ref().is_some_and(is_as_read))
     }
 
-    /// Whether a write to `service` failed because it is gone, or another one has its name.
+    /// Returns true if a write to `service` failed because it is gone, or another Service has its name.
     async fn is_gone(&self, error: &CallError, service: &Service) -> bool {
         error.is_not_found()
             || error.is_conflict() && self.current(service).await.is_ok_and(|now| now.is_none())
@@ -219,7 +218,7 @@ fn call_failure(what: &str, error: &CallError) -> JobFailure {
     JobFailure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
 }
 
-/// What was tried is wanted no longer.
+/// Returns the failure of a job whose work is no longer wanted.
 fn superseded(error: &CallError) -> JobFailure {
     JobFailure { kind: FailureKind::Superseded, message: error.to_string(), retry: Retry::Backoff }
 }

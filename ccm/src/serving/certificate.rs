@@ -95,7 +95,7 @@ impl Certificate {
 }
 
 impl CertificateFiles {
-    /// Whether one of the files changed.
+    /// Reads both files again; returns true if one of them changed.
     fn refresh(&mut self) -> bool {
         let [chain, key] = [self.chain.refresh(), self.key.refresh()];
         chain || key

@@ -33,7 +33,7 @@ const HEAD_LIMIT: usize = 32 * 1024;
 /// Connections at a time of this host, and of all others together. Further ones are closed.
 const OF_THIS_HOST: usize = 64;
 const OF_OTHERS: usize = 128;
-/// Of those of all others, connections at a time of one client: an IPv4 address, or an IPv6 /64, which one host may have alone.
+/// Connections at a time of one other client (an IPv4 address, or an IPv6 /64, which a single host may have to itself), out of `OF_OTHERS`.
 const OF_ONE_CLIENT: usize = 16;
 
 /// Connections at a time on a Unix socket. Further ones wait.
@@ -107,8 +107,8 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Slots for connections. Probes come from this host, and no other host can take their slots: a kubelet that is told no
-/// host probes the pod's address, which is the node's own, and comes from there.
+/// Slots for connections. Probes come from this host, and no other host can take their slots: a probe without `host` goes to the pod's
+/// address, which is the node's own, and comes from there.
 #[derive(Debug)]
 struct ConnectionSlots {
     this_host: Arc<Semaphore>,

@@ -12,17 +12,17 @@ use super::health::{HealthChecks, HealthQuery, Probe};
 use super::pages::{Page, Pages};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
-/// What browsers ask people for a password by (RFC 7617).
+/// Challenge that makes browsers ask the user for a password (RFC 7617).
 const BASIC: &str = r#"Basic realm="the password is a token of this cluster", charset="UTF-8""#;
 
-/// What is served.
+/// Resource that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route<'a> {
     /// A probe, and the path behind its name.
     Health(Probe, &'a str),
     Metrics,
     Slis,
-    /// Of the provider.
+    /// Page of the provider.
     Page,
 }
 
@@ -42,7 +42,7 @@ fn route<'a>(path: &'a str, pages: &Pages) -> Option<Route<'a>> {
 /// Answers HTTP requests.
 #[derive(Debug)]
 pub(crate) struct RequestHandler {
-    /// `None`: anybody who can connect may read everything.
+    /// `None`: any client that can connect may read everything.
     pub(crate) auth_filter: Option<AuthFilter>,
     pub(crate) health: HealthChecks,
     pub(crate) registry: Registry,
@@ -97,7 +97,7 @@ impl RequestHandler {
     }
 }
 
-/// `by_password`: a person is told by the browser to give the token as a password.
+/// Returns the response to a rejected request. `by_password`: the browser asks the user to give the token as a password.
 fn reject(path: &str, error: &AuthError, by_password: bool) -> Response<Full<Bytes>> {
     tracing::debug!(path, refusal = %error, "request refused");
     let code = match error {

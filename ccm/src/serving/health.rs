@@ -21,7 +21,7 @@ use self::slis::Slis;
 pub enum Probe {
     /// `/healthz`: whether all is well.
     Healthz,
-    /// `/livez`: whether the process should go on; a kubelet ends one that should not.
+    /// `/livez`: whether the process should continue; a kubelet ends one that should not.
     Livez,
     /// `/readyz`: whether it does its work, or could take it over.
     Readyz,
@@ -93,7 +93,7 @@ impl fmt::Debug for HealthChecks {
 }
 
 impl Default for HealthChecks {
-    /// With `ping`, which says that the process answers.
+    /// With `ping`, which shows that the process answers.
     fn default() -> Self {
         let health = Self { checks: Arc::default(), slis: Slis::default() };
         health.add("ping", Scope::ALL, || Ok(()));

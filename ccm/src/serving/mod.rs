@@ -1,5 +1,5 @@
 //! The HTTPS endpoint of a cloud-controller-manager (service-contract §5.2, S-60, S-62, S-51): `/healthz`, `/livez`,
-//! `/readyz`, `/metrics` and `/metrics/slis`, and what [`Pages`] a provider has.
+//! `/readyz`, `/metrics` and `/metrics/slis`, and the provider's [`Pages`].
 //!
 //! ```text
 //! connections ──► TLS (certificate) ──► handler ──► auth: path? token? access review?
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It serves from before the election until the process ends, standbys too, and whether or not the API server answers:
-//! the paths that a kubelet probes need no authentication. What strangers send costs a place among a bounded number of
+//! the paths that a kubelet probes need no authentication. An unauthenticated request costs a place among a bounded number of
 //! connections for a bounded time, and no log line.
 
 mod allowed_paths;
@@ -44,7 +44,7 @@ pub use self::options::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
 pub use self::pages::{Page, Pages};
 pub use self::socket::{SocketError, SocketServer};
 
-/// Why nothing can be served.
+/// Reason that nothing can be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServingError {
@@ -53,7 +53,7 @@ pub enum ServingError {
     Listen {
         /// Address and port.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Certificate or key cannot be used.
@@ -63,7 +63,7 @@ pub enum ServingError {
         cert: PathBuf,
         /// File of its key.
         key: PathBuf,
-        /// What is wrong.
+        /// Fault of the pair.
         reason: String,
     },
     /// A self-signed certificate cannot be kept.
@@ -71,7 +71,7 @@ pub enum ServingError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A self-signed certificate cannot be made.
@@ -113,8 +113,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Listens, and loads the certificate. `client` asks the API server who callers are and what they may do; it is
-    /// not used before the first caller who needs that.
+    /// Listens, and loads the certificate. `client` sends the reviews of callers to the API server; it is not used before the first caller
+    /// that needs one.
     ///
     /// Port 0 listens nowhere: [`Server::serve`] then only waits.
     ///
@@ -145,7 +145,7 @@ impl Server {
         Self(self.0.map(|listening| Listening { pages, ..listening }))
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.0.as_ref().and_then(|bound| bound.listener.local_addr().ok())
     }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::allowed_paths::AllowedPaths;
 
-/// How the endpoint listens, proves who it is, and finds out who asks.
+/// Options of the endpoint: address, certificate, and authentication of callers.
 #[derive(Debug, Clone)]
 pub struct ServingOptions {
     /// Address to listen on (`--bind-address`); the unspecified one is every address of its family.
     pub bind_address: IpAddr,
     /// Port to listen on (`--secure-port`); 0 serves nothing.
     pub secure_port: u16,
-    /// Where the certificate comes from.
+    /// Source of the certificate.
     pub tls: TlsSource,
     /// Oldest version of TLS that is spoken (`--tls-min-version`).
     pub min_tls_version: TlsVersion,
@@ -33,7 +33,7 @@ impl Default for ServingOptions {
     }
 }
 
-/// Where the endpoint's certificate comes from.
+/// Source of the endpoint's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsSource {
     /// PEM files (`--tls-cert-file`, `--tls-private-key-file`), read again when they change.
@@ -75,16 +75,16 @@ impl std::str::FromStr for TlsVersion {
     }
 }
 
-/// How callers prove who they are, and which paths need no proof.
+/// Options for the authentication and authorization of callers, and the paths that need neither.
 #[derive(Debug, Clone)]
 pub struct AuthOptions {
     /// Paths that anybody may read (`--authorization-always-allow-paths`).
     pub always_allow_paths: AllowedPaths,
-    /// How long the API server's word on a token is believed (`--authentication-token-webhook-cache-ttl`).
+    /// Time for which the API server's answer on a token is cached (`--authentication-token-webhook-cache-ttl`).
     pub token_ttl: Duration,
-    /// How long a permission is believed (`--authorization-webhook-cache-authorized-ttl`).
+    /// Time for which a permission is cached (`--authorization-webhook-cache-authorized-ttl`).
     pub authorized_ttl: Duration,
-    /// How long a refusal is believed (`--authorization-webhook-cache-unauthorized-ttl`).
+    /// Time for which a refusal is cached (`--authorization-webhook-cache-unauthorized-ttl`).
     pub unauthorized_ttl: Duration,
 }
 

@@ -45,7 +45,7 @@ impl Pages {
         self
     }
 
-    /// Whether there is one at this path.
+    /// Returns true if there is a page at this path.
     pub(super) fn has(&self, path: &str) -> bool {
         self.0.contains_key(path)
     }

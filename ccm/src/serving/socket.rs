@@ -1,4 +1,4 @@
-//! The same pages without TLS, for whoever may open a Unix socket: probes and other programs of the same container or user.
+//! The same pages without TLS, for any program that may open a Unix socket: probes and other programs of the same container or user.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -20,9 +20,9 @@ use super::pages::Pages;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on the socket {}: {source}; name another file, which this process may make", path.display())]
 pub struct SocketError {
-    /// Where it was to be.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// What the system said.
+    /// Error of the system.
     pub source: io::Error,
 }
 

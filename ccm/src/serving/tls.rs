@@ -15,10 +15,10 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What connections are answered with.
+/// Returns the TLS configuration for connections.
 ///
 /// # Errors
-/// What is wrong with the pair.
+/// A message about the fault of the pair.
 pub(crate) fn config(chain: &[u8], key: &[u8], min_version: TlsVersion) -> Result<Arc<ServerConfig>, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()

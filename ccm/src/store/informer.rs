@@ -30,7 +30,7 @@ struct Inner<K> {
 struct InformerState<K> {
     store: Store<K>,
     subscribers: Vec<Subscriber<K>>,
-    /// How many there ever were.
+    /// Number of subscribers ever added.
     numbered: u64,
 }
 
@@ -86,7 +86,7 @@ impl<K> Informer<K> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a list was received completely: before that, absence means nothing.
+    /// Returns true if a list was received completely: before that, absence means nothing.
     pub fn is_synced(&self) -> bool {
         self.state().store.is_synced()
     }
@@ -122,7 +122,7 @@ impl<K> Informer<K> {
         (Self { inner: Arc::clone(&self.inner), subscriber: Some(number) }, Changes(queue))
     }
 
-    /// Returns when no subscriber lags far behind: the watch goes on as fast as the slowest of them.
+    /// Returns when no subscriber lags far behind: the watch continues as fast as the slowest of them.
     pub(super) async fn has_room(&self) {
         loop {
             let queues: Vec<_> =
@@ -136,7 +136,7 @@ impl<K> Informer<K> {
 }
 
 impl<K: Resource> Informer<K> {
-    /// Takes in an event of the watch. All subscribers get the changes; at the end of a list also if it changes
+    /// Applies an event of the watch. All subscribers get the changes; at the end of a list also if it changes
     /// nothing.
     pub fn handle(&self, event: Event<K>) -> Vec<Change<K>> {
         let event = event.map(|object| self.slimmed(object));
@@ -149,8 +149,8 @@ impl<K: Resource> Informer<K> {
         changes
     }
 
-    /// Takes in the answer to a write of ours, if the watch has not shown it or something newer already, and tells all
-    /// subscribers but the owner of this handle.
+    /// Stores the answer to a write of ours, if the watch has not shown it or something newer already, and notifies all subscribers but the
+    /// owner of this handle.
     pub fn learn(&self, object: K) -> Option<Change<K>> {
         let object = self.slimmed(object);
         let mut state = self.state();
@@ -166,7 +166,7 @@ impl<K: Resource> Informer<K> {
 }
 
 impl<K> InformerState<K> {
-    /// Queues the changes for all subscribers but one, and forgets those that are gone.
+    /// Queues the changes for all subscribers but one, and removes dropped subscribers.
     fn notify(&mut self, changes: &[Change<K>], except: Option<u64>) {
         self.subscribers.retain(|subscriber| {
             let Some(queue) = subscriber.queue.upgrade() else { return false };

@@ -20,8 +20,8 @@ use crate::watch::{self, watch};
 /// Objects in one answer to a list. Users write these kinds, 256 KiB of annotations if they like: few are in memory as they came.
 const PAGE: u32 = 20;
 
-/// One informer per kind, as client-go's `SharedInformerFactory`: whoever asks for a kind gets the same. It is watched from
-/// the first time that it is asked for.
+/// One informer per kind, as client-go's `SharedInformerFactory`: all callers that request a kind get the same. The kind is watched from
+/// the first request on.
 #[derive(Clone)]
 pub struct Informers(Arc<Inner>);
 
@@ -36,7 +36,7 @@ struct Inner {
 /// A watch ended, so that what it feeds would stand still.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchEnded {
-    /// What was shown has become undone ([`watch::Error::Restored`]): whoever has acted on it starts anew.
+    /// The state that was shown no longer exists ([`watch::Error::Restored`]): a component that acted on it has to restart.
     #[error("a watch ended")]
     Undone(#[source] watch::Error),
     /// It panicked.
@@ -84,7 +84,7 @@ impl Informers {
         self.with(slim::node)
     }
 
-    /// All objects of a kind. `slim` drops what nobody reads of an object that is kept; that of the first who asks counts.
+    /// Returns the informer of all objects of a kind. `slim` drops unused parts of the stored objects; the one of the first request counts.
     pub fn with<K>(&self, slim: fn(&mut K)) -> Informer<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -118,8 +118,8 @@ pub async fn with_informers<T, W: Future<Output = T>>(
     }
 }
 
-/// Keeps an informer as the API server has it, until that has become an older state. What goes wrong is said once until it goes
-/// well again.
+/// Keeps an informer in step with the API server, until the API server's state has become an older one. A failure is logged once until it
+/// is over.
 async fn feed<K>(client: Client, informer: Informer<K>) -> watch::Error
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,

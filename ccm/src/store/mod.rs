@@ -1,4 +1,4 @@
-//! What is known of the cluster: one watch per kind and process, one copy of each object, read by all who work on it.
+//! Cache of the cluster's objects: one watch per kind and process, and one copy of each object, shared by all readers.
 //!
 //! | file | concept |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `informer` | [`Informer`]: a store that all controllers of a kind share, and its subscribers |
 //! | `informers` | [`Informers`]: the informers of a process, each with the one watch that feeds it |
 //!
-//! A store that only the watch feeds lags behind our own writes, and what is decided from it is decided twice. So writers
-//! teach it the answers to their writes, and whichever is newer counts.
+//! A store that only the watch feeds lags behind our own writes, and decisions made from it are made twice. Writers therefore pass it the
+//! answers to their writes, and the newer version counts.
 
 mod informer;
 mod informers;
@@ -25,7 +25,7 @@ use crate::watch::Event;
 #[cfg(test)]
 mod tests;
 
-/// How many deleted objects are remembered. The answer to a write is late by a few events, not by thousands.
+/// Number of deleted objects that are recorded. The answer to a write is late by a few events, not by thousands.
 const REMEMBERED: usize = 4096;
 
 /// An object before and after; never both `None`.
@@ -57,7 +57,7 @@ pub struct Store<K> {
 #[derive(Debug)]
 struct Listing<K> {
     objects: BTreeMap<String, Arc<K>>,
-    /// What answers to our writes taught since it began, which the list may be too old to know.
+    /// Keys learnt since the list began from answers to our writes, which the list may be too old to contain.
     learnt: HashSet<String>,
 }
 
@@ -83,7 +83,7 @@ pub fn version(object: &impl Resource) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the API server removed the object with its last finalizer.
+/// Returns true if the API server removed the object with its last finalizer.
 pub(crate) fn is_gone(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
@@ -93,7 +93,7 @@ fn key_of(metadata: &ObjectMeta) -> String {
 }
 
 impl<K: Resource> Store<K> {
-    /// Takes in an event of the watch. A list replaces what was known: what it lacks is gone.
+    /// Applies an event of the watch. A list replaces all known objects: an object that it lacks is gone.
     pub fn handle(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
         match event {
             Event::Init => self.listing = Some(Listing { objects: BTreeMap::new(), learnt: HashSet::new() }),
@@ -131,7 +131,7 @@ impl<K: Resource> Store<K> {
         changes
     }
 
-    /// Takes in what the API server has, whatever is known: its database may be a restored one. `None`: it is the same.
+    /// Stores the API server's object, whatever is known: its database may be a restored one. `None`: it is the same.
     fn replace(&mut self, key: &str, object: Arc<K>) -> Option<Change<K>> {
         let is_same = |known: &K| {
             known.meta().uid == object.meta().uid
@@ -146,7 +146,7 @@ impl<K: Resource> Store<K> {
         Some(self.put(object))
     }
 
-    /// Takes in an object as the watch shows it. `None`: as new a one is known.
+    /// Stores an object as the watch shows it. `None`: an object at least as new is known.
     fn apply(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let known = self.objects.get(&key_of(object.meta()));
         let is_old = |known: &K| version(&*object) > 0 && version(known) >= version(&*object);
@@ -156,8 +156,8 @@ impl<K: Resource> Store<K> {
         Some(self.put(object))
     }
 
-    /// Takes in the answer to a write of ours. `None`: the watch has shown it already, or something newer. It will not tell
-    /// of it again as a change.
+    /// Stores the answer to a write of ours. `None`: the watch has shown it already, or something newer. The watch will not report it again
+    /// as a change.
     pub fn learn(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let known = self.objects.get(&key_of(object.meta()));
         let is_news = |known: &K| version(&*object) > version(known) || is_final_version(&*object, known);
@@ -193,14 +193,14 @@ impl<K: Resource> Store<K> {
         Some(Change { old: self.objects.remove(&key), new: None })
     }
 
-    /// Whether this very object is known to be gone.
+    /// Returns true if this very object is known to be gone.
     pub fn is_gone(&self, object: &K) -> bool {
         object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid))
     }
 }
 
 impl<K> Store<K> {
-    /// Whether a list was received completely: before that, absence means nothing.
+    /// Returns true if a list was received completely: before that, absence means nothing.
     pub const fn is_synced(&self) -> bool {
         self.synced
     }
@@ -221,8 +221,8 @@ impl<K> Store<K> {
     }
 }
 
-/// Whether `one` tells the end of `other`: the answer to the write that took the last finalizer away still carries the
-/// resourceVersion of what it removed.
+/// Returns true if `one` shows the deletion of `other`: the answer to the write that removed the last finalizer still carries the
+/// resourceVersion of the object that it removed.
 fn is_final_version<K: Resource>(one: &K, other: &K) -> bool {
     version(one) == version(other)
         && one.meta().uid == other.meta().uid

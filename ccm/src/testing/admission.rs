@@ -1,4 +1,4 @@
-//! What the API server refuses and adds, as far as the controllers depend on it.
+//! Validation and defaults of the API server, as far as the controllers depend on them.
 
 use serde_json::{Value, json};
 

@@ -26,7 +26,7 @@ mod watching;
 use body::StreamBody;
 use watching::Watching;
 
-/// When the first object was made, in seconds since 1970.
+/// Base of the creation times, in seconds since 1970.
 const EPOCH: i64 = 1_767_225_600;
 
 /// A write, as it arrived.
@@ -36,7 +36,7 @@ pub struct RecordedWrite {
     pub verb: &'static str,
     /// `services/default/web/status`.
     pub path: String,
-    /// What was sent.
+    /// Body of the request.
     pub body: Value,
 }
 
@@ -64,16 +64,16 @@ struct Inner {
     access_rules: AccessRules,
     clients: u64,
     silent: bool,
-    /// Watches that have shown nothing for so long break.
+    /// Idle time after which watches break.
     breaks_idle_after: Option<Duration>,
-    /// Watches show a bookmark after so long without a change.
+    /// Time without a change after which watches show a bookmark.
     bookmarks_after: Option<Duration>,
-    /// How often what was asked while it was silent was answered, and it stayed silent.
+    /// Number of times that the requests pending in a silence were answered while the silence lasted.
     answers: u64,
-    /// How often what was asked while it was silent was lost.
+    /// Number of times that the requests pending in a silence were lost.
     losses: u64,
     unhealthy: bool,
-    /// How often it was started anew.
+    /// Number of restarts.
     starts: u64,
     /// All that was asked so far: the method, the path and how.
     requests: Vec<String>,
@@ -119,19 +119,19 @@ impl ApiServer {
         self.changed.notify_waiters();
     }
 
-    /// Whether the client is cut off.
+    /// Returns true if the client is cut off.
     pub fn is_cut_off(&self, client: u64) -> bool {
         self.lock().fault_plan.is_cut_off(client)
     }
 
-    /// What happens to requests from now on, by a repeatable sequence.
+    /// Sets the faults of requests from now on, in a repeatable sequence.
     pub fn set_fault_rates(&self, fault_rates: FaultRates, seed: u64) {
         let mut inner = self.lock();
         inner.fault_plan.fault_rates = fault_rates;
         inner.fault_plan.random = Random::new(seed);
     }
 
-    /// What happens to the request after the next `at` ones, whoever makes it and whatever it is.
+    /// Orders a fault for the request after the next `at` ones, whatever its client and its content.
     pub fn fault_at(&self, at: usize, fault: Fault, executed: Executed) {
         let mut inner = self.lock();
         let number = inner.requests.len() + at;
@@ -172,7 +172,7 @@ impl ApiServer {
         self.lock().requests.clone()
     }
 
-    /// How much was asked so far.
+    /// Returns the number of requests so far.
     pub fn request_count(&self) -> usize {
         self.lock().requests.len()
     }
@@ -239,7 +239,7 @@ impl ApiServer {
         self.lock().refusals.push((verb, path.to_owned(), code));
     }
 
-    /// Whether `/healthz` says from now on that all is well.
+    /// Sets whether `/healthz` reports from now on that all is well.
     pub fn set_healthy(&self, healthy: bool) {
         self.lock().unhealthy = !healthy;
     }
@@ -250,20 +250,20 @@ impl ApiServer {
         self.changed.notify_waiters();
     }
 
-    /// What was asked while it was silent is answered; what is asked from now on is not.
+    /// Answers the requests received while the server was silent; later ones stay unanswered.
     pub fn answer_unanswered(&self) {
         self.lock().answers += 1;
         self.changed.notify_waiters();
     }
 
-    /// What was asked while it was silent is never answered; what is asked from now on is.
+    /// Drops the requests received while the server was silent; later ones are answered.
     pub fn lose_unanswered(&self) {
         let mut inner = self.lock();
         (inner.silent, inner.losses) = (false, inner.losses + 1);
         self.changed.notify_waiters();
     }
 
-    /// From now on something between it and the clients breaks connections by which nothing was shown for so long, as load balancers do.
+    /// Breaks connections that were idle for `after`, from now on, as a load balancer between server and clients does.
     pub fn break_idle_watches(&self, after: Duration) {
         self.lock().breaks_idle_after = Some(after);
     }
@@ -273,7 +273,7 @@ impl ApiServer {
         self.lock().bookmarks_after = each;
     }
 
-    /// The writes so far, and forgets them.
+    /// Returns the writes so far, and removes them.
     pub fn take_writes(&self) -> Vec<RecordedWrite> {
         std::mem::take(&mut self.lock().writes)
     }
@@ -346,7 +346,7 @@ impl ApiServer {
         Ok(respond_with(fault_responses::code(fault, is_watch), body.into_bytes()))
     }
 
-    /// What the way to the API server and back does to a request.
+    /// Carries a request to the API server and the answer back, with the delays and faults that the test orders.
     async fn deliver(&self, client: u64, request: Request<Body>) -> Response<StreamBody> {
         let path = request.uri().path().to_owned();
         let watches = request.uri().query().unwrap_or_default().contains("watch=true");
@@ -518,7 +518,7 @@ impl Inner {
         }))
     }
 
-    /// What the API server sets in a new object: its UID, and a creation time that orders objects by age.
+    /// Returns the object with the fields that the API server sets in a new one: its UID, and a creation time that orders objects by age.
     fn with_server_fields(&self, mut object: Value) -> Value {
         let next = self.version + 1;
         let created = i64::try_from(next).ok().and_then(|next| Timestamp::from_second(EPOCH + next).ok());

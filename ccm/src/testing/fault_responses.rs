@@ -21,7 +21,7 @@ pub(super) fn code(fault: Fault, is_watch: bool) -> u16 {
     }
 }
 
-/// What is in the answer.
+/// Returns the body of the answer.
 pub(super) fn body(fault: Fault, is_watch: bool) -> String {
     let words = "as the test orders";
     match fault {

@@ -1,8 +1,8 @@
-//! What may go wrong between a client and the API server, as a test orders it.
+//! Faults between a client and the API server, as a test orders them.
 
 use std::collections::BTreeMap;
 
-/// When a client is cut off.
+/// Moment at which a client is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disconnect {
     /// Its write does not arrive.
@@ -11,7 +11,7 @@ pub enum Disconnect {
     After,
 }
 
-/// How often, of 100 requests, each thing happens to a request.
+/// Percentages of the requests that each fault hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultRates {
     /// Answered with 409, 429, 500 or 503 instead of being carried out.
@@ -22,7 +22,7 @@ pub struct FaultRates {
     pub delay_ms: u64,
 }
 
-/// How one request is answered under [`FaultRates`].
+/// Delivery of one request under [`FaultRates`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Answered,
@@ -30,7 +30,7 @@ pub(super) enum Delivery {
     Lost,
 }
 
-/// What an API server, or the way to it, can do to one request instead of answering it as it should.
+/// Fault of an API server, or of the way to it, in place of the proper answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It answers with this status code.
@@ -84,7 +84,7 @@ impl Fault {
     }
 }
 
-/// Whether a write that a fault happens to is carried out.
+/// Fate of a write that a fault hits: carried out or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Executed {
     /// It is not carried out.
@@ -124,7 +124,7 @@ pub(super) struct FaultPlan {
     cut_off: Vec<u64>,
     /// By number of the request.
     faults: BTreeMap<usize, (Fault, Executed)>,
-    /// How often, of 100 requests, any of them happens.
+    /// Percentage of the requests that a random fault hits.
     fault_percent: u64,
 }
 
@@ -161,7 +161,7 @@ impl FaultPlan {
         (self.fault_percent, self.random) = (percent, Random::new(seed));
     }
 
-    /// What happens to the request of this number.
+    /// Returns the fault of the request with this number, if it has one.
     pub(super) fn next_fault(&mut self, request: usize) -> Option<(Fault, Executed)> {
         if let Some(ordered) = self.faults.remove(&request) {
             return Some(ordered);

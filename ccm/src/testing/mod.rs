@@ -1,4 +1,4 @@
-//! What the tests share: objects, an API server in memory, and waiting on conditions.
+//! Shared parts of the tests: objects, an API server in memory, and waiting on conditions.
 
 mod admission;
 pub mod apiserver;

@@ -27,8 +27,8 @@ pub async fn with_successor<H>(
     }
 }
 
-/// Has `dies_at` try what becomes of a death at each write, one after the other, before and after the write is carried out;
-/// it says whether there was such a write. Returns how many there were.
+/// Calls `dies_at` with a death at each write, one after the other, before and after the write is carried out; it returns true if there was
+/// such a write. Returns the numbers of writes.
 pub async fn at_every_write(dies_at: impl AsyncFn(usize, Disconnect) -> bool) -> [usize; 2] {
     let mut writes = [0; 2];
     for (cut, at) in [Disconnect::Before, Disconnect::After].into_iter().zip(&mut writes) {

@@ -1,4 +1,4 @@
-//! How long a watch waits after a failure. Pure.
+//! Delays of a watch after failures. Pure.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl RetryBackoff {
         self.failures = 0;
     }
 
-    /// How often it failed since it worked.
+    /// Returns the number of failures since the last success.
     pub(super) const fn failures(&self) -> u32 {
         self.failures
     }

@@ -24,7 +24,7 @@ use crate::version;
 #[cfg(test)]
 mod tests;
 
-/// Where an agent answers its probes.
+/// Socket on which an agent answers its probes.
 const SOCKET: &str = "/run/windlass/agent.sock";
 
 /// LoadBalancer Services for bare-metal Kubernetes.
@@ -50,7 +50,7 @@ enum Role {
     /// is none; 3: all objects were converted, and a setting was not. Standard error has a line for each, with its consequence and what to do
     #[command(subcommand)]
     Convert(convert::Source),
-    /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
+    /// Removes the remains of Windlass from a cluster from which its controller and agents are gone: finalizers and addresses of
     /// Services, and its own objects but for pools and Announcements
     Uninstall(UninstallArgs),
     /// Prints which build this is: version, commit, when that was made, compiler and target
@@ -102,7 +102,7 @@ struct UninstallArgs {
     /// Kubeconfig of an admin [default: the pod's service account]
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
     /// Go on although a controller holds the lease kube-system/cloud-controller-manager, as another cloud controller manager may
@@ -112,7 +112,7 @@ struct UninstallArgs {
 
 #[derive(Debug, Subcommand)]
 enum VipCommand {
-    /// Prints how a node runs them: a static pod or a unit of systemd, with comments that say what to do with it
+    /// Prints how a node runs them: a static pod or a unit of systemd, with comments that explain its use
     Manifest(Box<vip::ManifestArgs>),
 }
 
@@ -150,8 +150,8 @@ struct ControllerArgs {
     #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     compat_annotations: bool,
-    /// How long a node has to be ready before it is given its share of the addresses that others have, one virtual router in
-    /// each tenth of that
+    /// Time for which a node has to be ready before it receives its part of the addresses that others have, one virtual router in each
+    /// tenth of that
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     rebalance_settle_seconds: u32,
     /// Serve a read-only page about pools, addresses, nodes, moves and problems at /status, for whom the API server lets (docs/status-page.md)
@@ -193,11 +193,11 @@ struct AgentArgs {
     #[arg(long, default_value = "auto", num_args = 0..=1, default_missing_value = "true", value_name = "auto|true|false",
           value_parser = guard_mode)]
     guard: GuardMode,
-    /// How long after an address came here established connections that this node does not know are forwarded to the node
-    /// that had it; 0: never. Needs the guard
+    /// Time after an address came here in which established connections that this node does not know are forwarded to the node that had it;
+    /// 0: never. Needs the guard
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     forwarding_window_seconds: u32,
-    /// Bits of packet and connection marks by which the nodes that handed addresses over are told apart
+    /// Bits of packet and connection marks that identify the nodes that handed addresses over
     #[arg(long, default_value_t, value_name = "BITS", value_parser = mark_mask)]
     forwarding_mark_mask: MarkMask,
     /// UDP port by which nodes tell each other established connections, where an Announcement wants connections: Replicate; the same on
@@ -205,18 +205,18 @@ struct AgentArgs {
     #[arg(long, default_value_t = ConnectionReplication::default().port, value_name = "PORT",
           value_parser = clap::value_parser!(u16).range(1..))]
     replication_port: u16,
-    /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
+    /// Address at which kube-proxy reports its health, its --healthz-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
-    /// Where kube-proxy says in which mode it is, its --metrics-bind-address; empty: it is not asked
+    /// Address at which kube-proxy reports its mode, its --metrics-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_metrics_address: OptionalAddress,
     /// The bit of packet marks by which kube-proxy knows what it masquerades, its masqueradeBit; read from kube-proxy's configuration
     /// where this is not given
     #[arg(long, value_name = "BIT", value_parser = clap::value_parser!(u8).range(..32))]
     kube_proxy_masquerade_bit: Option<u8>,
-    /// How long this node goes on announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with
-    /// their definitions or by a lost database, not by the controller; 0: not at all
+    /// Time for which this node keeps announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with their
+    /// definitions or by a lost database, not by the controller; 0: not at all
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     deletion_hold_seconds: u32,
 }
@@ -294,7 +294,7 @@ fn command() -> Command {
     })
 }
 
-/// The command line for a program of this name: as `kubectl-windlass` it is a plugin of kubectl, and its help says so.
+/// Returns the command line for a program of this name: as `kubectl-windlass` it is a plugin of kubectl, and its help shows that.
 fn named(program: &str) -> Command {
     match Path::new(program).file_name().and_then(|name| name.to_str()) {
         Some("kubectl-windlass") => command().bin_name("kubectl windlass"),
@@ -326,7 +326,7 @@ fn subcommand_first(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// What completes the command line in a shell.
+/// Returns the script that completes the command line in a shell.
 fn completion(shell: Shell) -> String {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -368,12 +368,12 @@ pub(crate) fn run() -> ExitCode {
     code(ended.map(|()| ExitCode::SUCCESS))
 }
 
-/// Prints it. Who reads no further has read enough: no `println!`, which panics.
+/// Prints the text. A closed standard output is no error: no `println!`, which panics.
 fn show(text: &str) {
     drop(writeln!(io::stdout(), "{}", text.trim_end()));
 }
 
-/// What failed is told in one sentence.
+/// Prints a failure as one sentence, and returns the exit code.
 fn code(ended: Result<ExitCode, BoxError>) -> ExitCode {
     match ended {
         Ok(code) => code,

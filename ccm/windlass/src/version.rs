@@ -10,13 +10,13 @@ use serde::Serialize;
 #[cfg(test)]
 mod tests;
 
-/// What a build does not say, as one from a source archive, where there is no git.
+/// Value that a build does not know, as one from a source archive, where there is no git.
 const UNKNOWN: &str = "unknown";
 
 /// This build, as `windlass --version` prints it.
 pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| Build::this().to_string());
 
-/// How it is printed.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Lines for people; the first is the version
@@ -31,7 +31,7 @@ pub(crate) struct Build {
     version: &'static str,
     /// The whole hash; ends in `-dirty` where the sources were not those of the commit.
     commit: String,
-    /// When the commit was made, RFC 3339, UTC: the same sources are the same build whenever they are built.
+    /// Time of the commit, RFC 3339, UTC: builds of the same sources are the same, whenever they are made.
     #[serde(rename = "buildDate")]
     date: String,
     rustc: String,

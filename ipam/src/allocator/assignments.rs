@@ -1,4 +1,4 @@
-//! Who holds what, on which terms.
+//! Holders of addresses, and their terms.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -16,11 +16,11 @@ pub(super) struct Assignments<O: Eq + Hash> {
     holders: Table<Holders<O>>,
     holdings: HashMap<O, Holding>,
     terms: InternedTerms,
-    /// For each sharing key the addresses held by owners with it, and by how many.
+    /// Addresses held under each sharing key, with the number of holders that have it.
     shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
 }
 
-/// Those who hold one address, nearly always one, in the order in which they joined; those that gave way come last.
+/// Holders of one address, nearly always one, in the order in which they joined; holders that gave way come last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Holders<O> {
     One(O),
@@ -55,17 +55,17 @@ impl<O: Eq + Hash> Default for Assignments<O> {
 }
 
 impl<O: Owner> Assignments<O> {
-    /// Who holds `address`, in the order of joining.
+    /// Holders of `address`, in the order of joining.
     pub(super) fn holders(&self, address: IpAddr) -> &[O] {
         self.holders.get(address).map_or(&[], Holders::as_slice)
     }
 
-    /// What `owner` holds, ascending.
+    /// Addresses that `owner` holds, ascending.
     pub(super) fn held_by(&self, owner: &O) -> &[IpAddr] {
         self.holdings.get(owner).map_or(&[], |holding| holding.held.as_slice())
     }
 
-    /// How `owner` uses what it holds.
+    /// Terms on which `owner` holds its addresses.
     pub(super) fn terms(&self, owner: &O) -> Option<&Terms> {
         self.holdings.get(owner).map(|holding| &*holding.terms)
     }
@@ -80,12 +80,12 @@ impl<O: Owner> Assignments<O> {
         self.holders.unordered().map(|(address, _)| address)
     }
 
-    /// Addresses held by somebody with the sharing key, ascending.
+    /// Addresses with a holder that has the sharing key, ascending.
     pub(super) fn shared(&self, key: &str) -> impl Iterator<Item = IpAddr> {
         self.shared.get(key).into_iter().flat_map(BTreeMap::keys).copied()
     }
 
-    /// If `owner` does not fit others that hold `address`, it counts from now on as the last that joined them.
+    /// Moves `owner` to the end of the order of joining of `address`, if it does not fit others that hold it.
     pub(super) fn give_way(&mut self, address: IpAddr, owner: &O) {
         let Some(mine) = self.terms(owner) else { return };
         let others = self.holders(address).iter().filter(|other| *other != owner);
@@ -97,7 +97,7 @@ impl<O: Owner> Assignments<O> {
         }
     }
 
-    /// `owner` uses what it holds on these terms; where they do not fit the others', it gives way.
+    /// Changes the terms of `owner`; where they do not fit the others', it gives way.
     pub(super) fn set_terms(&mut self, owner: &O, terms: &Terms) {
         let Some(holding) = self.holdings.get_mut(owner) else { return };
         if *holding.terms == *terms {
@@ -115,8 +115,8 @@ impl<O: Owner> Assignments<O> {
         }
     }
 
-    /// `owner` holds `address` besides those who do, as the last, or at the place of a predecessor with its stable key on the same terms. It did
-    /// not. Says whether anybody did.
+    /// Adds `owner`, which did not hold `address`, to its holders: as the last, or at the place of a predecessor with its stable key
+    /// on the same terms. Returns true if it had a holder.
     pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> bool {
         self.set_terms(owner, terms);
         if let Some(holding) = self.holdings.get_mut(owner) {
@@ -154,7 +154,7 @@ impl<O: Owner> Assignments<O> {
         (self.terms(&holders[place]) == Some(terms)).then_some(place)
     }
 
-    /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.
+    /// Removes `owner` from the holders of `address`. Returns true if it still has a holder; `None` if `owner` did not hold it.
     pub(super) fn leave(&mut self, address: IpAddr, owner: &O) -> Option<bool> {
         // Taken out at once, and put back where something stays, which is rare: each look-up among many waits for memory.
         let (name, holding) = self.holdings.remove_entry(owner)?;

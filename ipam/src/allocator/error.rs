@@ -1,4 +1,4 @@
-//! Why no address was given.
+//! Reasons why no address was given.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::Counts;
 use crate::{Family, Incompatible, Pool, QuarantineCause, Quarantined};
 
-/// Why no address was given; what to change is said with it. Nothing was changed.
+/// Reason why no address was given, with the remedy in its message. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError<O> {
     /// No pool that may be used has enough free addresses of the family.
@@ -16,7 +16,7 @@ pub enum AllocateError<O> {
         family: Family,
         /// Addresses of it that are wanted besides those that could be had by keeping, reclaiming and joining.
         wanted: usize,
-        /// Every pool, in the order of the search, and why it did not give them.
+        /// Every pool, in the order of the search, with its reason.
         considered: Vec<PoolRefusal>,
         /// Addresses with the same sharing key that could not be joined, the lowest first.
         sharing_conflicts: Vec<SharingConflict<O>>,
@@ -57,7 +57,7 @@ pub enum AllocateError<O> {
     PoolRefuses {
         /// The address asked for.
         address: IpAddr,
-        /// Its pool, and why.
+        /// Its pool, with the reason.
         refusal: Box<PoolRefusal>,
     },
     /// The address asked for is never given.
@@ -84,17 +84,17 @@ pub enum AllocateError<O> {
     SharingRefused {
         /// The address asked for.
         address: IpAddr,
-        /// The holder that stands against it.
+        /// The holder that prevents it.
         holder: O,
-        /// Why.
+        /// Reason.
         why: Incompatible,
     },
-    /// The address asked for is kept back from everybody else.
+    /// The address asked for is kept back from this owner.
     #[error("address {address} cannot be given for now: {}", kept_back(.quarantined))]
     Quarantined {
         /// The address asked for.
         address: IpAddr,
-        /// Since what, and until when.
+        /// Its quarantine: the cause and the end.
         quarantined: Quarantined<O>,
     },
     /// The address asked for is of a family that is not asked for.
@@ -127,16 +127,16 @@ pub enum AllocateError<O> {
 pub struct PoolRefusal {
     /// Its name.
     pub pool: String,
-    /// Why it gave none.
+    /// Reason why it gave none.
     pub why: RefusalReason,
-    /// For whom it is, in words, if it is for others.
+    /// Namespaces or labels that may use it, in words, if it does not admit this owner.
     pub admits: Option<String>,
-    /// What it has of the family asked for; nothing where none was.
+    /// Its counts for the family asked for; zero without a family.
     pub counts: Counts,
 }
 
 impl PoolRefusal {
-    /// `pool` gives nothing, and this is why.
+    /// Refusal of `pool` for this reason.
     pub fn new(pool: &Pool, why: RefusalReason) -> Self {
         let admits = match why {
             RefusalReason::OtherNamespace => Some(pool.policy.admitted_namespaces()),
@@ -171,13 +171,13 @@ impl fmt::Display for PoolRefusal {
 pub struct SharingConflict<O> {
     /// The address.
     pub address: IpAddr,
-    /// The holder that stands against it.
+    /// The holder that prevents it.
     pub holder: O,
-    /// Why.
+    /// Reason.
     pub why: Incompatible,
 }
 
-/// Why a pool gave no address.
+/// Reason why a pool gave no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalReason {
     /// The request names another pool.
@@ -196,23 +196,23 @@ pub enum RefusalReason {
     Confined,
     /// The namespace has as many addresses of the family as the pool allows, those that are kept back included.
     NamespaceLimit {
-        /// What the pool allows.
+        /// Limit of the pool.
         limit: u32,
-        /// What the namespace has.
+        /// Addresses that the namespace has.
         used: usize,
     },
     /// The owner has as many addresses of the family as the pool allows, those that are kept back included.
     OwnerLimit {
-        /// What the pool allows.
+        /// Limit of the pool.
         limit: u32,
-        /// What the owner has.
+        /// Addresses that the owner has.
         used: usize,
     },
     /// All its addresses are in use, kept back or reserved: [`PoolRefusal::counts`].
     Full,
     /// It has fewer than are wanted, also together with the others.
     TooFew {
-        /// How many can be given.
+        /// Number of addresses that can be given.
         free: u128,
     },
 }
@@ -242,7 +242,7 @@ impl fmt::Display for RefusalReason {
     }
 }
 
-/// What has become of the addresses of a pool none of which is free.
+/// Returns a description of the use of a pool's addresses, none of which is free.
 fn whereabouts(counts: Counts) -> String {
     let used = if counts.quarantined == 0 { "in use" } else { "in use or kept back" };
     let returning = counts.returning();
@@ -270,8 +270,8 @@ fn why(considered: &[PoolRefusal]) -> String {
     format!("; {}: {}", pools.join("; "), remedy(considered))
 }
 
-/// What to change where these pools gave nothing: the least of what would help. To free an address helps only if it can be
-/// given again, and to be let into a pool only if there is a free one.
+/// Returns the remedy where these pools gave nothing: the smallest change that would help. Freeing an address helps only if it can be
+/// given again, and admission to a pool only if it has a free one.
 fn remedy(considered: &[PoolRefusal]) -> &'static str {
     let any = |is: fn(&PoolRefusal) -> bool| considered.iter().any(is);
     let offers = |is: fn(RefusalReason) -> bool| {

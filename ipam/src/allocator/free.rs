@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::runs::Runs;
 use crate::{Moment, Order};
 
-/// Releases that are remembered, for [`Order::LeastRecentlyUsed`].
+/// Maximum number of releases that are recorded, for [`Order::LeastRecentlyUsed`].
 const REMEMBERED: usize = 1 << 16;
 
 /// Numbers that can be given, in the order in which to give them. Taking one and giving it back costs O(log n).
@@ -99,7 +99,7 @@ impl FreeList {
         self.fresh.remove(position, position);
     }
 
-    /// `number` can be given again; `released` says when it was let go.
+    /// Makes `number` free again; `released` is the time at which it became free, if recorded.
     pub(super) fn give_back(&mut self, number: u128, released: Option<Moment>) {
         let Some(position) = self.numbering.position(number) else { return };
         match (self.order, released) {
@@ -122,12 +122,12 @@ impl FreeList {
         }
     }
 
-    /// How many can be given.
+    /// Returns how many numbers can be given.
     pub(super) fn count(&self) -> u128 {
         self.fresh.count() + self.used.len() as u128
     }
 
-    /// Whether `number` can be free.
+    /// Returns true if `number` can be free.
     pub(super) const fn covers(&self, number: u128) -> bool {
         self.numbering.position(number).is_some()
     }
@@ -159,7 +159,7 @@ impl FreeList {
         }
     }
 
-    /// When the free ones that were given before were let go.
+    /// Free numbers that were given before, with the time of their release.
     pub(super) fn history(&self) -> impl Iterator<Item = (u128, Moment)> {
         self.used.iter().map(|(at, position)| (self.numbering.number(*position), *at))
     }

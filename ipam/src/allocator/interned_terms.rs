@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::Terms;
 
-/// Terms in use, each once: most Services have the same as many others. Saves memory and says nothing about who has
-/// what, so that any two are equal.
+/// Terms in use, each once: most Services have the same as many others. Saves memory; does not record the holders of the
+/// terms, so that any two are equal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InternedTerms(HashSet<Arc<Terms>>);
 

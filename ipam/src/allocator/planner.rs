@@ -1,4 +1,4 @@
-//! What an owner is to get: a pure function of the allocator and the request.
+//! Planning of an owner's addresses: a pure function of the allocator and the request.
 
 mod limits;
 
@@ -12,7 +12,7 @@ use crate::{Acquisition, Families, Family, Incompatible, Owner, Plan, PlannedAdd
 /// Addresses that could not be joined that an error names.
 const NAMED: usize = 3;
 
-/// Which pools a request may use.
+/// Pools that a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PoolScope {
     /// All that are auto-assign.
@@ -26,7 +26,7 @@ enum PoolScope {
 struct Planner<'a, O: Owner> {
     allocator: &'a Allocator<O>,
     owner: &'a O,
-    /// What the owner holds.
+    /// Addresses that the owner holds.
     held: &'a [IpAddr],
     request: &'a Request,
     scope: PoolScope,
@@ -55,7 +55,7 @@ pub(super) fn plan<O: Owner>(
     Ok(planner.finish(missing))
 }
 
-/// The limit of its pool that `owner`, who makes `request`, would exceed with `address`.
+/// Returns the limit of its pool that `owner` would exceed with `address`, by its `request`.
 pub(super) fn exceeds_limits<O: Owner>(
     allocator: &Allocator<O>,
     owner: &O,
@@ -66,7 +66,7 @@ pub(super) fn exceeds_limits<O: Owner>(
     planner.exceeds_limits(allocator.usage.index_of(address)?, address)
 }
 
-/// The limit of `pool` that keeps `owner` from what `request` asks of `family` beyond what the owner keeps.
+/// Returns the limit of `pool` that keeps `owner` from the addresses of `family` that `request` needs beyond those that it keeps.
 pub(super) fn reached_limit<O: Owner>(
     allocator: &Allocator<O>,
     owner: &O,
@@ -80,9 +80,9 @@ pub(super) fn reached_limit<O: Owner>(
     planner.reached_limit(index, family)
 }
 
-/// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
-/// of joining, or any if neither `owner` nor one that it succeeds holds the address on these terms. Nobody gives way to one
-/// that it succeeds.
+/// Returns a holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
+/// of joining, or any if neither `owner` nor one that it succeeds holds the address on these terms. No owner gives way to one that it
+/// succeeds. Without such a holder, returns the first one if the address has [`MAX_HOLDERS`] without `owner`.
 pub(super) fn conflict<'a, O: Owner>(
     allocator: &'a Allocator<O>,
     address: IpAddr,
@@ -103,7 +103,7 @@ pub(super) fn conflict<'a, O: Owner>(
     conflict.next().or_else(full_address)
 }
 
-/// Why `pool` gives nothing new of `family` to who makes `request`, limits aside.
+/// Returns the reason why `pool` gives nothing new of `family` for `request`, limits aside.
 pub(super) fn refuses(
     usage: &Usage,
     pool: &Pool,
@@ -121,7 +121,7 @@ pub(super) fn refuses(
     })
 }
 
-/// The pool because of which `pool`, which is for every namespace, gives nothing of `family` to who makes `request`.
+/// Returns the pool because of which `pool`, which is for every namespace, gives nothing of `family` for `request`.
 fn confining<'a>(usage: &'a Usage, pool: &Pool, request: &Request, family: Family) -> Option<&'a Pool> {
     if pool.policy.selects_namespaces() {
         return None;
@@ -137,7 +137,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         Self { allocator, owner, held, request, scope, picked: Vec::new(), sharing_conflicts: Vec::new() }
     }
 
-    /// Picks `count` addresses of each family, and says of which families there are fewer.
+    /// Picks `count` addresses of each family, and returns the families with fewer.
     fn pick(&mut self) -> Result<Vec<Family>, AllocateError<O>> {
         let request = self.request;
         if request.count == 0 {
@@ -194,7 +194,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         self.picked.iter().any(|(picked, _)| *picked == address)
     }
 
-    /// Keeps what is held, those that are preferred first. What is in no pool and may be left goes to `unpooled`.
+    /// Keeps addresses that are held, preferred ones first. Addresses in no pool that may be replaced go to `unpooled`.
     fn keep(&mut self, family: Family, unpooled: &mut Vec<IpAddr>) {
         let rank = |address: &IpAddr| {
             let preferred = &self.request.preferred;
@@ -217,7 +217,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Whether a held address answers the request: it is in the pool asked for, or was when it was given.
+    /// Returns true if a held address satisfies the request: it is in the pool asked for, or was when it was given.
     fn may_keep(&self, address: IpAddr) -> bool {
         match (self.scope, self.allocator.usage.index_of(address)) {
             (PoolScope::Any, _) | (PoolScope::Pool(_) | PoolScope::Missing, None) => true,
@@ -228,7 +228,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Takes addresses that the owner is known to have, if nobody has them, whatever the limits: it shows them.
+    /// Takes addresses that the owner is known to have, if they have no holder, whatever the limits: the owner shows them.
     fn take_preferred(&mut self, family: Family) {
         for address in &self.request.preferred {
             if Family::of(*address) != family || self.wanted(family) == 0 || self.is_picked(*address) {
@@ -246,7 +246,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// How the owner can come by `address`, which it does not hold. `by_name`: the request names it.
+    /// Returns the way to acquire `address`, which the owner does not hold. `by_name`: the request names it.
     fn acquisition_of(&self, address: IpAddr, by_name: bool) -> Result<Acquisition, AllocateError<O>> {
         let allocator = self.allocator;
         if let Some(quarantined) = allocator.quarantine.get(address) {
@@ -294,8 +294,8 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Takes what those it succeeds hold, and takes back what is kept back for the owner, each the lowest first, where it
-    /// might be given it if it were free.
+    /// Takes addresses held by owners that it succeeds and addresses kept back for the owner, each the lowest first, if it might be
+    /// given them were they free.
     fn reclaim(&mut self, family: Family) {
         if self.wanted(family) == 0 {
             return;
@@ -315,7 +315,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Whether one that the owner succeeds holds the address, which the owner does not, and nobody else stands against it.
+    /// Returns true if an owner that this one succeeds holds the address, this one does not, and no other holder prevents it.
     fn inherits(&self, address: IpAddr) -> bool {
         let holders = self.allocator.holders(address);
         holders.iter().any(|holder| holder != self.owner && holder.stable_key() == self.owner.stable_key())
@@ -323,7 +323,7 @@ impl<'a, O: Owner> Planner<'a, O> {
             && conflict(self.allocator, address, self.owner, &self.request.terms).is_none()
     }
 
-    /// Why the request may not use the pool at all for addresses of `family`.
+    /// Returns the reason why the request may not use the pool at all for addresses of `family`.
     fn forbids(&self, index: usize, family: Family) -> Option<RefusalReason> {
         let usage = &self.allocator.usage;
         match self.scope {
@@ -334,7 +334,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Takes what is wanted of `family` of what is kept back for others that are gone, as far as the pool has it.
+    /// Takes the wanted addresses of `family` from those kept back for owners that are gone, as far as the pool has them.
     fn take_yielding(&mut self, pool: usize, family: Family) {
         let wanted = self.wanted(family).min(self.room(pool, family));
         let pool_usage = &self.allocator.usage.all()[pool];
@@ -342,8 +342,8 @@ impl<'a, O: Owner> Planner<'a, O> {
         self.picked.extend(yielding.into_iter().map(|address| (address, Acquisition::Yielded)));
     }
 
-    /// Of several families takes what is wanted from the first pool that has all of it: from one that has given before,
-    /// if any has.
+    /// Takes the wanted addresses of several families from the first pool that has all of them: from one that has given before, if
+    /// any has.
     fn take_from_one_pool(&mut self, families: &[Family]) {
         if families.len() < 2 || families.iter().all(|family| self.wanted(*family) == 0) {
             return;
@@ -370,7 +370,7 @@ impl<'a, O: Owner> Planner<'a, O> {
         }
     }
 
-    /// Takes what is wanted of `family`, as far as the pool has it.
+    /// Takes the wanted addresses of `family`, as far as the pool has them.
     fn take_free(&mut self, pool: usize, family: Family) {
         let wanted = self.wanted(family).min(self.room(pool, family));
         let pool_usage = &self.allocator.usage.all()[pool];

@@ -1,4 +1,4 @@
-//! What the pools hold: which pool an address belongs to, what can be given of each, and exact counts.
+//! Use of the pools: the pool of an address, the addresses that each can give, and exact counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,19 +7,18 @@ use super::free::{FreeList, Numbering};
 use crate::family::number;
 use crate::{AddressSet, Family, Moment, Pool};
 
-/// How many addresses of one family a pool has. Each address of the pool is in exactly one of the other counts or
-/// available.
+/// Numbers of addresses of one family in a pool. Each address of the pool is in exactly one of the other counts or available.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Addresses that belong to the pool.
     pub total: u128,
-    /// Of these, never given, and held by nobody.
+    /// Reserved addresses of the pool without a holder: never given.
     pub reserved: u128,
-    /// Of these, held.
+    /// Addresses of the pool that are held.
     pub assigned: u128,
-    /// Of these, kept back for a while.
+    /// Addresses of the pool that are kept back for a while.
     pub quarantined: u128,
-    /// Of those assigned and quarantined, reserved: let go of, they are not given again.
+    /// Assigned and quarantined addresses that are reserved: once released, they are not given again.
     pub withdrawn: u128,
 }
 
@@ -29,19 +28,19 @@ impl Counts {
         self.total - self.reserved - self.assigned - self.quarantined
     }
 
-    /// Addresses that can be given again once they are let go of and rested.
+    /// Addresses that can be given again once they are released and their quarantine is over.
     pub const fn returning(&self) -> u128 {
         self.assigned + self.quarantined - self.withdrawn
     }
 }
 
-/// What an address is used for.
+/// State of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressState {
-    /// Nothing. It was let go then, if that is known.
+    /// Not used. With the time of its release, if known.
     Free(Option<Moment>),
     Held,
-    /// Kept back. If it gives way where nothing else is free: until when it is kept back.
+    /// Kept back. With the end of its quarantine, if it gives way where nothing else is free.
     Quarantined(Option<Moment>),
 }
 
@@ -53,9 +52,9 @@ struct FamilyUsage {
     assigned: u128,
     quarantined: u128,
     withdrawn: u128,
-    /// What gives way where nothing else is free, the first to be free again first.
+    /// Addresses that give way where nothing else is free, the first to be free again first.
     yielding: BTreeSet<(Moment, u128)>,
-    /// How many addresses count against the limit of each namespace; empty if there is no limit.
+    /// Number of addresses that count against the limit of each namespace; empty if there is no limit.
     by_namespace: BTreeMap<String, u32>,
 }
 
@@ -101,7 +100,7 @@ impl PoolUsage {
         Counts { total, reserved, assigned, quarantined, withdrawn }
     }
 
-    /// Whether `address`, which belongs to the pool, is given at all.
+    /// Returns true if `address`, which belongs to the pool, is given at all.
     pub(super) fn is_allocatable(&self, address: IpAddr) -> bool {
         let listed = self.family(Family::of(address)).free.covers(number(address));
         listed && !self.pool.reserved.contains(address)
@@ -124,15 +123,15 @@ impl PoolUsage {
         all.filter(|address| usable(*address)).take(wanted).collect()
     }
 
-    /// How many addresses of `family` count against the limit of `namespace`.
+    /// Returns how many addresses of `family` count against the limit of `namespace`.
     pub(super) fn charged(&self, family: Family, namespace: &str) -> u32 {
         self.family(family).by_namespace.get(namespace).copied().unwrap_or_default()
     }
 }
 
 impl Usage {
-    /// Of two pools with one name the last counts. An address that several pools list belongs to the first of them in
-    /// the order of the search.
+    /// Assigns the addresses to the pools. Of two pools with one name the last counts. An address that several pools list belongs to
+    /// the first of them in the order of the search.
     pub(super) fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
         let by_name: BTreeMap<String, Pool> =
             pools.into_iter().map(|pool| (pool.name.clone(), pool)).collect();
@@ -209,13 +208,13 @@ impl Usage {
         self.index_of(address).map(|index| &self.all[index])
     }
 
-    /// Whether `address`, which is in use by nobody, can be given.
+    /// Returns true if `address`, which is not in use, can be given.
     pub(super) fn is_free(&self, address: IpAddr) -> bool {
         self.of(address)
             .is_some_and(|pool_usage| pool_usage.family(Family::of(address)).free.contains(number(address)))
     }
 
-    /// `address` is used otherwise. Nothing happens for one that belongs to no pool.
+    /// Changes the state of `address`. Does nothing for one that belongs to no pool.
     pub(super) fn change(&mut self, address: IpAddr, from: AddressState, to: AddressState) {
         let Some(pool_usage) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
         let number = number(address);
@@ -253,12 +252,12 @@ impl Usage {
         }
     }
 
-    /// Whether addresses of the pool of `address` count against limits of namespaces.
+    /// Returns true if addresses of the pool of `address` count against limits of namespaces.
     pub(super) fn limits_namespaces(&self, address: IpAddr) -> bool {
         self.of(address).is_some_and(|usage| usage.pool.policy.limits.per_namespace.is_some())
     }
 
-    /// `address` counts against the limits of `after`, no longer of `before`.
+    /// Counts `address` against the limits of `after`, no longer of `before`.
     pub(super) fn charge(&mut self, address: IpAddr, before: &BTreeSet<String>, after: &BTreeSet<String>) {
         let Some(pool_usage) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
         let charged = &mut pool_usage.family_mut(Family::of(address)).by_namespace;
@@ -273,7 +272,7 @@ impl Usage {
         }
     }
 
-    /// Takes over from `former` when which addresses were let go, for those that are free.
+    /// Copies from `former` the release times of addresses that are free.
     pub(super) fn carry_over_releases(&mut self, former: &Self) {
         for pool_usage in &former.all {
             for family in Family::ALL {

@@ -1,6 +1,6 @@
-//! Sends what comes for ports of VIPs to the servers behind them, on this node and on others, without a VIP on any interface.
+//! Sends packets for ports of VIPs to the servers behind them, on this node and on others, without a VIP on any interface.
 //!
-//! [`Balancer::apply`] says where what comes goes, [`Balancer::check`] and [`Balancer::local`] are called each second. It writes an nftables
+//! [`Balancer::apply`] sets the backends, [`Balancer::check`] and [`Balancer::local`] are called each second. It writes an nftables
 //! table of the process's own (the name is the caller's):
 //!
 //! ```text
@@ -90,28 +90,28 @@
 //! }
 //! ```
 //!
-//! Kernel connection tracking translates all packets of a connection as it did the first: a change of backends is for new connections
-//! alone, and no rule says anything of others. A change exchanges elements of maps, in one transaction; the rules are always the same.
-//! The kernel sees to it that a look-up finds what is before a transaction or after it, but not that two do: so a packet finds its
-//! backend by one. With a map of ports that have one backend beside that of lots, a packet that came while a port went from the
-//! second to the first found neither, and its connection was refused.
+//! Kernel connection tracking translates all packets of a connection as it did the first: a change of backends is for new
+//! connections alone, and no rule concerns others. A change exchanges elements of maps, in one transaction; the rules are always
+//! the same. The kernel guarantees that one look-up finds the state before a transaction or after it, but not that two do: so a
+//! packet finds its backend by one. With a map of ports that have one backend beside that of lots, a packet that came while a port
+//! went from the second to the first found neither, and its connection was refused.
 //!
-//! A packet to a VIP comes here by way of the engine's guard, if it has one: what is for no port of the VIP is refused before (at -115), what belongs
-//! to a connection of the node that was Active before goes to that node untranslated (at -105), and what nobody took is refused after (at -95, and
-//! in the filter chains).
+//! A packet to a VIP comes here by way of the engine's guard, if it has one. The guard refuses packets for no port of the VIP
+//! before (at -115), sends packets of connections of the previous Active to that node untranslated (at -105), and refuses packets
+//! that nothing took after (at -95, and in the filter chains).
 //!
-//! `prerouting` does not ask whether the node is Active: what is still on its way after a move is served. What the node itself sends is
-//! another matter. It must reach the VIP wherever that is, so it is translated only while the process says that the node is Active.
+//! `prerouting` does not ask whether the node is Active: packets still on their way after a move are served. The node's own packets
+//! must reach the VIP wherever that is, so they are translated only while the process confirms that the node is Active.
 //!
-//! `postrouting` leaves alone what is for this node's own server, which sees the client. A backend on another node would answer to the client
-//! directly, who knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
+//! `postrouting` leaves alone packets for this node's own server, which sees the client. A backend on another node would answer to
+//! the client directly, which knows nothing of it: with [`ClientSource::Masquerade`] it answers to this node.
 //!
-//! With [`ClientSource::Keep`] its node does: `arriving` marks a connection that a client began by the peer whose link-layer address its first packet
-//! has, `leaving` marks the answers, and a routing rule leads what has the mark to that peer, which translates back: a rule for each port of a
-//! server (before Linux 5.13 for each of its addresses). Both marks keep the bits that are not of [`WaysBack::marks`]. Clients that are nodes
-//! are masqueraded all the same: one could be its own backend, or have a connection to the server beside that to the VIP, from the
-//! same port. Each table that a rule leads to leaves out what is for VIPs: an engine that forwards connections to the node that
-//! was Active before may use the same marks for that.
+//! With [`ClientSource::Keep`] its node does: `arriving` marks a connection that a client began by the peer whose link-layer
+//! address its first packet has, `leaving` marks the answers, and a routing rule leads packets with the mark to that peer, which
+//! translates back: a rule for each port of a server (before Linux 5.13 for each of its addresses). Both marks keep the bits that
+//! are not of [`WaysBack::marks`]. Clients that are nodes are masqueraded all the same: one could be its own backend, or have a
+//! connection to the server beside that to the VIP, from the same port. Each table that a rule leads to leaves out packets for
+//! VIPs: an engine that forwards connections to the previous Active may use the same marks for that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -136,7 +136,7 @@ pub use ways::WaysBack;
 /// takes its place; [`Self::close`] removes it. Every call may wait in the kernel.
 pub struct Balancer {
     table: Table,
-    /// What the user wants; `None`: not known yet, and what an earlier process left stays as it is.
+    /// Desired balancing; `None`: not known yet, and what an earlier process left stays as it is.
     wanted: Option<Balancing>,
     installed: Contents,
     ways: Ways,
@@ -144,8 +144,8 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// For a table of this name, of family `inet`, in the network namespace of the calling thread. Nothing is changed there before
-    /// [`Self::apply`].
+    /// Opens a balancer for a table of this name, of family `inet`, in the network namespace of the calling thread. Nothing is
+    /// changed there before [`Self::apply`].
     pub fn open(table: &str) -> Result<Self, BalanceError> {
         Ok(Self {
             table: Table::open(table)?,
@@ -156,21 +156,22 @@ impl Balancer {
         })
     }
 
-    /// With other marks and rules than the defaults for [`ClientSource::Keep`]. To be called before [`Self::apply`].
+    /// Sets other marks and rules than the defaults for [`ClientSource::Keep`]. Call it before [`Self::apply`].
     #[must_use]
     pub fn with_ways_back(self, settings: WaysBack) -> Self {
         Self { ways: Ways::new(settings), ..self }
     }
 
-    /// Sends what comes from now on where this says, in one step. Established connections stay with the backends that they have. After
-    /// an error from the kernel nothing is changed, and [`Self::check`] tries again; after another it is as if it had not been called.
+    /// Sends new connections to these backends, in one step. Established connections stay with the backends that they have. After
+    /// an error from the kernel nothing is changed, and [`Self::check`] tries again; after another it is as if it had not been
+    /// called.
     pub fn apply(&mut self, balancing: &Balancing) -> Result<(), BalanceError> {
         balancing.check(self.ways.most())?;
         self.wanted = Some(balancing.clone());
         self.bring()
     }
 
-    /// Puts back what somebody has removed or changed. To be called each second.
+    /// Restores what another program has removed or changed. Call it each second.
     pub fn check(&mut self) -> Result<Checked, BalanceError> {
         if self.wanted.is_none() {
             return Ok(Checked::Intact);
@@ -192,9 +193,9 @@ impl Balancer {
         }
     }
 
-    /// Sends what the node itself sends to these VIPs, and to no others, to backends for the next 15 s: those that it is Active
-    /// for. To be called each second: of a process that was killed or frozen nothing stays that keeps the node from the VIP, which is
-    /// on another node by then.
+    /// Sends the node's own packets to these VIPs, for which it is Active, and to no others, to backends for the next 15 s. Call it
+    /// each second: a process that was killed or frozen leaves nothing behind that keeps the node from the VIP, which is on another
+    /// node by then.
     pub fn local(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), BalanceError> {
         let is_needed = !vips.is_empty() || !self.local.is_empty();
         self.local.clone_from(vips);
@@ -204,7 +205,8 @@ impl Balancer {
         self.commit(&ruleset::renew_local(self.table.name(), vips), self.installed.clone())
     }
 
-    /// What is in the way of packets to backends on other nodes, though the table is there. In the network namespace of the calling thread.
+    /// Returns the obstacles to packets for backends on other nodes, though the table is there. Reads the network namespace of the
+    /// calling thread.
     pub fn obstacles(&self) -> Vec<BalanceObstacle> {
         let remote: Vec<_> = self.wanted.iter().flat_map(Balancing::remote).collect();
         let forwards = |setting: &str| {
@@ -221,8 +223,8 @@ impl Balancer {
             .collect()
     }
 
-    /// Deletes the table, unless it is gone or another process has made it anew. What was translated stays so as long as any nftables or
-    /// iptables table of the node translates addresses.
+    /// Deletes the table, unless it is gone or another process has made it anew. Established translations stay while any nftables
+    /// or iptables table of the node translates addresses.
     pub fn close(mut self) -> Result<(), BalanceError> {
         // First what marks, then where marks lead.
         let removed = self.table.remove();
@@ -232,7 +234,7 @@ impl Balancer {
         Ok(removed?)
     }
 
-    /// Brings the kernel from what was installed to what is wanted.
+    /// Changes the kernel from the installed to the desired balancing.
     fn bring(&mut self) -> Result<(), BalanceError> {
         let Some(balancing) = self.wanted.clone() else { return Ok(()) };
         // Where marks lead first, then what marks. What is in the way of that is in no other's.
@@ -252,7 +254,7 @@ impl Balancer {
         led.map(drop)
     }
 
-    /// Changes elements, so that the table has this; where it is not as it was left, makes it anew.
+    /// Commits a change of elements, after which the table has `contents`; makes the table anew if it is not as it was left.
     fn commit(&mut self, batch: &Batch, contents: Contents) -> Result<(), BalanceError> {
         match self.table.commit(batch) {
             Ok(()) => {
@@ -284,7 +286,7 @@ impl Balancer {
         Ok(())
     }
 
-    /// What is not as it was left.
+    /// Returns how the table differs from what was left, if it does.
     fn difference(&mut self, generation: Option<u32>) -> Result<Option<&'static str>, BalanceError> {
         if let Some(found) = self.table.difference_of_rules(ruleset::rules(self.ways.marks()))? {
             return Ok(Some(found));

@@ -1,4 +1,4 @@
-//! Why an interface or this process cannot carry a router.
+//! Checks of capabilities, interfaces and source addresses that a router needs.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub(crate) fn check_capabilities() -> Result<(), StartError> {
     Ok(())
 }
 
-/// Why this interface cannot carry a router, if it cannot; `found` is what the kernel lists under the name.
+/// Returns the reason why this interface cannot carry a router, if there is one; `found` is the kernel's entry of that name.
 pub(crate) fn interface_error(name: &str, found: Option<&InterfaceInfo>) -> Option<String> {
     match found {
         None => Some(format!(
@@ -38,7 +38,7 @@ pub(crate) fn interface_error(name: &str, found: Option<&InterfaceInfo>) -> Opti
     }
 }
 
-/// Why a router cannot run with this source, if it cannot.
+/// Returns the reason why a router cannot run with this source, if there is one.
 pub(crate) fn source_error(name: &str, source: IpAddr, sources: &Sources) -> Option<String> {
     if sources.usable.contains(&source) {
         return None;

@@ -1,4 +1,4 @@
-//! What the engine is told to run.
+//! Configuration of the virtual routers that the engine runs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -31,18 +31,18 @@ pub struct RouterConfig {
     pub priority: Priority,
     /// Time between adverts while Active. Default: 1 s. Another candidate takes over after 3 intervals and its skew time.
     pub interval: Interval,
-    /// Whether it takes over from an Active of lower priority. Default: yes.
+    /// True if it takes over from an Active of lower priority. Default: yes.
     pub preempt: bool,
-    /// How long it leaves an Active of lower priority in place before it takes over, from the first advert that it hears of
-    /// it. A silent Active is replaced without this delay. Default: none.
+    /// Time for which it leaves an Active of lower priority in place before it takes over, from the first advert received from it. A silent
+    /// Active is replaced without this delay. Default: none.
     pub preempt_delay: Duration,
     /// Priority from which on an Active is fit for its work: a lower one is not left in place for the delay, and a Backup that is fit
     /// takes over from it after its skew time. Default: 1, of which every Active is.
     pub fit_from: Priority,
-    /// The peers that come before this node. Each of them but the Active is left [`Self::preempt_turn`] to take over first, so that
-    /// VIPs do not move twice where nodes hear of other priorities at different moments. Default: none.
+    /// Peers that come before this node. Each of them but the Active is left [`Self::preempt_turn`] to take over first, so that VIPs do not
+    /// move twice where nodes learn of other priorities at different moments. Default: none.
     pub preferred: BTreeSet<IpAddr>,
-    /// How long each peer that comes before is waited for. Default: not at all.
+    /// Time for which the node waits for each peer in [`Self::preferred`]. Default: none.
     pub preempt_turn: Duration,
     /// Versions it speaks. Default: 3 alone.
     pub versions: Versions,
@@ -53,61 +53,62 @@ pub struct RouterConfig {
     /// The other candidates' addresses, from which their adverts come: only those are obeyed. With none it becomes Active
     /// alone. Without the own source.
     pub peers: BTreeSet<IpAddr>,
-    /// Whether a router of this VRID that lists one of its VIPs is a peer, too, from its first advert on, for candidates that do not
-    /// know each other's addresses. With [`Self::authentication`] only if its adverts are signed. [`MOST_RECOGNISED`] are remembered, and
-    /// where many come at once those that go on ([`Event::PeersNotRecognised`](crate::Event::PeersNotRecognised)). For [`Transport::Multicast`], or beside named peers. Default: no.
+    /// True if a router of this VRID that lists one of its VIPs is a peer, too, from its first advert on, for candidates that do not know
+    /// each other's addresses. With [`Self::authentication`] only if its adverts are signed. At most [`MOST_RECOGNISED`] are stored; where
+    /// many come within a short time, those that keep sending ([`Event::PeersNotRecognised`](crate::Event::PeersNotRecognised)). For
+    /// [`Transport::Multicast`], or beside named peers. Default: no.
     pub recognise_peers: bool,
     /// The VIPs it serves while Active, any number, of its family, and no other router's on this interface: of two that have
     /// one in common the one with the higher VRID fails. With none it still elects, ready for the first.
     pub addresses: BTreeSet<IpAddr>,
-    /// How its adverts reach the peers.
+    /// Transport of its adverts to the peers.
     pub transport: Transport,
-    /// Whether peers that multicast does not reach are told by unicast, too, and such adverts of peers obeyed: not that of two
-    /// nodes which do not hear each other both are Active. For [`Transport::Multicast`], and peers that do likewise, which is
-    /// this engine alone. Default: no.
+    /// True if the node also sends unicast adverts to peers that multicast does not reach, and obeys such adverts of peers, so that two
+    /// nodes which do not receive each other's multicast are not both Active. For [`Transport::Multicast`], and peers with the same
+    /// setting, which only this engine has. Default: no.
     pub unicast_fallback: bool,
-    /// How its VIPs are held while Active.
+    /// Way in which its VIPs are held while Active.
     pub hold: Hold,
-    /// Whether sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Needs [`Hold::Address`] or
-    /// [`Hold::Vmac`]: with [`Hold::Respond`] no socket is reachable. Without, the guard refuses at once a packet to a VIP that
-    /// no NAT rule takes, and answers ping all the same. It is the guard that closes a VIP on an interface: without
-    /// [`Options::guard`](crate::Options::guard) sockets are reached there.
+    /// True if sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Needs [`Hold::Address`] or [`Hold::Vmac`]:
+    /// with [`Hold::Respond`] no socket is reachable. If false, the guard still answers ping but immediately refuses a packet to a VIP that
+    /// no NAT rule takes. It is the guard that closes a VIP on an interface: without [`Options::guard`](crate::Options::guard) sockets are
+    /// reached there.
     pub accept: bool,
-    /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
-    /// RFC 4862 §5.4). A takeover from a peer that can have served a VIP waits only for those of [`Self::unproven`] and
-    /// those that the peer did not list: they may have gone to another virtual router. `None`: no question is asked.
+    /// Time for which the node probes the LAN for another owner of a VIP before the VIP is claimed for the first time (RFC 5227 §2.1.1, RFC
+    /// 4862 §5.4). A takeover from a peer that can have served a VIP waits only for the VIPs in [`Self::unproven`] and those that the peer
+    /// did not list: they may have gone to another virtual router. `None`: no probe is sent.
     pub probe: Option<Duration>,
-    /// Of its VIPs those that no candidate is known to have claimed yet: the peer that it takes over from may have been
-    /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out
-    /// of here; to put them in or out while Active changes nothing. What is no VIP of it does not matter. Default: none.
+    /// VIPs of the router that no candidate is known to have claimed yet: the peer that it takes over from may still have been probing, or
+    /// have found another host. Each node that becomes Active probes for them, each time, until they are removed from here; to add or
+    /// remove them while Active changes nothing. Addresses that are not VIPs of the router are ignored. Default: none.
     pub unproven: BTreeSet<IpAddr>,
-    /// Of its VIPs those that are claimed although another host answers when it is asked for them: that is told as an
-    /// [`Event::AddressConflict`](crate::Event::AddressConflict), and the VIP is defended, whatever [`Self::address_conflict`]
-    /// says. What is no VIP of it does not matter. Default: none.
+    /// VIPs of the router that are claimed although another host answers the probe. The engine reports that as an
+    /// [`Event::AddressConflict`](crate::Event::AddressConflict) and defends the VIP, whatever [`Self::address_conflict`] is. Addresses
+    /// that are not VIPs of the router are ignored. Default: none.
     pub forced: BTreeSet<IpAddr>,
-    /// What becomes of a VIP that another host claims while this node serves it. Default: it is defended.
+    /// Reaction to another host that claims a VIP while this node serves it. Default: the VIP is defended.
     pub address_conflict: AddressConflictPolicy,
-    /// Whether what kube-proxy would masquerade of its clients' packets gets the VIP itself as its source, instead of this node's address:
-    /// backends then answer to whoever is Active, so that a connection can go on there. For VIPs held by [`Hold::Respond`], with the guard,
-    /// where answers of the backends' nodes to the VIP arrive by its LAN: what an overlay network or a reverse-path filter drops lets no
-    /// connection come about at all ([`Self::astray`]). Concerns connections that begin from then on. Default: no.
+    /// True if packets of its clients that kube-proxy would masquerade get the VIP itself as their source, instead of this node's address:
+    /// backends then answer to the present Active, so that a connection can continue there. For VIPs held by [`Hold::Respond`], with the
+    /// guard, where answers of the backends' nodes to the VIP arrive by its LAN: where an overlay network or a reverse-path filter drops
+    /// them, no connection can be established at all ([`Self::astray`]). Concerns connections that begin from then on. Default: no.
     pub vip_as_source: bool,
-    /// Where backends are that keep this node's address as their client's, although [`Self::vip_as_source`]: answers to the VIP would not
+    /// Networks of backends that keep this node's address as their client's, although [`Self::vip_as_source`]: answers to the VIP would not
     /// arrive from there ([`Engine::ask_way_back`](crate::Engine::ask_way_back)). Counts for all virtual routers of this engine. Default:
-    /// nowhere.
+    /// none.
     pub astray: BTreeSet<IpNet>,
-    /// The peers that are told, while this node is Active, which connections its VIPs have, so that one that takes over goes on with
-    /// them ([`Options::connection_replication`](crate::Options::connection_replication)). While another is Active, and there are any here,
-    /// what that one tells is believed. What is no peer of it does not matter. Default: none.
+    /// Peers to which this node, while Active, sends the connections of its VIPs, so that a peer that takes over continues them
+    /// ([`Options::connection_replication`](crate::Options::connection_replication)). While another node is Active, and there are any peers
+    /// here, this node accepts its replicas. Addresses that are not peers of the router are ignored. Default: none.
     pub replicas: BTreeSet<IpAddr>,
-    /// Whether connections of its VIPs that began elsewhere are forwarded to the peer that handed a VIP over
+    /// True if connections of its VIPs that began elsewhere are forwarded to the peer that handed a VIP over
     /// ([`Options::connection_forwarding`](crate::Options::connection_forwarding)). Default: yes.
     pub forward_connections: bool,
-    /// Whether so also if the peer was not fit for its work ([`Self::fit_from`]): its kernel has the connections, but what serves them may
-    /// hang. If not, clients of such connections are told at once that they are gone. Default: yes.
+    /// True if they are forwarded also to a peer that was not fit for its work ([`Self::fit_from`]): its kernel has the connections, but
+    /// what serves them may hang. If false, clients of such connections are notified immediately that they are gone. Default: yes.
     pub forward_to_unfit: bool,
-    /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
-    /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
+    /// Authentication: its adverts are signed and its peers' accepted only if they are signed (`docs/auth.md`). `None`: neither. Can be
+    /// changed while it runs; the record of adverts sent and received is kept, so that nothing can be replayed.
     ///
     /// ```
     /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, AuthMode, Window};
@@ -125,25 +126,25 @@ pub struct RouterConfig {
     pub authentication: Option<Authentication>,
 }
 
-/// Most peers that are known by their adverts alone ([`RouterConfig::recognise_peers`]): then the one that was heard least, or last the longest ago,
-/// is forgotten.
+/// Maximum number of peers that are known by their adverts alone ([`RouterConfig::recognise_peers`]): beyond it the peer that was received
+/// least, or last the longest ago, is removed.
 pub const MOST_RECOGNISED: usize = 64;
 
-/// What becomes of a VIP in service that another host claims for longer than a moment, as a hand-over takes. It is told either
-/// way ([`Event::AddressConflict`](crate::Event::AddressConflict)).
+/// Reaction to another host that claims a VIP in service for longer than a hand-over takes. The engine reports it in both cases
+/// ([`Event::AddressConflict`](crate::Event::AddressConflict)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "it is kept or let go of")]
 pub enum AddressConflictPolicy {
     /// It is kept, and announced again, at most once in ten seconds (RFC 5227 §2.4 (c)).
     #[default]
     Defend,
-    /// If the other host answers who asks for it, this node falls silent about it (RFC 5227 §2.4 (a)), asks again as for an
-    /// address that was taken before its first use ([`Event::AddressTaken`](crate::Event::AddressTaken)), and takes it back once
-    /// nobody answers. Needs [`RouterConfig::probe`].
+    /// If the other host answers requests for it, this node stops answering for it (RFC 5227 §2.4 (a)), probes again as for an address that
+    /// was taken before its first use ([`Event::AddressTaken`](crate::Event::AddressTaken)), and takes it back once no host answers. Needs
+    /// [`RouterConfig::probe`].
     Yield,
 }
 
-/// How adverts reach the peers.
+/// Transport of adverts to the peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a packet has one peer or a group")]
 pub enum Transport {
@@ -162,7 +163,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether the peers are on the same LAN for certain.
+    /// Returns true if the peers are on the same LAN for certain.
     pub(crate) fn is_on_link(&self) -> bool {
         match self {
             Self::Multicast { .. } => true,
@@ -177,12 +178,12 @@ impl Default for Transport {
     }
 }
 
-/// How VIPs are held while Active.
+/// Way in which VIPs are held while Active.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook a mode")]
 pub enum Hold {
-    /// Nothing is bound: the engine answers ARP and neighbour solicitations, and a NAT rule (kube-proxy's) takes the packets.
-    /// A killed or frozen process falls silent at once and leaves nothing behind.
+    /// Nothing is bound: the engine answers ARP and neighbour solicitations, and a NAT rule (kube-proxy's) takes the packets. A killed or
+    /// frozen process stops answering immediately and leaves nothing behind.
     #[default]
     Respond,
     /// On the interface, as /32 or /128 without a route, in IPv6 never a source. Its lifetime of 3 s (longer for more than
@@ -232,7 +233,7 @@ impl RouterConfig {
         }
     }
 
-    /// What identifies it on this node.
+    /// Returns the key that identifies it on this node.
     pub fn key(&self) -> RouterKey {
         RouterKey { interface: self.interface.clone(), family: self.family(), vrid: self.vrid }
     }
@@ -242,7 +243,7 @@ impl RouterConfig {
         Family::of(self.source)
     }
 
-    /// Whether it can be run at all.
+    /// Returns an error if it cannot be run.
     pub fn check(&self) -> Result<(), ConfigError> {
         let key = || self.key();
         self.versions
@@ -281,7 +282,7 @@ impl RouterConfig {
         }
     }
 
-    /// Where its adverts go if it speaks to a group.
+    /// Returns the group to which its adverts go; `None` with [`Transport::Unicast`].
     pub(crate) fn group(&self) -> Option<IpAddr> {
         match &self.transport {
             Transport::Multicast { group } => {
@@ -291,12 +292,12 @@ impl RouterConfig {
         }
     }
 
-    /// Whether unicast takes the place of multicast that does not arrive.
+    /// Returns true if it sends unicast where its multicast does not arrive.
     pub(crate) fn falls_back(&self) -> bool {
         self.unicast_fallback && self.group().is_some()
     }
 
-    /// How its peers' adverts come.
+    /// Returns the addressing that its peers' adverts have.
     pub(crate) fn addressing(&self) -> Addressing {
         match &self.transport {
             Transport::Multicast { group } => {
@@ -307,7 +308,7 @@ impl RouterConfig {
         }
     }
 
-    /// Whether its adverts have a trailer.
+    /// Returns true if its adverts have a trailer.
     pub(crate) fn signs(&self) -> bool {
         self.authentication.as_ref().is_some_and(|authentication| authentication.mode.signs())
     }
@@ -332,8 +333,8 @@ impl RouterConfig {
     }
 }
 
-/// Of routers on one interface that have a VIP in common, all but the one with the lowest VRID, whichever of them was there
-/// first: so all nodes choose the same. With the reason.
+/// Returns the routers that share a VIP with another on their interface, all but the one with the lowest VRID, each with the reason. The
+/// order in which they were configured does not matter, so all nodes choose the same.
 pub(crate) fn overlaps(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
     // Of several with one key the last counts.
     let routers: BTreeMap<RouterKey, &RouterConfig> =
@@ -357,7 +358,7 @@ pub(crate) fn overlaps(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> 
     overlaps
 }
 
-/// Whether no VIP is named twice, as it should be; on whichever interface, as that is a rare mistake.
+/// Returns true if no VIP is named twice, as it should be; on whichever interface, as that is a rare mistake.
 fn are_disjoint<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
     let mut all: Vec<&IpAddr> = routers.flat_map(|router| &router.addresses).collect();
     // Stable sorting is fast where there are a few runs in order.
@@ -365,7 +366,7 @@ fn are_disjoint<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
     all.is_sorted_by(|one, next| one < next)
 }
 
-/// Why a virtual router cannot be run as it is configured.
+/// Reason for which a virtual router cannot be run as it is configured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -374,7 +375,7 @@ pub enum ConfigError {
     Versions {
         /// The router.
         key: RouterKey,
-        /// Why.
+        /// Reason.
         source: InvalidVersions,
     },
     /// Two families in one router.
@@ -389,7 +390,7 @@ pub enum ConfigError {
         /// The source.
         own: IpAddr,
     },
-    /// It would wait for adverts that only it sends, or take those that it hears for its own.
+    /// It would wait for adverts that only it sends, or take received ones for its own.
     #[error("{key}: its peers contain {own}, its own source: name only the other candidates' addresses")]
     OwnPeer {
         /// The router.
@@ -427,13 +428,13 @@ pub enum ConfigError {
         /// The address.
         group: IpAddr,
     },
-    /// Unicast to nobody would be a second Active wherever there are others.
+    /// Unicast without peers would be a second Active wherever there are other candidates.
     #[error("{key}: unicast without peers: name the other candidates' addresses")]
     NoPeers {
         /// The router.
         key: RouterKey,
     },
-    /// It would let go of an address for good.
+    /// It would give an address up for good.
     #[error("{key}: to yield an address needs a probe: set one, or defend it")]
     NothingAsked {
         /// The router.

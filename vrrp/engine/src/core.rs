@@ -5,9 +5,8 @@
 //! deadlines, in this order, is what keeps a thread that was held up from taking over from an Active that was not silent;
 //! a queue that could not be read to its end is taken into account, see [`backlog`]. Sending own adverts waits for nothing.
 //!
-//! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer, and for one with a longer list of
-//! VIPs), or for a timer; and no lock
-//! is waited for: what other threads are told and tell goes through atomics, an inbox that is only tried, and wakers.
+//! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer, and for one with a longer list of VIPs),
+//! or for a timer; and no lock is waited for: threads exchange state through atomics, an inbox that is only tried, and wakers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -65,15 +64,15 @@ pub(crate) struct Core {
     next_link: LinkId,
     deadlines: Deadlines<(LinkId, RouterId)>,
     poller: Poller,
-    /// When to ask the kernel again for what it refused.
+    /// Time of the next attempt at what the kernel refused.
     retry: Option<Time>,
     shared: Arc<SharedState>,
     inbox: Arc<Inbox>,
     lateness: Arc<LatenessMeter>,
     heartbeat: Heartbeat,
-    /// Whether the process may put addresses on interfaces.
+    /// True if the process may put addresses on interfaces.
     net_admin: bool,
-    /// How often the same foreign router is told of.
+    /// Minimum time between two reports of the same foreign router.
     foreign_router_period: Duration,
     buffer: ReceiveBuffer,
     /// Router handles have changed in this round.
@@ -113,14 +112,14 @@ impl Core {
         })
     }
 
-    /// The thread's body; returns when told to stop, after every router has resigned.
+    /// Body of the thread. Returns on the stop command, after every router has resigned.
     pub(crate) fn run(mut self) {
         while !self.round() {
             faults::round();
         }
     }
 
-    /// Waits and does what there is; whether to stop.
+    /// Runs one round. Returns true if the thread is to stop.
     fn round(&mut self) -> bool {
         let deadline = self.deadlines.first().map(|(due, _)| due);
         let emptied = self.links.values().filter_map(Link::emptied_until);
@@ -145,7 +144,7 @@ impl Core {
         stop
     }
 
-    /// Reads the sockets that are not empty; whether there are commands.
+    /// Reads the sockets that are not empty. Returns true if there are commands.
     fn receive(&mut self, now: Time) -> bool {
         let mut woken = false;
         let mut number = 0;
@@ -196,7 +195,7 @@ impl Core {
         self.retry = self.links.values().any(Link::is_to_try_again).then(|| now + RETRY);
     }
 
-    /// Does what other threads ask for; whether to stop.
+    /// Carries out the commands of other threads. Returns true if the thread is to stop.
     fn handle_commands(&mut self) -> bool {
         let commands = self.inbox.take();
         let stop = commands.stop;

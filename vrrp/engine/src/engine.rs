@@ -1,4 +1,4 @@
-//! The handle.
+//! [`Engine`] starts the threads and is the caller's handle to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -203,9 +203,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones
-    /// are updated in place. Returns at once; the last call wins. Of several with one key the last counts. One that cannot run
-    /// is reported as [`Event::Failed`], with its remedy, and tried again by itself; the others run.
+    /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones are updated in
+    /// place. Returns immediately; the last call wins. Of several with one key the last counts. A router that cannot run is reported as
+    /// [`Event::Failed`], with its remedy, and tried again by itself; the others run.
     pub fn apply(&self, desired: Vec<RouterConfig>) {
         let mut groups: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
         for config in &desired {
@@ -217,10 +217,10 @@ impl Engine {
         self.links.want_for_routers(groups);
     }
 
-    /// Declares which ports VIPs have and who may send to which of them, of this node's virtual routers and of others': the packets of others are
-    /// dropped, and what is for no port of a VIP is refused, from this node itself as well, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
-    /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
-    /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
+    /// Declares the ports of VIPs and the sources that may send to each, of this node's virtual routers and of others': packets of other
+    /// sources are dropped, and packets for no port of a VIP are refused, from this node itself as well, before any NAT rule sees them.
+    /// Needs [`Options::guard`]. Returns immediately; the last call wins. [`Engine::guard_status`] returns what is in force: a caller that
+    /// must not admit other sources names a restricted VIP to [`Engine::apply`] once its restrictions are.
     ///
     /// A connection that NAT rules have translated does not outlive its permission. Where its port, its client's source range or all
     /// owners of its address go, or others own the address instead, its packets are refused (TCP: reset) in both directions for
@@ -229,17 +229,17 @@ impl Engine {
         self.endings.follow(restrictions);
     }
 
-    /// Which restrictions are in force. [`Event::GuardChanged`] tells of a change.
+    /// Returns which restrictions are in force. [`Event::GuardChanged`] reports a change.
     pub fn guard_status(&self) -> Arc<GuardStatus> {
         self.shared.guard_status()
     }
 
-    /// How connections of VIPs that were handed over are forwarded.
+    /// Returns the status of forwarding for connections of VIPs that were handed over.
     pub fn forwarding_status(&self) -> Arc<ForwardingStatus> {
         self.shared.forwarding_status()
     }
 
-    /// How the connections of VIPs are replicated.
+    /// Returns the status of replication for the connections of VIPs.
     pub fn replication_status(&self) -> Arc<ReplicationStatus> {
         self.shared.replication_status()
     }
@@ -265,8 +265,8 @@ impl Engine {
         interfaces::scan()
     }
 
-    /// Whether a process of this machine runs a virtual router of this VRID there, in the default group or, of two nodes that speak by
-    /// unicast alone, in none. In the network namespace of the calling thread.
+    /// Returns true if a process of this machine runs a virtual router of this VRID on this interface, in the default group or, by unicast
+    /// alone, in none. In the network namespace of the calling thread.
     pub fn is_vrid_in_use(interface: &str, family: Family, vrid: Vrid) -> bool {
         let groups = [Some(wire::default_group(family)), None];
         groups.into_iter().any(|group| vrid_claim::is_claimed(interface, family, group, vrid))
@@ -288,10 +288,10 @@ impl Engine {
         interfaces::routes()
     }
 
-    /// Asks hosts, of the family of `own`, whether what they answer to this address of this node arrives by `interface`, as answers of
-    /// backends to a VIP would that is on the same LAN; each is also asked from whatever address the kernel takes, to tell who does
-    /// not live from who is not heard. By ICMP, which the kernel of any host answers. Who is asked and did not answer within the
-    /// time, not at all or not that way, has no entry, or one that says so.
+    /// Asks hosts, of the family of `own`, whether their answers to this address of this node arrive by `interface`, as answers of backends
+    /// to a VIP on the same LAN would. Each host is also asked from the address that the kernel chooses, to distinguish a host that is down
+    /// from one whose answers take another way. By ICMP, which the kernel of any host answers. The entry of a host records whether it
+    /// answered within `limit` at all, and whether by `interface`; hosts of the other family have none.
     ///
     /// Pod networks masquerade what a node asks from its address on the LAN; a question whose source is kept needs this engine's
     /// [guard](Options::guard). Without it a host beyond such a network counts as not heard by the interface, whatever it does.
@@ -314,7 +314,7 @@ impl Engine {
         self.links.want_for_listening(interfaces);
     }
 
-    /// The thread that panicked, if one did; [`Event::Stopped`] tells of it.
+    /// Returns the thread that panicked, if one did; [`Event::Stopped`] reports it.
     pub fn stopped_by(&self) -> Option<&'static str> {
         self.stopped_by.get().copied()
     }
@@ -325,20 +325,19 @@ impl Engine {
         self.supervisor.status()
     }
 
-    /// How late the latest timer was acted on since this was last asked: for one user, who asks again and again. A Backup has such
-    /// timers, too.
+    /// Returns the largest lateness of a timer since the last call, for one user that calls it repeatedly. A Backup has such timers, too.
     pub fn take_recent_lateness(&self) -> Duration {
         self.lateness.take_recent()
     }
 
-    /// How late timers were acted on since the start.
+    /// Returns the lateness of timers since the start.
     pub fn lateness(&self) -> Lateness {
         self.lateness.read()
     }
 
-    /// Resigns everything, lets go of all VIPs and joins the threads. VIPs on an interface stay, and connections that began
-    /// on other nodes are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most. Events until then are delivered before it returns,
-    /// unless [`Options::on_event`] blocks for more than a second or is what calls it.
+    /// Resigns everything, releases all VIPs and joins the threads. VIPs on an interface stay, and connections that began on other nodes
+    /// are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most. Events until then are delivered
+    /// before it returns, unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -382,7 +381,7 @@ impl Drop for Engine {
     }
 }
 
-/// Held by the timer thread: however it ends, nobody waits for its answers.
+/// Closes the inbox when the timer thread ends, however it does: no thread waits for its answers any more.
 struct CloseOnExit(Arc<Inbox>);
 
 impl Drop for CloseOnExit {
@@ -391,8 +390,8 @@ impl Drop for CloseOnExit {
     }
 }
 
-/// Ends the engine after a panic of a thread that the election needs: an Active would else be a black hole, so all routers resign. After a panic of
-/// the timer thread itself this node falls silent with the next advert that is due, and the peers take over as from a dead one.
+/// Ends the engine after a panic of a thread that the election needs: an Active would else be a black hole, so all routers resign. After a
+/// panic of the timer thread itself this node stops sending with the next advert that is due, and the peers take over as from a dead one.
 #[derive(Clone)]
 struct StopOnPanic {
     inbox: Arc<Inbox>,

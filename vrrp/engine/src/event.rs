@@ -1,4 +1,4 @@
-//! What the engine reports.
+//! Events of the engine.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,15 +20,15 @@ pub enum Event {
         key: RouterKey,
         /// Its state now.
         state: State,
-        /// Why.
+        /// Reason for the change.
         reason: TransitionReason,
     },
-    /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard
-    /// ([`Options::foreign_router_period`](crate::Options::foreign_router_period)). Nodes of
-    /// the own cluster are among them where this node has no such router or does not count them as peers.
+    /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while its adverts arrive
+    /// ([`Options::foreign_router_period`](crate::Options::foreign_router_period)). Nodes of the own cluster are among them where
+    /// this node has no such router or does not count them as peers.
     #[non_exhaustive]
     ForeignRouter {
-        /// Interface on which it was heard.
+        /// Interface on which its advert arrived.
         interface: String,
         /// Its VRID (CARP: vhid).
         vrid: u8,
@@ -36,18 +36,18 @@ pub enum Event {
         source: IpAddr,
         /// VRRP version of its advert; 2 for CARP.
         version: u8,
-        /// Whether it speaks CARP, which shares protocol number, group and virtual MAC addresses with VRRP.
+        /// True for CARP, which shares protocol number, group and virtual MAC addresses with VRRP.
         carp: bool,
         /// The virtual addresses that its advert listed.
         addresses: Vec<IpAddr>,
-        /// Its VRRP message, with what followed it, so that it can be told whether it was signed.
+        /// Its VRRP message, with the bytes after it, which show whether it was signed.
         message: Vec<u8>,
     },
-    /// A virtual router cannot run. It is tried again by itself; [`Event::Recovered`] follows when it can.
+    /// A virtual router cannot run. The engine tries again by itself; [`Event::Recovered`] follows when it can.
     Failed {
         /// The router.
         key: RouterKey,
-        /// What is wrong and what helps.
+        /// Fault and remedy.
         error: String,
     },
     /// A virtual router that had failed runs again.
@@ -55,17 +55,16 @@ pub enum Event {
         /// The router.
         key: RouterKey,
     },
-    /// This node answers for these VIPs from now on and announces them: when it has become Active, when nobody answered for
-    /// a VIP that it asked for ([`crate::RouterConfig::probe`]), and when VIPs are added. Until its state changes or they are
-    /// no longer its VIPs.
+    /// This node answers for these VIPs from now on and announces them, until its state changes or they are no longer its VIPs. It
+    /// has become Active, or no host answered for a VIP that it probed ([`crate::RouterConfig::probe`]), or VIPs were added.
     AddressesClaimed {
         /// The router.
         key: RouterKey,
         /// The VIPs, in no order that means anything, each once.
         addresses: Vec<IpAddr>,
     },
-    /// Another host claims a VIP that this node is Active for. At most once a minute per address and host. What becomes of
-    /// the VIP says [`crate::RouterConfig::address_conflict`].
+    /// Another host claims a VIP that this node is Active for. At most once a minute per address and host.
+    /// [`crate::RouterConfig::address_conflict`] decides what becomes of the VIP.
     AddressConflict {
         /// Interface on which it was seen.
         interface: String,
@@ -74,10 +73,10 @@ pub enum Event {
         /// Link-layer address of the other host.
         mac: [u8; 6],
     },
-    /// A VIP is not claimed, or no longer: another host answered when it was probed for before its first use, or because of an
-    /// [`Event::AddressConflict`] in which it is to be [yielded](crate::AddressConflictPolicy::Yield). Asked again each second
-    /// for ten seconds, for a holder that is about to let go of it, and then each minute; told at most once a minute. The
-    /// VIP is claimed as soon as nobody answers ([`Event::AddressesClaimed`]).
+    /// A VIP is not claimed, or no longer: another host answered the probe before its first use, or the probe after an
+    /// [`Event::AddressConflict`] in which it is to be [yielded](crate::AddressConflictPolicy::Yield). Probed again each second for
+    /// ten seconds, as its holder may be about to release it, and then each minute; reported at most once a minute. The VIP is
+    /// claimed as soon as no host answers ([`Event::AddressesClaimed`]).
     AddressTaken {
         /// The router that was to serve it.
         key: RouterKey,
@@ -87,9 +86,10 @@ pub enum Event {
         mac: [u8; 6],
     },
     /// A VIP is no longer claimed here: a peer is Active for it in a virtual router that this node does not run, would win an
-    /// election against this node, and answered when the VIP was asked for. One of the two has not heard yet that the VIP has
-    /// changed its virtual router. It is claimed again ([`Event::AddressesClaimed`]) once the peer resigns there, or loses to this
-    /// node in a virtual router of both, or does not answer any more: it is asked each second. Needs [`crate::RouterConfig::probe`].
+    /// election against this node, and answered the probe for the VIP. One of the two has not learnt yet that the VIP has changed
+    /// its virtual router. It is claimed again ([`Event::AddressesClaimed`]) once the peer resigns there, or loses to this node in
+    /// a virtual router of both, or no longer answers the probe, which is repeated each second. Needs
+    /// [`crate::RouterConfig::probe`].
     AddressLeftToPeer {
         /// The router that serves it here.
         key: RouterKey,
@@ -98,18 +98,18 @@ pub enum Event {
         /// Link-layer address from which the peer answered.
         mac: [u8; 6],
     },
-    /// A VIP of an Active virtual router is not on its interface: the kernel refuses it, or somebody else's equal address is
-    /// there. Tried again by itself; told again when the reason is another.
+    /// A VIP of an Active virtual router is not on its interface: the kernel refuses it, or another program's equal address is
+    /// there. Tried again by itself; reported again when the reason is another.
     AddressRefused {
         /// The router.
         key: RouterKey,
         /// The VIP.
         address: IpAddr,
-        /// What is wrong and what helps.
+        /// Fault and remedy.
         error: String,
     },
-    /// Somebody on this node removed a VIP from its interface, as network managers do with addresses that they do not know.
-    /// It is put there again: at once, and after growing pauses if that goes on. When they exceed a second the router is
+    /// Another program on this node removed a VIP from its interface, as network managers do with addresses that they do not know.
+    /// The engine restores it immediately, and after growing pauses if that continues. When they exceed a second the router is
     /// given up for a while ([`Event::Failed`]), so that another node serves the VIP.
     AddressLost {
         /// The router.
@@ -123,7 +123,7 @@ pub enum Event {
         key: RouterKey,
         /// The peer that sent it, or whose address was forged.
         source: IpAddr,
-        /// Why, and what helps.
+        /// Reason and remedy.
         error: AuthError,
     },
     /// A peer's clock and this node's differ by more than half of what is allowed: beyond it, its adverts are refused and
@@ -136,19 +136,19 @@ pub enum Event {
         /// Seconds its clock is ahead; negative if behind.
         seconds: i32,
     },
-    /// A VIP that is answered for and bound nowhere ([`crate::Hold::Respond`]) is an address of the router's interface: the
-    /// kernel of this node answers for it in Backup, too, and clients reach two nodes. Told when it is found. Remove the
-    /// address, or make this node its owner (priority 255).
+    /// A VIP that is answered for and bound nowhere ([`crate::Hold::Respond`]) is an address of the router's interface: the kernel
+    /// of this node answers for it in Backup, too, and clients reach two nodes. Reported when it is found. Remove the address, or
+    /// make this node its owner (priority 255).
     AddressOnInterface {
         /// The router.
         key: RouterKey,
         /// The VIP.
         address: IpAddr,
     },
-    /// Adverts come in whose source is this router's own: another host has its address, or the LAN sends frames back.
-    /// They are ignored, so two nodes with one source address do not see each other and both become Active. At most once a
-    /// minute. In IPv4 the kernel drops such adverts (unless `accept_local` is set): there the two nodes' claims to the VIPs
-    /// tell of it, see [`Event::AddressConflict`].
+    /// Adverts come in whose source is this router's own: another host has its address, or the LAN sends frames back. They are
+    /// ignored, so two nodes with one source address do not see each other and both become Active. At most once a minute. In IPv4
+    /// the kernel drops such adverts (unless `accept_local` is set): there [`Event::AddressConflict`] reports the two nodes' claims
+    /// to the VIPs.
     SourceInUse {
         /// The router.
         key: RouterKey,
@@ -158,34 +158,34 @@ pub enum Event {
     WithoutMulticast {
         /// The router.
         key: RouterKey,
-        /// The peers: those that an Active tells by unicast because they do not hear it, and the Active that a Backup hears by
-        /// unicast alone.
+        /// On an Active, the peers that it sends unicast because its multicast does not reach them; on a Backup, the Active whose
+        /// adverts it receives by unicast alone.
         peers: BTreeSet<IpAddr>,
     },
-    /// A peer goes on as Active of this virtual router, for some seconds now, although this node's adverts beat its own: it does not
-    /// hear them, or does not believe them, or another host sends in its name. At most once a minute.
+    /// A peer stays Active in this virtual router, for some seconds now, although this node's adverts beat its own: it does not
+    /// receive or does not accept them, or another host sends in its name. At most once a minute.
     SecondActive {
         /// The router.
         key: RouterKey,
         /// The peer.
         source: IpAddr,
     },
-    /// More that nobody knew before list a VIP of this router, which recognises peers by that
-    /// ([`crate::RouterConfig::recognise_peers`]), than are taken for peers at once: those heard for the first time are not obeyed before
-    /// their second advert, or later. Forged adverts do that. At most once a minute.
+    /// More unknown routers list a VIP of this router than it recognises as peers at a time
+    /// ([`crate::RouterConfig::recognise_peers`]): new ones are not obeyed before their second advert, or later. Forged adverts do
+    /// that. At most once a minute.
     PeersNotRecognised {
         /// The router.
         key: RouterKey,
     },
-    /// Which restrictions of sources are in force has changed, or what is in the way of them:
-    /// [`Engine::guard_status`](crate::Engine::guard_status) tells.
+    /// The restrictions of sources that are in force have changed, or the obstacles to them: see
+    /// [`Engine::guard_status`](crate::Engine::guard_status).
     GuardChanged,
-    /// The kernel refuses this router's adverts: a peer that hears none takes over, and both are Active. Told at the third
+    /// The kernel refuses this router's adverts: a peer that receives none takes over, and both are Active. Reported at the third
     /// in a row and each minute while that lasts.
     AdvertsRefused {
         /// The router.
         key: RouterKey,
-        /// What is wrong and what helps.
+        /// Fault and remedy.
         error: String,
     },
     /// A process of another user holds the claim to this router's VRID on this host. It is ignored: the router runs.
@@ -203,7 +203,7 @@ pub enum Event {
         /// The fault, the consequence and what helps.
         error: String,
     },
-    /// That thread does its work again.
+    /// The thread does its work again.
     HelperBack {
         /// Its name.
         thread: &'static str,
@@ -217,7 +217,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// A router that is no peer was heard.
+    /// Builds the event for a router that is no peer.
     pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter, datagram: &Datagram<'_>) -> Self {
         let ForeignRouter { source, vrid, version, carp, .. } = foreign;
         let addresses = wire::listed_addresses(datagram, &foreign).collect();

@@ -1,5 +1,5 @@
-//! The thread `windlass-events`: hands events to the user, so that one who blocks, panics or calls the engine back keeps
-//! no advert and no answer waiting.
+//! The thread `windlass-events`: passes events to the user's closure. One that blocks, panics or calls the engine back delays no
+//! advert and no answer.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ mod tests;
 /// Most events that wait: every state change of some thousand routers. Room for them is made at the start.
 const MAX_WAITING_EVENTS: usize = 8192;
 
-/// Where events go, from whichever thread. Never waits.
+/// Sender of events, for any thread. Never waits.
 #[derive(Clone)]
 pub(crate) struct EventSender {
     events: SyncSender<Event>,
@@ -29,7 +29,7 @@ pub(crate) struct WaitingEvents {
     lost: Arc<AtomicU64>,
 }
 
-/// Makes both ends of the way of events.
+/// Creates the two ends of the queue of events.
 pub(crate) fn channel() -> (EventSender, WaitingEvents) {
     let (events, waiting) = sync_channel(MAX_WAITING_EVENTS);
     let lost = Arc::new(AtomicU64::new(0));
@@ -37,7 +37,7 @@ pub(crate) fn channel() -> (EventSender, WaitingEvents) {
 }
 
 impl EventSender {
-    /// Has it delivered; in the order of the calls.
+    /// Queues the event; events are delivered in the order of the calls.
     pub(crate) fn send(&self, event: Event) {
         // It cannot be closed: the thread is there as long as this.
         if self.events.try_send(event).is_err() {

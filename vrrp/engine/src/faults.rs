@@ -1,6 +1,6 @@
 //! Threads that panic, for tests of what becomes of the others.
 
-/// Each thread of the engine is here in each round; only in tests of this crate it does anything.
+/// Called by each thread of the engine in each round; does something only in tests of this crate.
 #[cfg(not(test))]
 #[inline]
 pub(crate) const fn round() {}

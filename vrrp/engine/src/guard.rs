@@ -262,13 +262,13 @@
 //! }
 //! ```
 //!
-//! `moved` to `redirects`, with their sets, forward what a connection that began on the previous Active still says:
-//! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
-//! routing leads what has the mark to that node. Both marks keep their other bits ([`Guarded::marks`]).
+//! `moved` to `redirects`, with their sets, forward packets of connections that began on the previous Active:
+//! [`ConnectionForwarding`](crate::ConnectionForwarding). Such a packet is marked, and a routing rule leads packets with the mark
+//! to that node. Both marks keep their other bits ([`Guarded::marks`]).
 //!
-//! `events` has the kernel tell whoever listens to connection tracking two events of a TCP connection to those VIPs instead of five: the
-//! handshake is over, and one side has ended, which a label that changes tells. What follows them is told in
-//! [`connections`](windlass_kernel::connections). A kernel without labels or without events of connection tracking is left to tell all.
+//! `events` has the kernel report two events of a TCP connection to those VIPs instead of five: the handshake is over, and one side
+//! has ended, which a changed label shows. [`connections`](windlass_kernel::connections) describes what follows them. A kernel
+//! without labels or without events of connection tracking reports all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
 //! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
@@ -277,15 +277,15 @@
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
-//! Who may send to a port is decided before any translation, for every packet and not for a connection's first alone: who is
-//! taken off the list is kept out at once, and who stays on it notices nothing of a change.
+//! The sources of a port are checked before any translation, for every packet and not for a connection's first alone: a client that
+//! is taken off the list is kept out immediately, and one that stays on it notices nothing of a change.
 //!
-//! `ended` and what stands in `sources` and `ports` about answers end connections that were translated before the claim to their address,
-//! their port or their client's permission went: a packet of either direction is judged by where its connection began, and whoever
-//! sends it gets a reset. [`endings`](crate::endings) has the kernel forget what is left of them.
+//! `ended` and the rules about answers in `sources` and `ports` end connections that were translated before the claim to their
+//! address, their port or their client's permission went: a packet of either direction is judged by where its connection began, and
+//! its sender gets a reset. [`endings`](crate::endings) removes what is left of them from the kernel.
 //!
-//! What is for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to whoever names the VIP
-//! in `spec.externalIPs`. Of VIPs whose ports are not known, and of all that is no port, nothing is decided there.
+//! A packet for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to any Service that names
+//! the VIP in `spec.externalIPs`. For VIPs whose ports are not known, and for protocols without ports, nothing is decided there.
 //!
 //! Other TCP is refused after kube-proxy's filter chains (priority 0 in both modes), not in prerouting: what kube-proxy drops on
 //! purpose, as for source ranges or for an `externalTrafficPolicy: Local` Service whose endpoints are on other nodes,
@@ -300,9 +300,9 @@
 //! Of a VIP that is on the interface the node's own connections to unserved ports time out: they come from the VIP itself,
 //! and the refusal is for the VIP too.
 //!
-//! The table is this engine's alone and replaced as a whole; what was added to it by hand is lost. After a crash it stays
-//! and guards on until [`Guard::install`] replaces it in one step. Only the node's own packets are let go soon after the
-//! crash: another node serves the VIPs.
+//! The table is this engine's alone and replaced as a whole; manual additions to it are lost. After a crash it stays and guards on
+//! until [`Guard::install`] replaces it in one step. Only the node's own packets pass again soon after the crash: another node
+//! serves the VIPs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -329,10 +329,10 @@ use ruleset::Parts;
 use crate::restriction::Restrictions;
 pub use windlass_kernel::netfilter::table::Checked;
 
-/// How long the node's own packets are guarded after the process last said that it lives.
+/// Time for which the node's own packets are guarded after the process last showed that it lives.
 pub(crate) const AWAKE: Duration = Duration::from_secs(15);
 
-/// What is wrong with a table whose sets are not as they were left.
+/// Difference of a table whose sets are not as they were left.
 const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
 
 /// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
@@ -340,17 +340,17 @@ const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
 pub struct Guard {
     table: Table,
     installed: Guarded,
-    /// What this kernel can do.
+    /// Optional parts of the table, as far as this kernel supports them.
     can: Parts,
 }
 
 impl Guard {
-    /// Makes the table anew in the network namespace of the calling thread. What it replaces guards up to this moment.
+    /// Makes the table anew in the network namespace of the calling thread. The table that it replaces guards up to this moment.
     pub fn install(table: &str, wanted: &Guarded) -> Result<Self, GuardError> {
         Self::install_for(table, wanted, AWAKE)
     }
 
-    /// The same; the node's own packets are guarded for so long after this process last said that it lives.
+    /// Like [`Self::install`], but guards the node's own packets for `awake` after this process last showed that it lives.
     pub fn install_for(table: &str, wanted: &Guarded, awake: Duration) -> Result<Self, GuardError> {
         let awake_ms = u64::try_from(awake.as_millis()).unwrap_or(u64::MAX);
         let mut guard = Self {
@@ -432,8 +432,8 @@ impl Guard {
         }
     }
 
-    /// Looks whether the table is as it was left, and makes it anew if not; says that this process lives. Cheap while nobody
-    /// changes any nftables table of the node; to be called every five seconds or so.
+    /// Checks whether the table is as it was left, and makes it anew if not; then shows that this process lives. Cheap while no
+    /// program changes any nftables table of the node; to be called every five seconds or so.
     pub fn full_check(&mut self) -> Result<Checked, GuardError> {
         // Asked before looking: what changes from here on is seen at the next check.
         let generation = self.table.generation()?;
@@ -449,8 +449,8 @@ impl Guard {
         Ok(Checked::Intact)
     }
 
-    /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if nobody can have changed
-    /// the table.
+    /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if the table cannot
+    /// have changed.
     pub(crate) fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
         let generation = self.table.generation()?;
         Ok((!self.table.is_untouched(generation)).then(|| self.table.comparison(generation)))
@@ -470,7 +470,7 @@ impl Guard {
         Ok(self.table.remove()?)
     }
 
-    /// Says that this process lives, if that matters.
+    /// Shows that this process lives, if any VIP is held.
     pub(crate) fn stay_awake(&mut self) -> Result<(), GuardError> {
         if self.installed.held.is_empty() {
             return Ok(());
@@ -489,7 +489,7 @@ impl Guard {
         Ok(Checked::Restored { found })
     }
 
-    /// What the table has for this.
+    /// Returns the optional parts of the table for `wanted`.
     fn parts(&self, wanted: &Guarded) -> Parts {
         Parts {
             masks_events: self.can.masks_events && !wanted.replicated.is_empty(),
@@ -533,7 +533,7 @@ impl Guard {
         Ok(self.table.commit(batch)?)
     }
 
-    /// What is not as it was left, but for the sets' elements.
+    /// Returns how the table differs from what was left, but for the sets' elements.
     fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
         Ok(self.table.difference_of_rules(ruleset::rules(self.parts(&self.installed)))?)
     }

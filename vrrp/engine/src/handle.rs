@@ -1,8 +1,8 @@
-//! What the timer thread tells the threads that hold and announce VIPs, without a lock: one that a thread of lower priority
-//! holds would make it wait for whatever keeps that thread from running.
+//! Lock-free state through which the timer thread directs the threads that hold and announce VIPs: a lock held by a thread of lower
+//! priority would make it wait for whatever keeps that thread from running.
 //!
-//! Each virtual router has a [`RouterHandle`]. The timer thread writes a few atomics in it and wakes the others, which compare what
-//! they did with what the handle says, as often as they are woken: nothing can be lost or overtake.
+//! Each virtual router has a [`RouterHandle`]. The timer thread writes a few atomics in it and wakes the others, which compare what they
+//! did with the handle, as often as they are woken: nothing can be lost or overtake.
 //!
 //! ```text
 //! timer thread ──takeover──► RouterHandle ◄──looks── neighbour thread: probes, clears addresses, answers, announces
@@ -33,7 +33,7 @@ use crate::status::{ForwardingStatus, ReplicationStatus};
 #[cfg(test)]
 mod tests;
 
-/// How much longer a takeover waits for replicas that are to be put in the place of forwarded connections.
+/// Additional time for which a takeover waits for replicas that are to replace forwarded connections.
 const REPLACEMENT: Duration = Duration::from_millis(100);
 /// From whom a takeover can be, as a number has it.
 const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
@@ -45,9 +45,9 @@ static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct RouterHandle {
     pub(crate) key: RouterKey,
-    /// Nanoseconds of the clock until which this node acts as Active; 0: it is not Active. The timer thread extends it with
-    /// every advert; the others look at it before each thing they do, so that they fall silent when the timer thread demotes
-    /// the router, and also when the whole process was frozen and they happen to run again first.
+    /// Nanoseconds of the clock until which this node acts as Active; 0: it is not Active. The timer thread extends it with every advert;
+    /// the others check it before each thing they do, so that they stop when the timer thread demotes the router, and also when the whole
+    /// process was frozen and they happen to run again first.
     active_until: AtomicU64,
     /// Nanoseconds of the clock until which a router that has resigned leaves bound what is bound, for the peer that is about
     /// to take over.
@@ -67,7 +67,7 @@ pub(crate) struct RouterHandle {
     prepares_until: AtomicU64,
     /// The takeover that the hold thread has prepared.
     prepared: AtomicU64,
-    /// Whether connections of peers wait for a takeover to be put in the place of others.
+    /// True if connections of peers wait for a takeover to replace others.
     blocked: AtomicBool,
     /// The takeover after which that was done.
     unblocked: AtomicU64,
@@ -85,46 +85,46 @@ pub(crate) struct RouterHandle {
     pub(crate) announcements: AtomicU64,
 }
 
-/// What there is to hold. Replaced when the configuration or the interface changes.
+/// Plan of what to hold. Replaced when the configuration or the interface changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) addresses: Arc<[IpAddr]>,
     pub(crate) hold: Hold,
     pub(crate) accept: bool,
     pub(crate) probe: Option<Duration>,
-    /// Addresses that no peer is known to have claimed, whoever was Active.
+    /// Addresses that no peer is known to have claimed, whichever node was Active.
     pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
     /// Addresses that are claimed although another host has them.
     pub(crate) forced: Arc<BTreeSet<IpAddr>>,
     /// Addresses that were added when this node served them in other virtual routers: they are no strangers'.
     pub(crate) in_service: Arc<BTreeSet<IpAddr>>,
-    /// What becomes of an address that another host claims as well.
+    /// Reaction to another host that claims an address as well.
     pub(crate) address_conflict: AddressConflictPolicy,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
-    /// Whether what kube-proxy would masquerade gets the VIP as its source.
+    /// True if packets that kube-proxy would masquerade get the VIP as their source.
     pub(crate) vip_as_source: bool,
-    /// Where backends are that do not get it.
+    /// Networks of backends that do not get it.
     pub(crate) astray: Arc<BTreeSet<IpNet>>,
     /// The peers that are to know its connections while this node is Active.
     pub(crate) replicas: Arc<BTreeSet<IpAddr>>,
-    /// Whether what began elsewhere is forwarded to where it began.
+    /// True if connections that began elsewhere are forwarded to where they began.
     pub(crate) forward_connections: bool,
-    /// What adverts of its peers are held against that come in another virtual router.
+    /// Standing against which adverts of its peers in another virtual router are checked.
     pub(crate) standing: Arc<Standing>,
     /// The interface's sockets; `None` while it cannot be used.
     pub(crate) link: Option<Arc<LinkSockets>>,
 }
 
-/// How a router stands to its peers.
+/// Standing of a router among its peers.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     priority: Priority,
     source: IpAddr,
     peers: BTreeSet<IpAddr>,
-    /// Whether whoever advertises one of its VIPs is a peer.
+    /// True if any router that advertises one of its VIPs is a peer.
     recognise_peers: bool,
-    /// How its peers' adverts are told from forged ones.
+    /// Authentication that distinguishes its peers' adverts from forged ones.
     pub(crate) authentication: Option<Authentication>,
 }
 
@@ -149,12 +149,12 @@ impl Standing {
         &self.peers
     }
 
-    /// Whether this is one of its peers, who advertises one of its VIPs.
+    /// Returns true if this sender, which advertises one of its VIPs, is one of its peers.
     pub(crate) fn is_peer(&self, source: IpAddr) -> bool {
         self.peers.contains(&source) || self.recognise_peers && source != self.source
     }
 
-    /// Whether it would lose an election to this one (RFC 9568 §6.4.3).
+    /// Returns true if it would lose an election to this sender (RFC 9568 §6.4.3).
     pub(crate) fn loses_to(&self, priority: Priority, source: IpAddr) -> bool {
         (priority, source) > (self.priority, self.source)
     }
@@ -163,11 +163,11 @@ impl Standing {
 /// A takeover as a helper thread sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ActiveState {
-    /// Whether this node acts as Active.
+    /// True if this node acts as Active.
     pub(crate) active: bool,
     /// Which takeover it is; another number is another takeover.
     pub(crate) takeover: u64,
-    /// How often it was contested since it was created.
+    /// Number of times that it was contested since it was created.
     pub(crate) contentions: u64,
     /// From whom it is.
     pub(crate) predecessor: Predecessor,
@@ -219,13 +219,13 @@ impl RouterHandle {
         self.active_until.store(until.nanos(), Ordering::Release);
     }
 
-    /// Which takeover it is, and who handed over. Hold thread.
+    /// Returns the number of the takeover, and the node that handed over. Hold thread.
     pub(crate) fn takeover(&self) -> (u64, HandedOverBy) {
         let takeover = self.takeovers.load(Ordering::Acquire);
         (takeover, **self.handed_over_by.load())
     }
 
-    /// Another peer is heard than before. Timer thread.
+    /// Records the peer that was received last, if it is another than before. Timer thread.
     pub(crate) fn hear_from(&self, peer: IpAddr) {
         self.heard_from.store(Arc::new(Some(peer)));
     }
@@ -235,33 +235,33 @@ impl RouterHandle {
         **self.heard_from.load()
     }
 
-    /// Two adverts of the Active are missing, or it is heard again, or another is Active: to be called after
-    /// [`Self::take_over`], so that no look finds neither. Whether that is news of a missing one. Timer thread.
+    /// Records whether two adverts of the Active are missing; they no longer are once it is received again or another is Active. To be
+    /// called after [`Self::take_over`], so that no look finds neither. Returns true if they are newly missing. Timer thread.
     pub(crate) fn set_misses_active(&self, misses: bool) -> bool {
         misses != self.misses_active.load(Ordering::Relaxed)
             && !self.misses_active.swap(misses, Ordering::Release)
     }
 
-    /// Whether two adverts of the peer that was heard last are missing. To be called before [`Self::takeover`]. Hold thread.
+    /// Returns true if two adverts of the peer received last are missing. To be called before [`Self::takeover`]. Hold thread.
     pub(crate) fn misses_active(&self) -> bool {
         self.misses_active.load(Ordering::Acquire)
     }
 
-    /// Packets of connections that were handed over with this takeover find their way. Whether somebody waits for that.
+    /// Records that packets of connections handed over with this takeover find their way. Returns true if another thread waits for that.
     /// Hold thread.
     pub(crate) fn set_prepared(&self, takeover: u64, now: Time) -> bool {
         let waits = self.prepared.swap(takeover, Ordering::AcqRel) != takeover;
         waits && now.nanos() < self.prepares_until.load(Ordering::Relaxed)
     }
 
-    /// Whether they do, or nobody waits for that. Thread of connections.
+    /// Returns true if they do, or no thread waits for that. Thread of connections.
     pub(crate) fn is_prepared(&self, takeover: u64, now: Time) -> bool {
         self.prepared.load(Ordering::Acquire) == takeover
             || now.nanos() >= self.prepares_until.load(Ordering::Relaxed)
     }
 
-    /// Until when the present takeover still waits for that, and for what is to be put in the place of forwarded connections, which is
-    /// done after it. Neighbour thread.
+    /// Returns the time until which the present takeover still waits for that, and for replicas that replace forwarded connections, which
+    /// is done after it. Neighbour thread.
     pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
         let prepares = Time::from_nanos(self.prepares_until.load(Ordering::Relaxed));
         let takeover = self.takeovers.load(Ordering::Acquire);
@@ -272,23 +272,23 @@ impl RouterHandle {
         (now < until && (is_blocked || !is_prepared)).then_some(until)
     }
 
-    /// Whether connections of peers wait for a takeover to be put in the place of others. Thread of connections.
+    /// Records whether connections of peers wait for a takeover to replace others. Thread of connections.
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Release);
     }
 
-    /// Whether they did at the last look. Thread of connections.
+    /// Returns true if they did at the last look. Thread of connections.
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Acquire)
     }
 
-    /// Those that did are there now. Whether somebody may wait for that. Thread of connections.
+    /// Records that they have replaced the others. Returns true if another thread may wait for that. Thread of connections.
     pub(crate) fn set_unblocked(&self, takeover: u64) -> bool {
         self.unblocked.swap(takeover, Ordering::AcqRel) != takeover && self.blocked.load(Ordering::Acquire)
     }
 
-    /// It stays Active until then. Whether it had lapsed meanwhile, so that another thread may have found it not to hold,
-    /// and must be told to look again. Timer thread.
+    /// Extends the time for which it is Active. Returns true if that had lapsed meanwhile, so that another thread may have seen it lapsed
+    /// and must be woken to look again. Timer thread.
     pub(crate) fn extend(&self, until: Time, clock: impl FnOnce() -> Time) -> bool {
         let before = self.active_until.swap(until.nanos(), Ordering::AcqRel);
         // Read after the exchange: who looked before it, at whatever time, is included.
@@ -310,7 +310,7 @@ impl RouterHandle {
         self.lingers_until.fetch_min(by.nanos(), Ordering::AcqRel);
     }
 
-    /// Whether it has resigned and nobody has taken over yet.
+    /// Returns true if it has resigned and no peer has taken over yet.
     pub(crate) fn is_lingering(&self, now: Time) -> bool {
         !self.is_active(now) && now.nanos() < self.lingers_until.load(Ordering::Acquire)
     }
@@ -320,17 +320,17 @@ impl RouterHandle {
         self.contentions.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether it has become Active, however long ago the last advert was. Timer thread.
+    /// Returns true if it has become Active, however long ago the last advert was. Timer thread.
     pub(crate) fn is_promoted(&self) -> bool {
         self.active_until.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether this node may act as Active at this instant.
+    /// Returns true if this node may act as Active at this instant.
     pub(crate) fn is_active(&self, now: Time) -> bool {
         now.nanos() < self.active_until.load(Ordering::Acquire)
     }
 
-    /// All that the timer thread has said.
+    /// Returns the takeover as the timer thread has published it.
     pub(crate) fn active_state(&self, now: Time) -> ActiveState {
         ActiveState {
             active: self.is_active(now),
@@ -351,7 +351,7 @@ impl RouterHandle {
         self.plan.store(Arc::new(plan));
     }
 
-    /// Addresses that may be claimed: nobody else answers for them. Set by the neighbour thread.
+    /// Returns the addresses that may be claimed: no other host answers for them. Set by the neighbour thread.
     pub(crate) fn cleared(&self) -> Arc<BTreeSet<IpAddr>> {
         self.cleared.load_full()
     }
@@ -369,12 +369,12 @@ impl RouterHandle {
         self.bound.store(Arc::new(addresses));
     }
 
-    /// What hears who asks the virtual router MAC address, where a device has it. Set by the hold thread.
+    /// Returns the socket that receives requests to the virtual router MAC address, where a device has it. Set by the hold thread.
     pub(crate) fn unicast(&self) -> Option<Arc<UnicastSocket>> {
         self.unicast.load_full()
     }
 
-    /// Whether it is another than before.
+    /// Replaces that socket. Returns true if it changed.
     pub(crate) fn set_unicast(&self, socket: Option<Arc<UnicastSocket>>) -> bool {
         let new = socket.as_ref().map(Arc::as_ptr);
         self.unicast.swap(socket).as_ref().map(Arc::as_ptr) != new
@@ -435,7 +435,7 @@ impl SharedState {
         self.wake();
     }
 
-    /// Who may send to which ports of VIPs.
+    /// Returns the sources that may send to each port of VIPs.
     pub(crate) fn restrictions(&self) -> Arc<Restrictions> {
         self.restrictions.load_full()
     }
@@ -456,7 +456,7 @@ impl SharedState {
         self.guard_status.store(Arc::new(status));
     }
 
-    /// How connections of VIPs that were handed over are forwarded.
+    /// Returns the status of forwarding for connections of VIPs that were handed over.
     pub(crate) fn forwarding_status(&self) -> Arc<ForwardingStatus> {
         self.forwarding_status.load_full()
     }
@@ -471,7 +471,7 @@ impl SharedState {
         self.forwarded.load_full()
     }
 
-    /// Set by the hold thread, before what is handed over is said to be prepared.
+    /// Replaces those VIPs. Called by the hold thread, before it marks what is handed over as prepared.
     pub(crate) fn set_forwarded(&self, vips: BTreeSet<IpAddr>) {
         if **self.forwarded.load() != vips {
             self.forwarded.store(Arc::new(vips));
@@ -484,7 +484,7 @@ impl SharedState {
         self.connections.wake();
     }
 
-    /// What is known of the replication of connections.
+    /// Returns the status of the replication of connections.
     pub(crate) fn replication_status(&self) -> Arc<ReplicationStatus> {
         self.replication_status.load_full()
     }
@@ -521,12 +521,12 @@ impl SharedState {
         self.wake();
     }
 
-    /// Whether the threads are to let go of everything and end.
+    /// Returns true if the threads are to release everything and end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells all threads to look.
+    /// Wakes all threads.
     pub(crate) fn wake(&self) {
         self.neighbour.wake();
         self.hold.wake();

@@ -1,8 +1,8 @@
 //! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address, and to devices of
 //! their own for those that hold them by virtual MAC address ([`vmac`]).
 //!
-//! It compares what the router handles say with what it did: when it is woken, when the kernel tells of a change, and when a
-//! lifetime is to be renewed. Right before each request that binds it looks whether the router is still Active.
+//! It compares the router handles with what it did: when it is woken, when the kernel reports a change, and when a lifetime is to be
+//! renewed. Right before each request that binds it checks that the router is still Active.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -40,24 +40,24 @@ mod vmac;
 use holder::Holder;
 use request::BindingRequest;
 
-/// A round with thousands of addresses takes time, and the kernel tells of each by itself, of IPv6 ones long after the request.
-/// So after a round the kernel's news must wait for this many times as long as the round took; the waker need not.
+/// Factor of the rest after a round. A round with thousands of addresses takes time, and the kernel reports each by itself, IPv6 ones long
+/// after the request. So the kernel's reports wait for this many times as long as the round took; the waker does not.
 const REST: u32 = 3;
-/// Longest time that the kernel's news wait.
+/// Longest time for which the kernel's reports wait.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
-/// What the thread is told at the start.
+/// Settings of the thread.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Whether to install the guard.
+    /// True if the guard is to be installed.
     pub(crate) guard: bool,
     /// Name of its table.
     pub(crate) table: String,
     /// See [`Options::guard_timeout`](crate::Options::guard_timeout).
     pub(crate) guard_timeout: Duration,
-    /// Whether connections of VIPs that were handed over are forwarded.
+    /// Settings for forwarding connections of VIPs that were handed over; `None`: they are not forwarded.
     pub(crate) connection_forwarding: Option<ConnectionForwarding>,
-    /// Whether the process has CAP_NET_ADMIN.
+    /// True if the process has CAP_NET_ADMIN.
     pub(crate) net_admin: bool,
     /// Mark of the engine's addresses.
     pub(crate) tag: AddressTag,
@@ -105,7 +105,7 @@ pub(crate) fn run(
     }
 }
 
-/// Tells which restrictions are in force, if that has changed.
+/// Publishes the status of forwarding and of the guard, if they have changed.
 fn publish_guard_status(holder: &Holder<'_>, shared: &SharedState, events: &EventSender) {
     let forwarding = holder.forwarding_status();
     if *shared.forwarding_status() != forwarding {
@@ -122,7 +122,7 @@ fn requests(shared: &SharedState) -> Vec<BindingRequest> {
     shared.handles().iter().map(|handle| BindingRequest::of(Arc::clone(handle))).collect()
 }
 
-/// Waits for the waker, after `rest` also for what the kernel tells, or until there is something to do without either.
+/// Waits for the waker, after `rest` also for reports of the kernel, or until there is something to do without either.
 fn wait(shared: &SharedState, holder: &Holder<'_>, wait_time: Option<Duration>, rest: Duration) {
     let wake_helpers = PollFd::new(shared.hold_waker().as_fd(), PollFlags::POLLIN);
     let what = "something to hold";

@@ -1,5 +1,5 @@
-//! One process of a host for something: it holds an abstract Unix socket of its name, which the kernel keeps for each network namespace and
-//! which goes with the process.
+//! Claim of a name by one process of a host: it holds an abstract Unix socket of that name, which the kernel keeps for each network
+//! namespace and which goes with the process.
 //!
 //! Every process of the host may bind such a name. A claim of a user that is neither root nor this process's own counts as none: it is
 //! passed over for the next of a few names, and reported. Root in a container without a user namespace of its own is root.
@@ -18,7 +18,7 @@ use owner::{Owner, owner};
 /// Number of names of a claim. While others hold them all, nothing is known of this host's other processes.
 const NAMES: usize = 4;
 
-/// Held as long as this process is the one of its host, or of the network namespace that the thread was in, which has this name.
+/// Claim held while this process is the one of its host, or of the network namespace that the thread was in, that has this name.
 #[derive(Debug)]
 pub struct HostClaim {
     /// None where the process may have no such socket: then nothing is known of others.
@@ -45,13 +45,14 @@ impl fmt::Display for Intruder {
         let user = self.uid.map_or_else(|| "another user".to_owned(), |uid| format!("user {uid}"));
         write!(
             f,
-            "a process of {user} holds a Unix socket (@windlass…) by which Windlass finds its own processes on this host; its claim is ignored;              find it (`ss -xap | grep @windlass`, also in pods with hostNetwork) and end it"
+            "a process of {user} holds a Unix socket (@windlass…) by which Windlass finds its own processes on this host; its claim is ignored. Find it (`ss -xap | grep @windlass`, also in pods with hostNetwork) and end it"
         )
     }
 }
 
 impl HostClaim {
-    /// Refused while another process of root or of this process's user, or another claim of this one, has this name: at most 105 bytes.
+    /// Claims the name, of at most 105 bytes. Refused while another process of root or of this process's user, or another claim of
+    /// this one, has it.
     pub fn make(name: &str) -> Result<Self, ClaimedByAnother> {
         let (mut held, mut intruder) = (None, None);
         for ordinal in 0..NAMES {
@@ -79,13 +80,13 @@ impl HostClaim {
         self.intruder
     }
 
-    /// Whether a process of this host, this one included, has this name.
+    /// Returns true if a process of this host, this one included, has this name.
     pub fn is_made(name: &str) -> bool {
         (0..NAMES).any(|ordinal| owner(&name_of(name, ordinal)) == Owner::Entitled)
     }
 }
 
-/// The intruder that has the name of this number, if one has. Refused if it is an entitled process's.
+/// Returns the intruder that has the name of this number, if one has. Refused if an entitled process has it.
 fn pass_over(name: &str, ordinal: usize) -> Result<Option<Intruder>, ClaimedByAnother> {
     match owner(&name_of(name, ordinal)) {
         Owner::Nobody => Ok(None),

@@ -1,4 +1,4 @@
-//! What other threads want from the timer thread.
+//! Commands of other threads to the timer thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,24 +14,24 @@ use crate::status::{LinkStatus, RouterStatus};
 #[cfg(test)]
 mod tests;
 
-/// Everything asked for since the timer thread last looked. Newer commands replace older ones, so it cannot grow without
-/// bound: links report changes only, and who asks a question waits for the answer.
+/// Commands since the timer thread last looked. Newer commands replace older ones, so it cannot grow without bound: links report
+/// changes only, and a thread that asks a question waits for the answer.
 #[derive(Default)]
 pub(crate) struct Commands {
     pub(crate) desired: Option<Vec<RouterConfig>>,
-    /// Those of them that cannot run beside the others, and why.
+    /// Routers of `desired` that cannot run beside the others, with the reason.
     pub(crate) overlaps: BTreeMap<RouterKey, String>,
     pub(crate) listen: Option<BTreeSet<String>>,
     pub(crate) links: Vec<(String, LinkState)>,
-    /// Why routers' VIPs cannot be held; `None`: they can.
+    /// Reasons why routers' VIPs cannot be held; `None`: they can.
     pub(crate) hold_errors: BTreeMap<RouterKey, Option<String>>,
     pub(crate) status_requests: Vec<StatusRequest>,
     pub(crate) stop: bool,
-    /// Nobody reads any more.
+    /// True once the timer thread reads no more.
     closed: bool,
 }
 
-/// Waits for its answer, which is given without a lock. Dropped without one, it has an empty answer.
+/// Request for a status, answered without a lock. Dropped without an answer, it has an empty one.
 pub(crate) struct StatusRequest(Arc<OnceLock<StatusReport>>);
 
 impl StatusRequest {
@@ -67,7 +67,7 @@ impl Inbox {
     }
 
     pub(crate) fn apply(&self, routers: Vec<RouterConfig>) {
-        // Here, by who asks: the timer thread has no time for it.
+        // Here, by the calling thread: the timer thread has no time for it.
         let overlaps = config::overlaps(&routers);
         self.send(|commands| {
             commands.desired = Some(routers);
@@ -83,7 +83,7 @@ impl Inbox {
         self.send(|commands| commands.links.push((interface, state)));
     }
 
-    /// The VIPs of this router cannot be held, for this reason, or can again: it is not to run as long.
+    /// Records why the VIPs of this router cannot be held, or that they can again. The router does not run while they cannot.
     pub(crate) fn set_hold_error(&self, key: RouterKey, hold_error: Option<String>) {
         self.send(|commands| drop(commands.hold_errors.insert(key, hold_error)));
     }
@@ -92,13 +92,12 @@ impl Inbox {
         self.send(|commands| commands.stop = true);
     }
 
-    /// The timer thread has ended: who asks is not kept waiting for an answer.
+    /// Records that the timer thread has ended: no thread is kept waiting for an answer.
     pub(crate) fn close(&self) {
         self.send(|commands| *commands = Commands { closed: true, ..Commands::default() });
     }
 
-    /// What there is to tell, once the timer thread has done all that was asked before; nothing once it has ended. Waits
-    /// for it.
+    /// Returns the status once the timer thread has carried out all earlier commands; an empty one once it has ended. Waits for it.
     pub(crate) fn status<T>(&self, read: impl FnOnce(&StatusReport) -> T) -> T {
         let answer = Arc::new(OnceLock::new());
         let request = StatusRequest(Arc::clone(&answer));
@@ -110,7 +109,7 @@ impl Inbox {
         read(answer.wait())
     }
 
-    /// Takes everything. Never waits: who has the lock wakes this thread again afterwards.
+    /// Takes all commands. Never waits: a thread that has the lock wakes this thread again afterwards.
     pub(crate) fn take(&self) -> Commands {
         let _ = self.waker.read();
         match self.commands.try_lock() {

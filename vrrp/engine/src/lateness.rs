@@ -1,4 +1,4 @@
-//! How late the timer thread is.
+//! Lateness of the timer thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,8 +10,8 @@ mod tests;
 const BOUNDS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 
-/// How late timers were acted on, those of virtual routers and one that runs four times in the shortest interval of adverts: what the
-/// machine's scheduling costs. Adverts and takeovers are late by as much.
+/// Lateness of timers, of virtual routers and of one that runs four times in the shortest interval of adverts: the cost of the
+/// machine's scheduling. Adverts and takeovers are late by as much.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Lateness {
@@ -19,19 +19,19 @@ pub struct Lateness {
     pub bounds_seconds: &'static [f64],
     /// Timers in each bucket (not cumulative); the last, one more than there are bounds, is for all later ones.
     pub counts: Vec<u64>,
-    /// Sum of all.
+    /// Sum of the lateness of all timers.
     pub sum: Duration,
-    /// The latest.
+    /// Greatest lateness.
     pub max: Duration,
 }
 
-/// Counts it.
+/// Counts timers by their lateness.
 #[derive(Debug, Default)]
 pub(crate) struct LatenessMeter {
     counts: [AtomicU64; BOUNDS.len() + 1],
     sum: AtomicU64,
     max: AtomicU64,
-    /// The latest since it was last taken.
+    /// Greatest lateness since it was last taken.
     recent: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl LatenessMeter {
         self.recent.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// The latest since this was last asked.
+    /// Returns the greatest lateness since the last call.
     pub(crate) fn take_recent(&self) -> Duration {
         Duration::from_nanos(self.recent.swap(0, Ordering::Relaxed))
     }

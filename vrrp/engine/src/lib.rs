@@ -1,8 +1,8 @@
 //! VRRP on Linux: sockets, the timer thread, what answers for VIPs and announces them, and how they are held.
 //!
-//! [`Engine::start`] starts the threads, [`Engine::apply`] says which virtual routers this node takes part in, events
-//! come back through [`Options::on_event`], [`Engine::snapshot`] tells what is. A virtual router has one family: one for each
-//! of IPv4 and IPv6 serves both. How its VIPs are held is [`RouterConfig::hold`].
+//! [`Engine::start`] starts the threads, [`Engine::apply`] sets the virtual routers that this node takes part in, events come back
+//! through [`Options::on_event`], [`Engine::snapshot`] returns the present state. A virtual router has one family: one for each of
+//! IPv4 and IPv6 serves both. How its VIPs are held is [`RouterConfig::hold`].
 //!
 //! ```no_run
 //! use windlass_engine::{Engine, Interval, Options, Priority, RouterConfig, Vrid};

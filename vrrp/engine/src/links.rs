@@ -1,5 +1,5 @@
-//! The thread `windlass-links`: follows the wanted interfaces by netlink, opens and closes their sockets and tells the timer
-//! thread what changed.
+//! The thread `windlass-links`: follows the wanted interfaces by netlink, opens and closes their sockets and reports changes to the
+//! timer thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,7 +31,7 @@ type Groups = BTreeMap<String, BTreeSet<IpAddr>>;
 
 #[derive(Default)]
 struct WantedLinks {
-    /// With the groups that their routers listen to.
+    /// Interfaces that routers need, with the groups that these listen to.
     by_routers: Groups,
     by_listening: BTreeSet<String>,
     stop: bool,
@@ -50,12 +50,12 @@ impl Links {
         Ok(Self { wanted: Mutex::default(), waker: Waker::new()?, watcher: Mutex::default() })
     }
 
-    /// Interfaces that routers need, and the groups they listen to there.
+    /// Sets the interfaces that routers need, and the groups they listen to there.
     pub(crate) fn want_for_routers(&self, groups: BTreeMap<String, BTreeSet<IpAddr>>) {
         self.change_wanted(|wanted| wanted.by_routers = groups);
     }
 
-    /// Interfaces to listen on.
+    /// Sets the interfaces to listen on.
     pub(crate) fn want_for_listening(&self, names: BTreeSet<String>) {
         self.change_wanted(|wanted| wanted.by_listening = names);
     }

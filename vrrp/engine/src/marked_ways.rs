@@ -37,17 +37,17 @@ pub(crate) fn routes_marked_by_port(release: &str) -> bool {
 /// The routing tables of an engine are 256 times its tag and the number of the mark.
 const TABLES_PER_TAG: u32 = 256;
 
-/// What is the same for all of an engine's rules and routes.
+/// Properties that all of an engine's rules and routes share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    /// Who made them (FRA_PROTOCOL, rtm_protocol), priority of the rules, and part of the tables' numbers.
+    /// Origin of the rules and routes (FRA_PROTOCOL, rtm_protocol), priority of the rules, and part of the tables' numbers.
     pub(crate) tag: u8,
     pub(crate) marks: MarkMask,
 }
 
 impl Owner {
-    /// Leads packets to these addresses with the mark of this number to this node. Others that have such a mark, as other programs give
-    /// packets, find no route in the number's table, and go on by the rules that follow.
+    /// Leads packets to these addresses with the mark of this number to this node. Other packets with such a mark, as from other
+    /// programs, find no route in the number's table, and follow the next rules.
     pub(crate) fn lead_to(
         self,
         hop: NextHop,
@@ -64,7 +64,7 @@ impl Owner {
         routes.chain([(rule, NLM_F_CREATE | NLM_F_EXCL)]).collect()
     }
 
-    /// Leads packets to these addresses nowhere any more.
+    /// Removes the routes of packets to these addresses.
     pub(crate) fn release_to(
         self,
         family: Family,
@@ -75,8 +75,8 @@ impl Owner {
         addresses.into_iter().map(move |address| (RouteNetlinkMessage::DelRoute(route(address)), 0))
     }
 
-    /// Leads packets with the mark of this number and one of these sources to this node, but for those to these addresses: they go on by the
-    /// rules that follow. So do packets of other ports that have such a mark, as other programs give packets.
+    /// Leads packets with the mark of this number and one of these sources to this node, but for those to these addresses: they
+    /// follow the next rules. So do packets of other ports with such a mark, as from other programs.
     pub(crate) fn lead_from(
         self,
         hop: NextHop,
@@ -95,7 +95,7 @@ impl Owner {
         orders
     }
 
-    /// Leads packets to these addresses like others.
+    /// Removes the exceptions that [`Self::lead_from`] made for these addresses.
     pub(crate) fn release_but_to(
         self,
         family: Family,
@@ -106,14 +106,14 @@ impl Owner {
         but.map(|route| (RouteNetlinkMessage::DelRoute(route), 0)).collect()
     }
 
-    /// Has neither the rule without a source nor the default route of the number any more.
+    /// Removes the rule without a source and the default route of the number.
     pub(crate) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let rule = RouteNetlinkMessage::DelRule(self.rule(family, number));
         let route = RouteNetlinkMessage::DelRoute(self.route(family, number, None));
         [(rule, 0), (route, 0)]
     }
 
-    /// Of all rules those that an earlier engine of this tag left, as family and message to delete it with its number.
+    /// Recognises a rule of this tag, as an earlier engine left it. Returns the message to delete it, its family and its number.
     pub(crate) fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
         let family = match rule.header.family {
             AddressFamily::Inet => Family::V4,
@@ -130,7 +130,7 @@ impl Owner {
         is_ours.then(|| (RouteNetlinkMessage::DelRule(rule.clone()), family, number))
     }
 
-    /// Whether the kernel's rule is that of [`Self::lead_from`].
+    /// Returns true if the kernel's rule is that of [`Self::lead_from`] for this source.
     pub(crate) fn is_rule_from(
         self,
         rule: &RuleMessage,
@@ -152,7 +152,7 @@ impl Owner {
         u32::from(self.tag) * TABLES_PER_TAG
     }
 
-    /// The rule that has only packets with this source.
+    /// The rule for packets with this source alone.
     fn rule_from(self, family: Family, number: u32, (address, port): Source) -> RuleMessage {
         let mut rule = self.rule(family, number);
         rule.header.src_len = if address.is_ipv4() { 32 } else { 128 };
@@ -171,7 +171,7 @@ impl Owner {
         to(message, address)
     }
 
-    /// Of all routes those of this tag's tables, as the message to delete it.
+    /// Recognises a route of this tag's tables. Returns the message to delete it.
     pub(crate) fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
         let table = route.attributes.iter().find_map(|attribute| match attribute {
             RouteAttribute::Table(table) => Some(*table),
@@ -196,7 +196,7 @@ impl Owner {
         message
     }
 
-    /// The default route of the number's table; without a node for deleting it, whatever node it leads to.
+    /// The default route of the number's table; without `hop` to delete it, whatever node it leads to.
     fn route(self, family: Family, number: u32, hop: Option<NextHop>) -> RouteMessage {
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(family);
@@ -205,7 +205,7 @@ impl Owner {
         message.header.kind = RouteType::Unicast;
         message.attributes.push(RouteAttribute::Table(self.first_table() + number));
         if let Some(NextHop { interface, address }) = hop {
-            // Whatever the node's own routes say: the peer was heard on this LAN.
+            // Regardless of the node's own routes: the peer was seen on this LAN.
             message.header.flags = RouteFlags::Onlink;
             let gateway = match address {
                 IpAddr::V4(address) => RouteAddress::Inet(address),

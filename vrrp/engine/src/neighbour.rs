@@ -1,5 +1,5 @@
-//! The thread `windlass-neighbour`: all that other hosts on the LAN are told and asked about VIPs, by ARP and neighbour
-//! discovery, and what is heard of foreign routers.
+//! The thread `windlass-neighbour`: sends and answers ARP and neighbour discovery about VIPs, and receives the adverts of foreign
+//! routers.
 //!
 //! ```text
 //! RouterHandle ──► tracker: what is to be done? ──► address_probe: may it be claimed? ──► probes ──┐
@@ -11,12 +11,12 @@
 //!                                                                                     └─► defend (schedule) or ask (address_probe)
 //! ```
 //!
-//! It compares what it did with what the router handles say whenever it is woken, and looks at a handle again before each frame that
-//! speaks for its VIPs: a Backup says nothing.
+//! It compares what it did with the state in the router handles whenever it is woken, and looks at a handle again before each frame
+//! that speaks for its VIPs: a Backup sends none.
 //!
 //! A VIP's solicited-node groups are joined while its router is configured, in Backup too. RFC 9568 §6.4.2 (T4) joins at the
-//! takeover; then a switch that snoops MLD would have to learn of it before it lets a solicitation through. A Backup hears
-//! the solicitations and does not answer (T16).
+//! takeover; then a switch that snoops MLD would have to learn of it before it lets a solicitation through. A Backup receives the
+//! solicitations and does not answer (T16).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -70,14 +70,14 @@ use tracker::{RouterTracker, SocketsId};
 /// Longest wait: nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// Between two reads of foreign adverts: a flood, of which the kernel may drop most, must not wake the thread
-/// for each of them.
+/// Pause between two reads of foreign adverts: a flood, of which the kernel may drop most, must not wake the thread for each of
+/// them.
 const FOREIGN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Between two questions for a VIP because a peer goes first that serves it in another virtual router, or says so.
+/// Pause between two questions for a VIP because a peer goes first that serves it in another virtual router, or claims to.
 const PEER_QUESTIONS: Duration = Duration::from_secs(1);
 
-/// Time in which packets arrive that were sent before their sender had heard what a peer announced.
+/// Time in which packets arrive that were sent before their sender received a peer's announcement.
 const TRANSIT_TIME: Duration = Duration::from_millis(20);
 
 /// Identifies a router handle while it is kept: its address in memory.
@@ -101,9 +101,9 @@ struct FollowedRouter {
     handle: Arc<RouterHandle>,
     plan: Arc<Plan>,
     tracker: RouterTracker,
-    /// Until then its takeover is not followed: the hold thread prepares for it.
+    /// Time until which its takeover is not followed: the hold thread prepares for it.
     waits_until: Option<Time>,
-    /// Hears who asks its virtual router MAC address.
+    /// Receives queries that are sent to its virtual router MAC address.
     unicast: Option<Arc<UnicastSocket>>,
     /// Admits adverts of its peers that come in virtual routers which this node does not run.
     authenticator: Authenticator,
@@ -124,13 +124,13 @@ struct Neighbour<'a> {
     source_announcements: SourceAnnouncements,
     own_macs: OwnMacs,
     foreign_reports: RateLimiter<(String, ForeignRouter)>,
-    /// When VIPs were asked for because a peer goes first that did not answer, perhaps.
+    /// Limits the questions for VIPs because a peer goes first, which may not have answered.
     peer_questions: RateLimiter<(RouterKey, IpAddr)>,
-    /// Until then all that other hosts sent was read.
+    /// Time until which all packets of other hosts were read.
     read_until: Time,
-    /// Until then what they ask and claim is not read, so that a flood leaves other work half of a processor.
+    /// Time until which their queries and claims are not read, so that a flood leaves other work half of a processor.
     answer_due: Time,
-    /// Until then foreign adverts are not read.
+    /// Time until which foreign adverts are not read.
     foreign_due: Time,
     buffer: ReceiveBuffer,
 }
@@ -184,7 +184,7 @@ pub(crate) fn run(
 }
 
 impl Neighbour<'_> {
-    /// Waits for a frame, the waker or the next thing that is due; whether it was the waker.
+    /// Waits for a frame, the waker or the next deadline. Returns true if it was the waker.
     fn wait(&self, links: &[Arc<LinkSockets>], wait_time: Duration) -> bool {
         let now = clock::now();
         let (hears_hosts, hears_routers) = (self.answer_due <= now, self.foreign_due <= now);
@@ -204,7 +204,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// When there is something to do without being told.
+    /// Returns the time at which there is something to do without a wake-up.
     fn deadline(&self, now: Time) -> Option<Time> {
         let probes = self.followed.values().filter_map(|followed| followed.tracker.deadline());
         let waits = self.followed.values().filter_map(|followed| followed.waits_until);

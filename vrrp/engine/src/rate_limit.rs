@@ -10,10 +10,10 @@ use windlass_vrrp::Time;
 #[cfg(test)]
 mod tests;
 
-/// Most events remembered. Beyond it new ones wait until older ones are a period old.
+/// Most events recorded. Beyond it new ones wait until older ones are a period old.
 const MAX_ENTRIES: usize = 1024;
 
-/// Remembers when each event was let through last.
+/// Records the time at which each event was let through last.
 pub(crate) struct RateLimiter<K> {
     last_permitted: HashMap<K, Time>,
     period: Duration,
@@ -22,17 +22,17 @@ pub(crate) struct RateLimiter<K> {
 }
 
 impl<K: Eq + Hash> RateLimiter<K> {
-    /// For reports: each event once a minute.
+    /// Limiter for reports: each event once a minute.
     pub(crate) fn new() -> Self {
         Self::with_period(Duration::from_mins(1))
     }
 
-    /// Each event once in this time.
+    /// Limiter that lets each event through once in this time.
     pub(crate) fn with_period(period: Duration) -> Self {
         Self { last_permitted: HashMap::new(), period, full_until: Time::default() }
     }
 
-    /// Whether to act on `event` now; if so, it is remembered.
+    /// Returns true if `event` is to be acted on now, and then records it.
     pub(crate) fn permits(&mut self, event: K, now: Time) -> bool {
         let recently = |last: Time| now.since(last) < self.period;
         if self.last_permitted.get(&event).is_some_and(|last| recently(*last)) {

@@ -15,7 +15,7 @@ const CAP_IPC_LOCK: u32 = 14;
 /// Bit of CAP_NET_ADMIN.
 const CAP_NET_ADMIN: u32 = 12;
 
-/// Asks for real-time scheduling of the calling thread, the timer thread, and for locked memory. Says what was refused.
+/// Asks for real-time scheduling of the calling thread, the timer thread, and for locked memory. Logs what was refused.
 pub(crate) fn timer_thread() {
     // Ordinary threads are otherwise woken up to 50 µs late on purpose.
     let _ = prctl::set_timerslack(1);
@@ -39,7 +39,8 @@ pub(crate) fn timer_thread() {
     }
 }
 
-/// Answers and announcements must not wait for a busy CPU either, but never before the timer thread. Its refusal was told there.
+/// Asks for a priority just below the timer thread's: answers and announcements must not wait for a busy CPU. The refusal was
+/// logged there.
 pub(crate) fn neighbour_thread() {
     let _ = sys::schedule_fifo(NEIGHBOUR_PRIORITY);
 }
@@ -54,7 +55,7 @@ fn may_lock_all() -> bool {
     is_capable(CAP_IPC_LOCK)
 }
 
-/// Whether the calling thread may change interfaces and packet filters.
+/// Returns true if the calling thread may change interfaces and packet filters.
 pub(crate) fn may_administer_network() -> bool {
     is_capable(CAP_NET_ADMIN)
 }

@@ -1,16 +1,17 @@
-//! The thread `windlass-connections`: has the nodes that may take over know the connections of VIPs before they do.
+//! The thread `windlass-connections`: replicates the connections of VIPs to the nodes that may take over.
 //!
 //! ```text
 //! kernel ──events, lists──► ServedConnections ──table──► Session ──datagrams──► peer
 //! kernel ◄──replicas────── KernelReplicas ◄──changes── Session ◄──datagrams── peer
 //! ```
 //!
-//! What is said between nodes, and why so: [`windlass_vrrp::replication`]. An entry of a replica is in the kernel of a Backup like one
-//! of its own, with both translations: when the Backup becomes Active, packets find it there, and nobody has to do anything. Only what a
-//! peer forwards to a backend on this very node has to be replaced then ([`KernelReplicas::take_over`]).
+//! The protocol between nodes, and its reasons: [`windlass_vrrp::replication`]. An entry of a replica is in the kernel of a Backup
+//! like one of its own, with both translations: when the Backup becomes Active, packets find it there, and nothing is left to do.
+//! Only what a peer forwards to a backend on this very node has to be replaced then ([`KernelReplicas::take_over`]).
 //!
-//! Little here is urgent: what is told late is missing after a takeover, as all would be without. So it has no real-time
-//! scheduling, and a takeover waits for it only where there is something to replace, for a tenth of a second more than it does anyway.
+//! Little here is urgent: a connection that is replicated late is missing after a takeover, as all would be without. So it has no
+//! real-time scheduling, and a takeover waits for it only where there is something to replace, for a tenth of a second more than it
+//! does anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -50,17 +51,17 @@ use session::Session;
 use trouble::Trouble;
 use udp::UdpSockets;
 
-/// Time between two looks at what the kernel tells: one event by itself wakes nobody.
+/// Time between two looks at the kernel's events: one event by itself wakes no thread.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time between two looks where nothing is served.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long the connections of a VIP are told on after this node has let go of it: until its next Active tells them.
+/// Time for which the connections of a VIP are still replicated after this node has released it: until its next Active does it.
 const AFTERWARDS: Duration = Duration::from_secs(10);
-/// Time from one renewal of all replicas to the next: a third of what the kernel remembers them for.
+/// Time from one renewal of all replicas to the next: a third of their lifetime in the kernel.
 const RENEWAL: Duration = Duration::from_secs(200);
-/// How long all else is left alone while a takeover waits for replicas. What has to be known for that wakes the thread.
+/// Time for which all other work rests while a takeover waits for replicas. An event that the takeover needs wakes the thread.
 const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
-/// Replicas that are renewed at once, and time until the next of them.
+/// Replicas that are renewed together, and time until the next of them.
 const RENEWED_AT_ONCE: usize = 1024;
 const RENEWAL_PAUSE: Duration = Duration::from_millis(50);
 /// Time between two looks whether the kernel has room for replicas for which it had none.
@@ -70,7 +71,7 @@ const USAGE_LOOK: Duration = Duration::from_secs(1);
 /// Replicas that a look gives up at most, of each peer: the rest is for the next one.
 const GIVEN_UP_AT_ONCE: usize = 1 << 16;
 
-/// The thread's body; returns when the engine stops. What it put into the kernel stays there until it expires.
+/// The thread's body; returns when the engine stops. Its entries in the kernel stay there until they expire.
 pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication, helper: &Helper) {
     let mut replication = Replication::new(settings);
     let mut interfaces = Interfaces::default();
@@ -114,22 +115,22 @@ struct Replication {
     tracking: Option<Tracking>,
     served: ServedConnections,
     kernel: KernelReplicas,
-    /// What the plan was made of.
+    /// Routers that the plan was made of.
     routers: Vec<Router>,
     plan: SharingPlan,
-    /// Until when the connections of VIPs are told that this node has let go of.
+    /// Times until which the connections of VIPs are still replicated that this node has released.
     afterwards: BTreeMap<IpAddr, Time>,
-    /// What there is to put into the kernel or to forget. While there is some, peers are acknowledged nothing: they would take for known
-    /// what the kernel does not have.
+    /// Trouble with inserting and removing replicas in the kernel. While there is some, nothing is acknowledged to peers: they
+    /// would take for known what the kernel does not have.
     putting: Trouble,
-    /// What is to be replaced at a takeover.
+    /// Trouble with replacing connections at a takeover.
     taking_over: Trouble,
-    /// What this node serves. While there is some, peers are told that this node lags behind.
+    /// Trouble with following what this node serves. While there is some, peers are informed that this node lags behind.
     following: Trouble,
     next_look: Time,
-    /// When to look whether the kernel has room again.
+    /// Time of the next look whether the kernel has room again.
     room_look: Time,
-    /// How many replicas there is room for, and when to look again.
+    /// Number of replicas for which there is room, and time of the next look.
     budget: usize,
     usage_look: Time,
     /// Replicas that were not taken, or were given up, for lack of room.
@@ -162,7 +163,7 @@ impl Replication {
         }
     }
 
-    /// Puts what waited for a takeover of these VIPs into the kernel. What is refused is tried again at once.
+    /// Inserts the replicas that waited for a takeover of these VIPs into the kernel. A refused one is tried again immediately.
     fn take_over(&mut self, vips: &BTreeSet<IpAddr>, now: Time) {
         let kernel = &mut self.kernel;
         let outcome = if vips.is_empty() {
@@ -174,7 +175,8 @@ impl Replication {
         self.taking_over.note(&outcome, what_follows, now);
     }
 
-    /// Does what there is to do; when to look again at the latest, `None` where there is nothing to do until something else is wanted.
+    /// Does the work that is due. Returns the time of the next look at the latest, `None` where there is none until the routers
+    /// change.
     fn round(&mut self, routers: Vec<Router>, now: Time) -> Option<Time> {
         // Nothing is looked at each time of which there may be thousands.
         let is_planned =
@@ -212,7 +214,7 @@ impl Replication {
         self.due(now)
     }
 
-    /// Leaves what may take long until then: lists of what the node serves, and renewals.
+    /// Postpones what may take long: lists of what the node serves, and renewals.
     fn postpone(&mut self, until: Time) {
         self.next_look = self.next_look.max(until);
         for session in self.sessions.values_mut() {
@@ -220,14 +222,14 @@ impl Replication {
         }
     }
 
-    /// Shares what follows from these virtual routers from now on; what follows for the kernel.
+    /// Shares from now on what follows from these virtual routers. Returns the changes for the kernel.
     fn plan(&mut self, routers: Vec<Router>, now: Time) -> Vec<Change> {
         let replicated: Vec<ReplicatedRouter> = routers.iter().filter_map(Router::replicated).collect();
         self.routers = routers;
         let plan = self.linger(plan(&replicated), now);
         let changes = self.follow(&plan, now);
         if !plan.active.is_subset(&self.plan.active) {
-            // What was replicated is this node's own: the kernel is to remember it as that, soon, and others are told.
+            // Replicas are this node's own now: the kernel is to give them that lifetime, soon, and others get them.
             self.sessions.values_mut().for_each(|session| session.extend_from_the_beginning(now));
             self.served.list_anew();
             self.next_look = now;
@@ -237,7 +239,7 @@ impl Replication {
         changes
     }
 
-    /// Looks how full the kernel's table is, and gives up replicas, the oldest first, if there are more than there is room for.
+    /// Checks how full the kernel's table is, and gives up replicas, the oldest first, if there are more than there is room for.
     fn make_room(&mut self, now: Time) -> Vec<Change> {
         if self.sessions.is_empty() || now < self.usage_look || self.putting.error().is_some() {
             return Vec::new();
@@ -275,7 +277,7 @@ impl Replication {
         changes
     }
 
-    /// What follows for the kernel from what peers say, and from what they do not say.
+    /// Receives from peers, and handles the absence of their messages. Returns the changes for the kernel.
     fn hear(&mut self, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         self.sockets.open(self.plan.peers.keys(), now);
@@ -295,7 +297,7 @@ impl Replication {
         changes
     }
 
-    /// What was let go of a moment ago is told on: who was told would forget it before the next Active has told it.
+    /// Adds VIPs that were released a moment ago: else peers would remove the replicas before the next Active sends them.
     fn linger(&mut self, mut plan: SharingPlan, now: Time) -> SharingPlan {
         for vip in self.plan.followed.difference(&plan.followed) {
             self.afterwards.entry(*vip).or_insert(now + AFTERWARDS);
@@ -309,7 +311,7 @@ impl Replication {
         plan
     }
 
-    /// Begins and ends sessions as planned; what follows for the kernel.
+    /// Begins and ends sessions as planned. Returns the changes for the kernel.
     fn follow(&mut self, plan: &SharingPlan, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         for ends in plan.peers.keys() {
@@ -320,7 +322,7 @@ impl Replication {
         self.served.set_segments(plan.peers.keys().map(|ends| ends.interface).collect());
         let start = self.start;
         let epoch = || Epoch { start: start.max(clock::wall_nanos()), random: UdpSockets::draw() };
-        // The table still has what they are to be told as ended.
+        // The table still has the connections whose end they are to be sent.
         for (ends, session) in &mut self.sessions {
             let nothing = plan::PeerPlan::default();
             let peer = plan.peers.get(ends).unwrap_or(&nothing);
@@ -332,7 +334,7 @@ impl Replication {
         changes
     }
 
-    /// Has the kernel carry out what peers told, and remember for longer what they told before, some of it at a time.
+    /// Carries out the peers' changes in the kernel, and renews their earlier replicas, some at a time.
     fn put(&mut self, now: Time) -> Result<(), TrackingError> {
         self.look_for_room(now)?;
         let (kernel, active) = (&mut self.kernel, &self.plan.active);
@@ -350,7 +352,7 @@ impl Replication {
             );
             let is_own = |connection: &Connection| active.contains(&connection.key.vip.ip());
             let (own, replicas): (Vec<Connection>, Vec<Connection>) = some.into_iter().partition(is_own);
-            // Those of its own once: from then on what is said on a connection, or not, decides how long it is remembered.
+            // Its own once: from then on their packets, or the lack of them, decide on their lifetime.
             with(&mut self.tracking, |tracking| {
                 kernel.renew(&replicas, tracking)?;
                 kernel.extend(&own, tracking)
@@ -361,7 +363,7 @@ impl Replication {
         Ok(())
     }
 
-    /// Where the kernel has room again for replicas for which it had none, all are renewed: those that are missing are put there by that.
+    /// Renews all replicas once the kernel has room again for some for which it had none: the missing ones are inserted by that.
     fn look_for_room(&mut self, now: Time) -> Result<(), TrackingError> {
         if !self.kernel.is_full() || now < self.room_look {
             return Ok(());
@@ -378,7 +380,7 @@ impl Replication {
         Ok(())
     }
 
-    /// Finds out what this node serves, and tells it.
+    /// Finds out what this node serves, and passes it to the sessions.
     fn look(&mut self, now: Time) -> Result<(), TrackingError> {
         let (served, mut told) = (&mut self.served, Vec::new());
         let outcome = with(&mut self.tracking, |tracking| served.look(tracking, &mut told, now));
@@ -398,14 +400,14 @@ impl Replication {
         }
     }
 
-    /// Whether peers are acknowledged what they told.
+    /// Returns true if messages of peers are acknowledged.
     fn answers(&self) -> bool {
         self.putting.error().is_none()
     }
 
     fn due(&self, now: Time) -> Option<Time> {
         let look = if self.sessions.is_empty() {
-            // The interface of a virtual router may come, and what was let go of lingers.
+            // The interface of a virtual router may come, and released VIPs linger.
             let is_wanted = self.routers.iter().any(|router| !router.plan.replicas.is_empty());
             (is_wanted || !self.afterwards.is_empty()).then(|| now + IDLE)
         } else {
@@ -434,7 +436,7 @@ impl Replication {
     }
 }
 
-/// Does this with the kernel's connection tracking, which is opened if it is not, and closed after an error.
+/// Runs `act` with the kernel's connection tracking, which is opened if it is not, and closed after an error.
 fn with(
     tracking: &mut Option<Tracking>,
     act: impl FnOnce(&mut Tracking) -> Result<(), TrackingError>,

@@ -1,4 +1,4 @@
-//! Which ports a VIP has, and who may send to them.
+//! Ports of VIPs, and the sources that may send to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,8 +10,8 @@ use windlass_kernel::port::ProtocolPort;
 #[cfg(test)]
 mod tests;
 
-/// The restricted ports of VIPs, who may send to them, and who owns the VIPs; whatever is not named here everybody may send to, but for VIPs whose
-/// ports are known: to other ports of those nobody may.
+/// The restricted ports of VIPs, the sources that may send to them, and the owners of the VIPs. Any client may send to a port that
+/// is not named here, except to other ports of VIPs whose ports are known: none may send to those.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restrictions {
     sources: BTreeMap<IpAddr, BTreeMap<ProtocolPort, Arc<[IpNet]>>>,
@@ -26,8 +26,8 @@ impl Restrictions {
     /// kube-proxy's mark for what it masquerades, by default (`masqueradeBit: 14`).
     pub const MASQUERADE_MARK: u32 = 1 << 14;
 
-    /// Lets only these sources send to these ports; none at all where there are none. Ranges of another family than the
-    /// address are passed over. Of a port that was restricted before, only what both say is left. Ports that are restricted
+    /// Lets only these sources send to these ports; none at all where there are none. Ranges of another family than the address are
+    /// passed over. A port that was restricted before keeps only the sources that both calls permit. Ports that are restricted
     /// together have their ranges together in memory.
     pub fn restrict(
         &mut self,
@@ -48,8 +48,8 @@ impl Restrictions {
         }
     }
 
-    /// Lets nobody send to TCP, UDP and SCTP ports of this address but those that are said here, in one call or several. An
-    /// address whose ports are not known, as without any, is as if it had not been named.
+    /// Lets no client send to TCP, UDP and SCTP ports of this address but those given here, in one call or several. An address
+    /// whose ports are not known, as without any, is as if it had not been named.
     pub fn only_ports(&mut self, address: IpAddr, ports: impl IntoIterator<Item = ProtocolPort>) {
         let mut ports = ports.into_iter().peekable();
         if ports.peek().is_some() {
@@ -57,7 +57,7 @@ impl Restrictions {
         }
     }
 
-    /// Records the owners of this address, by numbers that the caller gives them, in one call or several; an empty list: nobody owns it.
+    /// Records the owners of this address, by numbers that the caller gives them, in one call or several; an empty list: it has no owner.
     /// Connections to an address that loses all the owners it had, or gets others in their place, end: see
     /// [`Engine::restrict`](crate::Engine::restrict). Nothing follows from the owners of an address that is not named here.
     pub fn owned_by(&mut self, address: IpAddr, owners: impl IntoIterator<Item = u64>) {
@@ -69,7 +69,7 @@ impl Restrictions {
         self.ended.insert(address);
     }
 
-    /// Has the guard let pass what is for a VIP and was not translated: something else than netfilter takes the packets of Services.
+    /// Has the guard pass packets for a VIP that were not translated: something else than netfilter takes the packets of Services.
     pub fn pass_untranslated(&mut self) {
         self.passes_untranslated = true;
     }
@@ -78,7 +78,7 @@ impl Restrictions {
         self.passes_untranslated
     }
 
-    /// Has the guard know what is to be masqueraded by this packet mark, rather than by [`Self::MASQUERADE_MARK`].
+    /// Has the guard recognise packets to be masqueraded by this packet mark, rather than by [`Self::MASQUERADE_MARK`].
     pub fn set_masquerade_mark(&mut self, mark: u32) {
         self.masquerade_mark = Some(mark);
     }
@@ -125,43 +125,43 @@ impl Restrictions {
         &self.ports
     }
 
-    /// Whether the ports of another address than these are known.
+    /// Returns true if the ports of another address than these are known.
     pub(crate) fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
         self.ports.keys().any(|address| !addresses.contains(address))
     }
 
-    /// The same, but as if the ports of no others than these addresses were known.
+    /// Returns a copy without the ports of other addresses than these.
     pub(crate) fn with_ports_only_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
         let mut left = self.clone();
         left.ports.retain(|address, _| addresses.contains(address));
         left
     }
 
-    /// Whether both say the same of who may send to restricted ports.
+    /// Returns true if both have the same sources for restricted ports.
     pub(crate) fn has_sources_of(&self, other: &Self) -> bool {
         self.sources == other.sources
     }
 
-    /// Whether nothing is restricted.
+    /// Returns true if nothing is restricted.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.ports.is_empty()
     }
 
-    /// Every restricted port, and who may send to it.
+    /// Returns every restricted port, with the sources that may send to it.
     pub fn iter(&self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &Arc<[IpNet]>)> {
         self.sources
             .iter()
             .flat_map(|(address, ports)| ports.iter().map(|(port, sources)| (*address, *port, sources)))
     }
 
-    /// The restricted ports of which `other` does not say the same, and who may send to them.
+    /// Returns the restricted ports for which `other` has not the same sources, with their sources.
     pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &Arc<[IpNet]>)> {
         self.iter().filter(|(address, port, sources)| {
             other.of(*address).and_then(|ports| ports.get(port)).is_none_or(|known| known != *sources)
         })
     }
 
-    /// The addresses of which the two do not say the same.
+    /// Returns the addresses whose sources or ports differ between the two.
     pub(crate) fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
         let addresses = [self, other].into_iter().flat_map(|one| one.sources.keys().chain(one.ports.keys()));
         let differs = |address: &IpAddr| {
@@ -171,7 +171,7 @@ impl Restrictions {
         addresses.copied().filter(differs).collect()
     }
 
-    /// The same, but of these addresses what `other` says.
+    /// Returns a copy with the sources and ports of `other` for these addresses.
     pub(crate) fn as_other_of<'a>(
         &self,
         other: &Self,
@@ -193,7 +193,7 @@ fn replace<T: Clone>(map: &mut BTreeMap<IpAddr, T>, address: IpAddr, by: Option<
     };
 }
 
-/// What is in ranges of both: of two ranges one holds the other, or they have nothing in common.
+/// Returns the common part of the ranges: of two ranges one holds the other, or they have nothing in common.
 fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
     let within = |these: &[IpNet], those: &[IpNet]| -> Vec<IpNet> {
         these.iter().copied().filter(|range| those.iter().any(|wide| wide.contains(range))).collect()
@@ -201,22 +201,21 @@ fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
     IpNet::aggregate(&[within(some, others), within(others, some)].concat())
 }
 
-/// What is known of the enforcement of [`Restrictions`].
+/// Status of the enforcement of [`Restrictions`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct GuardStatus {
     /// The restrictions that this node's kernel enforces.
     pub enforced: Arc<Restrictions>,
-    /// Why those are not the last that were wanted, and what helps; `None`: they are, or will be in a moment, but for
-    /// [`Self::refused`].
+    /// Reason why these are not the desired ones, and remedy; `None`: they are, or will be in a moment, but for [`Self::refused`].
     pub error: Option<String>,
-    /// Addresses of which the kernel refuses what is wanted, and why: there it enforces what it did before. All others are as
-    /// wanted.
+    /// Addresses whose desired restrictions the kernel refuses, with the reason: there it enforces the earlier ones. For all others
+    /// it enforces the desired ones.
     pub refused: BTreeMap<IpAddr, String>,
 }
 
 impl GuardStatus {
-    /// What is in the way of enforcing what is wanted of this address.
+    /// Returns the obstacle to enforcing the desired restrictions of this address.
     pub fn obstacle(&self, address: IpAddr) -> Option<&str> {
         self.error.as_deref().or_else(|| self.refused.get(&address).map(String::as_str))
     }

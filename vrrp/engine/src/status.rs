@@ -1,4 +1,4 @@
-//! What the engine tells when asked.
+//! Status of the engine and its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,20 +15,20 @@ pub struct RouterStatus {
     pub key: RouterKey,
     /// Its state.
     pub state: State,
-    /// Address of the router known to be Active: this node's source, a peer's, or none heard yet.
+    /// Address of the router known to be Active: this node's source, a peer's, or none known yet.
     pub active: Option<IpAddr>,
     /// Its VIPs.
     pub addresses: BTreeSet<IpAddr>,
-    /// Those that this node answers for now: none unless it is Active, then all that nobody else was found to have.
+    /// VIPs that this node answers for now: none unless it is Active, then all that no other host was found to have.
     pub claimed: BTreeSet<IpAddr>,
-    /// The peers between which and this node multicast does not pass, and unicast takes its place: of an Active those that do not
-    /// hear it, of a Backup the Active.
+    /// Peers between which and this node multicast does not pass, and unicast takes its place: on an Active those that its
+    /// multicast does not reach, on a Backup the Active.
     pub without_multicast: BTreeSet<IpAddr>,
-    /// Whether another process of this host uses its VRID, so that it does not run.
+    /// True if another process of this host uses its VRID, so that it does not run.
     pub lacks_vrid: bool,
-    /// What it counted since it was first applied.
+    /// Its counters, since it was first applied.
     pub counters: RouterCounters,
-    /// Why it cannot run, if it cannot.
+    /// Reason why it cannot run, if it cannot.
     pub error: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct RouterStatus {
 pub struct RouterCounters {
     /// Times it became Active.
     pub became_active: u64,
-    /// Adverts sent, resignations and what goes to single peers included.
+    /// Adverts sent, resignations and adverts to single peers included.
     pub adverts_sent: u64,
     /// Resignations (priority 0) sent.
     pub resignations_sent: u64,
@@ -50,7 +50,7 @@ pub struct RouterCounters {
     pub resignations_received: u64,
     /// Adverts from a peer of lower claim, received while Active, but for the last one of a peer that was preempted.
     pub contentions: u64,
-    /// Adverts from others than the peers.
+    /// Adverts from routers that are no peers.
     pub foreign_adverts: u64,
     /// Adverts that bear this node's own address.
     pub own_address: u64,
@@ -65,7 +65,7 @@ pub struct RouterCounters {
     /// Adverts with a peer's address that authentication refused: by reason in [`LinkStatus::rejected`].
     pub unauthenticated: u64,
     /// Peers' adverts without a trailer that were accepted, as the modes permissive and receive-only do. When it no longer
-    /// grows on any router, the mode enforce harms nobody.
+    /// grows on any router, the mode enforce harms no peer.
     pub unsigned: u64,
     /// ARP requests and neighbour solicitations for its VIPs answered.
     pub replies: u64,
@@ -73,7 +73,7 @@ pub struct RouterCounters {
     pub announcements: u64,
 }
 
-/// How connections of VIPs that were handed over are forwarded:
+/// Status of the forwarding of connections of VIPs that were handed over:
 /// [`Options::connection_forwarding`](crate::Options::connection_forwarding).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -82,16 +82,15 @@ pub struct ForwardingStatus {
     pub addresses: usize,
     /// Packets forwarded since the start, as counted each second.
     pub packets: u64,
-    /// Why nothing is forwarded, if so.
+    /// Reason why nothing is forwarded, if so.
     pub error: Option<String>,
 }
 
-/// How the connections of VIPs are replicated:
-/// [`Options::connection_replication`](crate::Options::connection_replication).
+/// Status of the replication of VIPs' connections: [`Options::connection_replication`](crate::Options::connection_replication).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplicationStatus {
-    /// Connections that this node serves and tells.
+    /// Connections that this node serves and replicates.
     pub connections: usize,
     /// Each peer with which connections are shared.
     pub peers: Vec<PeerReplication>,
@@ -99,32 +98,33 @@ pub struct ReplicationStatus {
     pub table_full: u64,
     /// Times that the kernel refused a replica for another reason.
     pub refused: u64,
-    /// Why nothing is replicated, or not with all peers, if so.
+    /// Reason why nothing is replicated, or not with all peers, if so.
     pub error: Option<String>,
 }
 
-/// What is shared with one peer.
+/// Replication with one peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct PeerReplication {
     /// The peer's address.
     pub peer: IpAddr,
-    /// This node's.
+    /// This node's address.
     pub own: IpAddr,
-    /// Whether anything in order came from it within the last 15 s: each peer asks for what it is not told.
+    /// True if a valid datagram came from it within the last 15 s: a peer that is sent nothing asks for it.
     pub answers: bool,
-    /// Whether the peer is told what this node serves.
+    /// True if the peer is sent the connections that this node serves.
     pub is_replica: bool,
-    /// Whether the peer has acknowledged all of it, and has room for it.
+    /// True if the peer has acknowledged all of them, and has room for them.
     pub knows_all: bool,
-    /// Whether the peer has no room for some of it, as it says: its kernel's table is full (`net.netfilter.nf_conntrack_max`).
+    /// True if the peer reports that it has no room for some of them: its kernel's table is full
+    /// (`net.netfilter.nf_conntrack_max`).
     pub is_full: bool,
-    /// Whether this node knows all that the peer serves.
+    /// True if this node has all connections that the peer serves.
     pub in_sync: bool,
-    /// How many connections the peer has told.
+    /// Connections received from the peer.
     pub connections: usize,
-    /// Connections that it told and that this node has no room for.
+    /// Connections of the peer for which this node had no room.
     pub untaken: u64,
     /// Datagrams in its name that were refused: malformed, or not signed as they have to be.
     pub refused: u64,
@@ -148,10 +148,10 @@ pub struct HelperStatus {
 pub struct LinkStatus {
     /// Its name.
     pub interface: String,
-    /// Why it cannot be used, if it cannot.
+    /// Reason why it cannot be used, if it cannot.
     pub error: Option<String>,
     /// Packets refused, by reason as `windlass_vrrp::wire::Rejection` and `windlass_vrrp::auth::AuthError` label them.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// Adverts of strangers.
+    /// Adverts of foreign routers.
     pub foreign_adverts: u64,
 }

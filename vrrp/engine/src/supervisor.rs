@@ -138,7 +138,7 @@ impl Supervisor {
 }
 
 impl Shared {
-    /// Waits until the engine stops, for this time at most; returns whether it stops.
+    /// Waits until the engine stops, for this time at most. Returns true if it stops.
     fn wait_for_stop(&self, limit: Duration) -> bool {
         let is_stopping = self.is_stopping.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.stopped.wait_timeout_while(is_stopping, limit, |is_stopping| !*is_stopping);
@@ -153,13 +153,13 @@ impl Shared {
 }
 
 impl Helper {
-    /// The helper begins a round of work.
+    /// Records that the helper begins a round of work.
     pub(crate) fn begin_round(&self) {
         self.busy_since.store(clock::now().nanos(), Ordering::Release);
         faults::round();
     }
 
-    /// The helper has completed a round and is about to wait: it does its work.
+    /// Records that the helper has completed a round and is about to wait: it does its work.
     pub(crate) fn end_round(&self) {
         self.busy_since.store(0, Ordering::Release);
         self.recover();

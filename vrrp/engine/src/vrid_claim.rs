@@ -1,5 +1,5 @@
-//! One VRID, one process of a host: two that send from one address with one VRID would be one router to all others, which obey either.
-//! What a process sends does not come back to the host, so neither would hear of the other.
+//! Claim of a VRID for one process of a host. Two that send from one address with one VRID would be one router to all others, which
+//! obey either. A process's adverts do not come back to the host, so neither would receive the other's.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use windlass_vrrp::{Family, Vrid};
 
 use crate::host_claim::{ClaimedByAnother, HostClaim};
 
-/// For the virtual router of this VRID whose adverts go to this group.
+/// Claims the VRID for the virtual router whose adverts go to this group.
 pub(crate) fn claim(
     interface: &str,
     family: Family,
@@ -17,12 +17,12 @@ pub(crate) fn claim(
     HostClaim::make(&name(interface, family, group, vrid))
 }
 
-/// Whether a process of this host, this one included, uses the VRID.
+/// Returns true if a process of this host, this one included, uses the VRID.
 pub(crate) fn is_claimed(interface: &str, family: Family, group: Option<IpAddr>, vrid: Vrid) -> bool {
     HostClaim::is_made(&name(interface, family, group, vrid))
 }
 
-/// Other groups have VRIDs of their own.
+/// Returns the name of the claim; each group has VRIDs of its own.
 fn name(interface: &str, family: Family, group: Option<IpAddr>, vrid: Vrid) -> String {
     let group = group.map_or_else(|| "unicast".to_owned(), |group| group.to_string());
     format!("windlass-vrrp/{interface}/{family}/{group}/{}", vrid.get())

@@ -1,9 +1,10 @@
-//! Whether what other hosts answer to an address of this node arrives by its LAN, found out by asking them.
+//! Test whether the answers of other hosts to an address of this node arrive by its LAN: it sends them echo requests.
 //!
-//! Backends that take a VIP for their client answer to it by the LAN, whatever way they were asked by. Between a pod network that is a
-//! tunnel and the LAN, a strict reverse-path filter drops that: the backend's node what comes out of the tunnel from an address of
-//! the LAN, this node what comes by the LAN from a pod's address; and a switch may drop what has an address that it does not know.
-//! No routing table tells all of it. An echo request from this node's own address on the LAN takes the very same way, there and back.
+//! Backends that take a VIP for their client answer to it by the LAN, whatever way the request came by. Between a pod network that
+//! is a tunnel and the LAN, a strict reverse-path filter drops that: on the backend's node packets out of the tunnel from an
+//! address of the LAN, on this node packets by the LAN from a pod's address; and a switch may drop packets with an unknown address.
+//! No routing table shows all of it. An echo request from this node's own address on the LAN takes the very same way, there and
+//! back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -23,26 +24,26 @@ use windlass_vrrp::Family;
 #[cfg(test)]
 mod tests;
 
-/// What the echo requests begin with: the guard leaves them the source that they have.
+/// Beginning of the echo requests' data: the guard does not change the source of such a request.
 pub(crate) const QUESTION: [u8; 8] = *b"windlass";
 /// Type, code, checksum, identifier, number.
 const HEADER: usize = 8;
-/// What nobody can guess who does not see the question.
+/// Length of the number that no host can guess without the request.
 const SECRET: usize = 8;
 const LENGTH: usize = HEADER + QUESTION.len() + SECRET;
-/// Longest header of IPv4, and what is read of an answer.
+/// Bytes that are read of an answer: the longest header of IPv4, and the message.
 const READ: usize = 60 + LENGTH;
 
-/// Messages that are read at once: a flood of others does not keep from the end.
+/// Messages that are read in a row: a flood of others does not delay the end.
 const AT_ONCE: usize = 1024;
 
-/// What was heard of a host.
+/// Answers of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "an answer")]
 pub struct Heard {
-    /// Whether it answered at all.
+    /// True if it answered at all.
     pub at_all: bool,
-    /// Whether what it answers to this node's address on the LAN arrives by the LAN's interface.
+    /// True if its answer to this node's address on the LAN arrived by the LAN's interface.
     pub by_interface: bool,
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn ask(
     Ok(heard)
 }
 
-/// Asks from one address.
+/// Sends echo requests from one address, and receives the answers.
 struct Asker {
     family: Family,
     socket: Socket,
@@ -116,14 +117,15 @@ impl Asker {
         Ok(Self { family, socket, request: request(family, secret()?) })
     }
 
-    /// What cannot be sent is not answered.
+    /// Sends the request. One that cannot be sent is not answered.
     fn send(&self, host: IpAddr) {
         if let Err(error) = self.socket.send_to(&self.request, &SocketAddr::new(host, 0).into()) {
             tracing::debug!(%host, %error, "cannot be asked for the way back");
         }
     }
 
-    /// What came next, if anything did: from whom, if it is an answer, and the number of the interface by which.
+    /// Receives the next message, if there is one: its sender, if it is an answer, and the number of the interface by which it
+    /// came.
     fn receive(&self) -> io::Result<Option<(Option<IpAddr>, Option<u32>)>> {
         let mut bytes = [0; READ];
         let mut control = nix::cmsg_space!(libc::in6_pktinfo);
@@ -155,8 +157,8 @@ fn secret() -> io::Result<[u8; SECRET]> {
     Ok(bytes)
 }
 
-/// An echo request (RFC 792, RFC 4443 §4.1). Each has another identifier, so that the kernel takes it for a flow of its own, which is
-/// translated as the rules say that are there now.
+/// Builds an echo request (RFC 792, RFC 4443 §4.1). Each has another identifier, so that the kernel takes it for a flow of its own,
+/// which is translated by the present rules.
 fn request(family: Family, secret: [u8; SECRET]) -> [u8; LENGTH] {
     let mut message = [0; LENGTH];
     message[0] = match family {
@@ -174,7 +176,7 @@ fn request(family: Family, secret: [u8; SECRET]) -> [u8; LENGTH] {
     message
 }
 
-/// RFC 1071, of a message of an even length.
+/// Computes the checksum of RFC 1071, for a message of an even length.
 fn checksum(message: &[u8]) -> u16 {
     let words = message.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let mut sum = words.sum::<u32>();
@@ -184,7 +186,7 @@ fn checksum(message: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
-/// Whether this, as a raw socket reads it, is the answer to the request.
+/// Returns true if this, as a raw socket reads it, is the answer to the request.
 fn answers(family: Family, bytes: &[u8], request: &[u8]) -> bool {
     let (message, reply) = match family {
         Family::V4 => {

@@ -1,4 +1,4 @@
-//! Where time is read.
+//! Reads the clocks: `CLOCK_BOOTTIME` and the wall clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -4,29 +4,30 @@
 //! kernel makes of it translates packets as the first one did, so that the connection goes on there.
 //!
 //! # Which connections
-//! Those that the kernel translates to a backend (destination NAT), that it takes for lasting (`ASSURED`: for TCP the handshake is
-//! over, a UDP flow has gone on both ways for more than two seconds), and of TCP those on which something may still be said:
-//! ESTABLISHED, and FIN_WAIT and CLOSE_WAIT, in which one side has ended and the other may go on for hours. After both have ended
-//! (LAST_ACK, TIME_WAIT, CLOSE) nothing is lost by forgetting. Of the default zone only: others belong to whoever made them.
+//! - Connections that the kernel translates to a backend (destination NAT).
+//! - Of these, lasting ones (`ASSURED`: the TCP handshake is complete, a UDP flow has had packets both ways for more than two seconds).
+//! - Of TCP, connections on which a side may still send: ESTABLISHED, and FIN_WAIT and CLOSE_WAIT, in which one side has closed and the
+//!   other may continue for hours. After both have closed (LAST_ACK, TIME_WAIT, CLOSE) nothing is lost by removing the entry.
+//! - Connections of the default zone only: other zones belong to the programs that made them.
 //!
 //! # What an entry is made of
 //! - The reply tuple *as it is before NAT*, and both translations as attributes: with the translated reply tuple the kernel takes the
 //!   entry, shows it, and translates nothing.
-//! - The source translation always, also where it changes nothing: left out, the kernel chooses another port where that one is taken,
-//!   and says nothing.
+//! - The source translation always, also where it changes nothing: without it the kernel silently chooses another port if the port is
+//!   taken.
 //! - TCP as ESTABLISHED and both directions liberal, as the kernel itself does with a connection that it meets midway: it has not seen
 //!   the window scales, and would take a fast transfer for invalid after some 64 KiB.
 //! - A lifetime. Each packet sets it to the kernel's own limit for such a connection.
 //!
 //! # What following needs
-//! The kernel tells of an entry only if somebody listened, or a rule set the entry's mask of events, when it was made
-//! (`nf_conntrack_events=2`, the default of Linux 6): [`Events`] must be open before entries are inserted whose end is to be told, and
-//! of what was there before it was opened no end is told. A list from time to time tells the rest: connections that time out too.
+//! The kernel reports an entry only if a listener existed, or a rule set the entry's mask of events, when it was made
+//! (`nf_conntrack_events=2`, the default of Linux 6). [`Events`] must therefore be open before entries are inserted whose end is to be
+//! reported; the end of older entries is not. A periodic list finds the rest, including connections that time out.
 //!
-//! A TCP connection is five events, and each costs the kernel 2 µs, wanted or not, if anybody listens. The guard's table leaves two of
-//! them where connections are replicated (`Guarded::replicated`, chain `events`): the handshake is over
-//! (`assured`), and one side has ended, [`Event::Closing`], which sets a label, and that is an event. Without those rules (a kernel without
-//! labels) all is told alike, for twice the price.
+//! A TCP connection causes five events, and each costs the kernel 2 µs, used or not, if there is a listener. The guard's table leaves two
+//! of them where connections are replicated (`Guarded::replicated`, chain `events`): the handshake is complete (`assured`), and one side
+//! has closed, [`Event::Closing`], which sets a label, and that is an event. Without these rules (a kernel without labels) all five are
+//! reported, at twice the cost.
 
 mod aging;
 mod entry;

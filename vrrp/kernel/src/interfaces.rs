@@ -1,4 +1,4 @@
-//! The node's interfaces, as the kernel tells them by netlink.
+//! The node's interfaces, as the kernel reports them by netlink.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,28 +39,28 @@ pub struct InterfaceInfo {
     /// IPv6 addresses with prefix length that can be used: those that last, then temporary (RFC 8981) and deprecated ones,
     /// each in their order as numbers. VIPs that the engine binds are not among them.
     pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// How many of `ipv6` last: they are its first ones.
+    /// Number of lasting addresses in `ipv6`: they are its first ones.
     pub ipv6_lasting: usize,
-    /// IPv6 addresses that cannot be used, and why.
+    /// IPv6 addresses that cannot be used, with the reason.
     pub ipv6_unusable: Vec<(Ipv6Addr, Unusable)>,
-    /// Whether it is up and the kernel counts it as able to carry packets.
+    /// True if it is up and the kernel counts it as able to carry packets.
     pub carrier: bool,
-    /// Whether it is administratively up.
+    /// True if it is administratively up.
     pub up: bool,
-    /// Whether it is a bridge all of whose ports lead to containers or virtual machines of this host, if it has any.
+    /// True if it is a bridge all of whose ports, if any, lead to containers or virtual machines of this host.
     pub isolated: bool,
-    /// Whether it is a network card, or a VLAN or bond of network cards, and no other virtual device.
+    /// True if it is a network card, or a VLAN or bond of network cards, and no other virtual device.
     pub hardware: bool,
 }
 
-/// Why an IPv6 address of an interface cannot be used.
+/// Reason why an IPv6 address of an interface cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[expect(clippy::exhaustive_enums, reason = "the engine has a remedy for each")]
 pub enum Unusable {
-    /// The kernel still asks whether somebody else has it (RFC 4862 §5.4): it can be used about a second later.
+    /// The kernel still probes for another host that has it (RFC 4862 §5.4): it can be used about a second later.
     #[error("is being checked for duplicates")]
     Tentative,
-    /// Somebody else has it (RFC 4862 §5.4.5).
+    /// Another host has it (RFC 4862 §5.4.5).
     #[error("is another host's too (duplicate address detection failed)")]
     Duplicate,
 }
@@ -74,17 +74,17 @@ pub struct HostAddresses {
     pub interfaces: Vec<InterfaceInfo>,
     /// Every address with the name of its interface, of whatever kind, up or down; but for those that another host has.
     pub addresses: Vec<(String, IpAddr)>,
-    /// Of each family that has a way out, the address from which the kernel would speak to the world.
+    /// Source address that the kernel would use towards the internet, for each family that has a route there.
     pub sources: Vec<IpAddr>,
 }
 
-/// What the link of an interface can carry.
+/// State and speed of an interface's link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct HostLink {
     /// Name of the interface.
     pub name: String,
-    /// Whether it is up and the kernel counts it as able to carry packets: a bond, if one of its ports is.
+    /// True if it is up and the kernel counts it as able to carry packets: a bond, if one of its ports is.
     pub carrier: bool,
     /// Its speed in Mbit/s, a bond's that of its ports together; `None` if it is not known, or there is no carrier.
     pub megabits_per_second: Option<u32>,
@@ -98,7 +98,7 @@ impl HostLink {
     }
 }
 
-/// What kind of device an interface is that is up.
+/// Kind of an interface that is up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LinkKind {
@@ -120,13 +120,13 @@ impl LinkKind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HostRoute {
-    /// Where it leads: all addresses of the family, for a default route.
+    /// Destination: all addresses of the family, for a default route.
     pub destination: IpNet,
     /// Name of the interface by which packets leave.
     pub interface: String,
-    /// Who takes them on; `None`: their destination is on the link.
+    /// Gateway that forwards the packets; `None`: their destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Whether what is for the gateway itself leaves by that interface as well.
+    /// True if packets to the gateway itself leave by that interface as well.
     pub is_direct: bool,
 }
 
@@ -144,7 +144,7 @@ const ROUTE_LOOKUP_DESTINATIONS: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
 ];
 
-/// What the kernel says in the calling thread's network namespace.
+/// Reads the addresses from the kernel, in the calling thread's network namespace.
 pub fn scan() -> io::Result<HostAddresses> {
     let mut route = RouteSocket::open()?;
     let (table, _) = Interfaces::dump(&mut route)?;

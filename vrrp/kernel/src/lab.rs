@@ -10,8 +10,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{geteuid, gettid};
 use windlass_kernel::netlink::RouteSocket;
 
-/// Whether the test can run here. Without root it says so and is skipped, but fails where CI=true: a skipped test there
-/// would pass for a good one.
+/// Returns true if the test can run here. Without root it prints a message and the test is skipped, but it panics where CI=true: a
+/// skipped test there would pass for a good one.
 pub(crate) fn require_root() -> bool {
     if geteuid().is_root() {
         return true;

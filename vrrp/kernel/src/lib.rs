@@ -1,4 +1,4 @@
-//! What VRRP on Linux asks of the kernel: sockets, clocks and netlink. It knows no threads and decides nothing.
+//! Kernel interface of VRRP on Linux: sockets, clocks and netlink. It knows no threads and decides nothing.
 //!
 //! | module | speaks to |
 //! |---|---|

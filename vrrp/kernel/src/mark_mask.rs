@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Neighbouring bits of the packet mark: with n of them 2ⁿ − 1 nodes of each family are told apart.
+/// Neighbouring bits of the packet mark: with n of them 2ⁿ − 1 nodes of each family are distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MarkMask(u32);
 
@@ -30,7 +30,7 @@ impl MarkMask {
         self.0
     }
 
-    /// How many marks there are.
+    /// Returns the number of marks.
     pub const fn count(self) -> u32 {
         self.0 >> self.0.trailing_zeros()
     }
@@ -54,13 +54,13 @@ impl fmt::Display for MarkMask {
     }
 }
 
-/// Why bits are not taken for marks.
+/// Reason why bits are not accepted as a mask of marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{mask:#x} is no mask of packet marks: use one to eight bits side by side, without kube-proxy's 0x4000 and 0x8000, as 0xf0"
 )]
 #[non_exhaustive]
 pub struct InvalidMarkMask {
-    /// What was given.
+    /// The refused mask.
     pub mask: u32,
 }

@@ -1,9 +1,9 @@
-//! Route netlink, synchronous: what the kernel's interfaces and addresses are, how they change, and requests to change them.
+//! Route netlink, synchronous: the kernel's interfaces and addresses, their changes, and requests to change them.
 //!
-//! [`RouteSocket`] asks and orders (each order is acknowledged), [`Monitor`] hears of changes. Interfaces and addresses come as
+//! [`RouteSocket`] sends requests (each change is acknowledged), [`Monitor`] receives changes. Interfaces and addresses come as
 //! [`Link`] and [`Address`], read attribute by attribute: an attribute that this code does not know hides nothing.
 //!
-//! [`EthtoolSocket`] asks how fast an interface is.
+//! [`EthtoolSocket`] requests the speed of an interface.
 //!
 //! All work in the network namespace of the thread that opened them, whichever thread uses them.
 

@@ -56,11 +56,11 @@ pub struct LinkSockets {
     pub neighbour: NeighbourSocket,
     /// Counters of what was refused.
     pub counters: Arc<LinkCounters>,
-    /// Groups other than the default ones: joined, or why not.
+    /// Groups other than the default ones: joined, or the reason why not.
     groups: ArcSwap<BTreeMap<IpAddr, Result<(), String>>>,
 }
 
-/// The raw sockets of one family, or why there are none so far.
+/// The raw sockets of one family, or the reason why there are none so far.
 #[derive(Debug, Default)]
 struct FamilyState {
     sockets: OnceLock<FamilySockets>,
@@ -76,7 +76,7 @@ pub struct FamilySockets {
     pub sender: AdvertSender,
     /// Receives all other adverts.
     pub foreign: AdvertSocket,
-    /// The kernel told of the membership when it was new: it would tell of its loss.
+    /// True if the kernel reported the membership when it was new: only then can its loss be detected.
     verifiable: bool,
 }
 
@@ -111,8 +111,8 @@ impl LinkSockets {
         Ok(sockets)
     }
 
-    /// Tries again to open what the kernel refused (as IPv6 on an interface with an MTU below 1,280 bytes); whether it has
-    /// another result than before. May wait.
+    /// Tries again to open what the kernel refused (as IPv6 on an interface with an MTU below 1,280 bytes); returns true if the
+    /// result differs from before. May wait.
     pub fn complete(&self) -> bool {
         let mut changed = false;
         for family in [Family::V4, Family::V6] {
@@ -124,26 +124,26 @@ impl LinkSockets {
         changed
     }
 
-    /// Whether the kernel refuses a family or a group.
+    /// Returns true if the kernel refuses a family or a group.
     pub fn is_incomplete(&self) -> bool {
         let groups = self.groups.load();
         self.families().count() < 2 || groups.values().any(Result::is_err)
     }
 
-    /// The raw sockets of a family, or why there are none.
+    /// Returns the raw sockets of a family, or the reason why there are none.
     pub fn family(&self, family: Family) -> Result<&FamilySockets, String> {
         let family_state = self.family_state(family);
         let refusal = || String::clone(&family_state.refusal.load());
         family_state.sockets.get().ok_or_else(refusal)
     }
 
-    /// Whether the kernel has forgotten that one of them joined the groups of VRRP: only new ones will hear them.
+    /// Returns true if the kernel has dropped the membership of a default group: only new sockets will receive adverts to it.
     pub fn is_deaf(&self, memberships: &Memberships) -> bool {
         self.deaf_families(memberships).next().is_some()
     }
 
-    /// Leaves the groups whose memberships are lost, before others join them: closing a socket ends a membership of its
-    /// interface, whosever it is.
+    /// Leaves the groups whose memberships are lost, before other sockets join them: closing a socket ends a membership of its
+    /// interface, whichever socket has it.
     pub fn leave_lost(&self, memberships: &Memberships) {
         let groups = self.groups.load();
         for (family, raw) in self.deaf_families(memberships) {
@@ -181,12 +181,12 @@ impl LinkSockets {
         self.mtu.load(Ordering::Relaxed)
     }
 
-    /// The interface's MTU is this; whether it was another.
+    /// Sets the interface's MTU; returns true if it was another.
     pub fn set_mtu(&self, mtu: usize) -> bool {
         self.mtu.swap(mtu, Ordering::Relaxed) != mtu
     }
 
-    /// Joins these groups and leaves others but the default ones; whether something changed. May wait.
+    /// Joins these groups and leaves others but the default ones; returns true if something changed. May wait.
     pub fn listen_to(&self, wanted: &BTreeSet<IpAddr>) -> bool {
         let extra = |group: &&IpAddr| **group != wire::default_group(Family::of(**group));
         let wanted: BTreeSet<IpAddr> = wanted.iter().filter(extra).copied().collect();
@@ -212,7 +212,7 @@ impl LinkSockets {
         changed
     }
 
-    /// Whether adverts to this group are received; `None` while that is not settled.
+    /// Returns `Ok` if adverts to this group are received, else the reason; `None` while that is not settled.
     pub fn hears(&self, group: IpAddr) -> Option<Result<(), String>> {
         if group == wire::default_group(Family::of(group)) {
             return Some(Ok(()));
@@ -237,7 +237,7 @@ impl LinkSockets {
 }
 
 impl FamilyState {
-    /// Whether they are open now or are refused for another reason.
+    /// Tries to open the sockets; returns true if they are open now or refused for another reason than before.
     fn try_open(&self, interface: &str, index: u32, family: Family) -> bool {
         match FamilySockets::open(interface, index, family) {
             Ok(sockets) => self.sockets.set(sockets).is_ok(),
@@ -272,17 +272,17 @@ impl FamilySockets {
         })
     }
 
-    /// From now on these adverts go to the adverts socket, and all others to the foreign socket.
+    /// Passes these adverts to the adverts socket from now on, and all others to the foreign socket.
     pub fn sort(&self, family: Family, own: &AdvertFilter) -> io::Result<()> {
         self.adverts.filter(&filter::own(family, own))?;
         self.foreign.filter(&filter::foreign(family, own))
     }
 }
 
-/// Of what adverts are sent by. Highest that needs no capability: the first band of the default queueing discipline.
+/// Priority of sent adverts: the highest that needs no capability, the first band of the default queueing discipline.
 const SEND_PRIORITY: i32 = 6;
 
-/// Whether an error means that there is nothing to read now.
+/// Returns true if an error means that there is nothing to read now.
 pub fn is_empty(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

@@ -25,8 +25,8 @@ pub(crate) fn bind_packet(socket: &Socket, protocol: i32, index: u32) -> io::Res
 /// Most messages of one [`send_each`].
 pub const MESSAGES: usize = 32;
 
-/// Sends the first [`MESSAGES`] of these, each as a message of its own, in one call; how many went. An error is that of the
-/// first; one of a later message ends the call and is told at the next.
+/// Sends the first [`MESSAGES`] of these, each as a message of its own, in one call; returns how many
+/// were sent. An error is that of the first; one of a later message ends the call and is returned by the next.
 pub(crate) fn send_each(socket: &Socket, messages: &[&[u8]]) -> io::Result<usize> {
     // SAFETY: iovec and mmsghdr are plain data, for which all-zero (null pointers, no lengths) is a valid value.
     let (mut parts, mut headers): ([libc::iovec; MESSAGES], [libc::mmsghdr; MESSAGES]) =

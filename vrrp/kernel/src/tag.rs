@@ -1,7 +1,7 @@
 //! The mark of an engine's addresses.
 
-/// IFA_PROTO of the addresses that an engine puts on interfaces: by it they are swept after a crash, and told from the
-/// interface's own. Engines that run on one host at the same time need different ones, or each would sweep the other's.
+/// IFA_PROTO of the addresses that an engine adds to interfaces: it identifies them for removal after a crash, and distinguishes
+/// them from the interface's own. Engines that run on one host at the same time need different ones, or each would sweep the other's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AddressTag(u8);
 
@@ -15,7 +15,7 @@ impl AddressTag {
     /// 0x57.
     pub(crate) const DEFAULT: Self = Self(0x57);
 
-    /// The tag with this number, from 0x50 to 0x5f; `None` for others, which belong to others.
+    /// Returns the tag with this number, from 0x50 to 0x5f; `None` for other numbers, which belong to other programs.
     pub const fn new(number: u8) -> Option<Self> {
         if Self::is_engine_tag(number) { Some(Self(number)) } else { None }
     }
@@ -25,7 +25,7 @@ impl AddressTag {
         self.0
     }
 
-    /// Whether an address of this IFA_PROTO is a VIP of some engine.
+    /// Returns true if an address of this IFA_PROTO is a VIP of some engine.
     pub(crate) const fn is_engine_tag(number: u8) -> bool {
         Self::FIRST <= number && number <= Self::LAST
     }

@@ -6,14 +6,14 @@ use super::trailer::{SignedData, Trailer};
 use super::verifier::{VerifiedAdvert, Verifier};
 use super::{AntiReplay, AuthError, AuthMode, WallTime};
 
-/// What a virtual router is told about authentication.
+/// Configuration of a virtual router's authentication.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authentication {
     /// The secrets.
     pub keyring: Keyring,
-    /// How strict it is.
+    /// Strictness of the router.
     pub mode: AuthMode,
-    /// How it tells old adverts from new ones.
+    /// Test by which it recognises replayed adverts.
     pub anti_replay: AntiReplay,
 }
 
@@ -26,12 +26,12 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator that has neither sent nor heard. `None`: authentication is off.
+    /// Creates an authenticator without history. `None`: authentication is off.
     pub fn new(config: Option<Authentication>) -> Self {
         Self { config, signer: Signer::default(), verifier: Verifier::default() }
     }
 
-    /// Changes keys, mode or window, or turns it on or off; what was sent and heard is not forgotten.
+    /// Changes keys, mode or window, or turns authentication on or off. Sequences that were sent and received stay recorded.
     pub fn reconfigure(&mut self, config: Option<Authentication>) {
         self.config = config;
     }
@@ -47,8 +47,8 @@ impl Authenticator {
         mode.signs().then(|| self.signer.sign(keyring, *anti_replay, data, now))
     }
 
-    /// Whether an advert is to be obeyed: `Ok(None)` for one without a trailer in a mode that takes it, and for all if
-    /// authentication is off.
+    /// Verifies a received advert. Returns `Ok(None)` for an advert without a trailer in a mode that accepts it, and for all adverts
+    /// if authentication is off.
     pub fn admit(
         &mut self,
         data: SignedData<'_>,

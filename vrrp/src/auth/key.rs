@@ -74,7 +74,7 @@ impl Key {
         Ok(Self { keyed, fingerprint: fingerprint.into_bytes().into() })
     }
 
-    /// Sixteen digits that are the same on two nodes if the secret is, and tell nothing else about it.
+    /// Sixteen digits that are the same on two nodes if the secret is, and reveal nothing else about it.
     pub fn fingerprint(&self) -> String {
         let first = self.fingerprint.first_chunk().copied().unwrap_or_default();
         format!("{:016x}", u64::from_be_bytes(first))

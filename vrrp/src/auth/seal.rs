@@ -23,7 +23,7 @@ pub const SEAL_LENGTH: usize = HEAD_LENGTH + HMAC_LENGTH;
 /// Its bytes.
 pub type Seal = [u8; SEAL_LENGTH];
 
-/// What a seal covers. The parts' lengths are to follow from the parts themselves.
+/// Data that a seal covers. The lengths of the parts must follow from the parts themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedData<'a> {
     /// The protocol and its version, beginning with a letter.

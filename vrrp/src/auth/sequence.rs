@@ -46,7 +46,7 @@ impl Sequence {
         ((self.0 >> 32) as u32).wrapping_sub(now.0.as_secs() as u32) as i32
     }
 
-    /// Whether its seconds differ from the clock's by no more than the window.
+    /// Returns true if its seconds differ from the clock's by at most the window.
     pub(super) fn within(self, window: Window, now: WallTime) -> bool {
         self.ahead_of(now).unsigned_abs() <= u32::from(window.seconds())
     }

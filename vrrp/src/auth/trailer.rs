@@ -17,10 +17,10 @@ pub type Trailer = [u8; TRAILER_LENGTH];
 /// HMAC-SHA256 cut to 128 bits.
 pub(super) const TYPE_HMAC_SHA256: u8 = 1;
 pub(super) const HMAC_LENGTH: usize = 16;
-/// What precedes the HMAC.
+/// Length of the fields before the HMAC.
 const HEAD_LENGTH: usize = TRAILER_LENGTH - HMAC_LENGTH;
 
-/// What is signed.
+/// Data that a trailer signs.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedData<'a> {
     /// Source address of the datagram.

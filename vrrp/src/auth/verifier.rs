@@ -7,7 +7,7 @@ use super::sequence::Sequence;
 use super::trailer::{ParsedTrailer, SignedData, Trailer};
 use super::{AntiReplay, AuthError, WallTime};
 
-/// A accepted advert.
+/// An accepted advert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct VerifiedAdvert {
@@ -15,27 +15,26 @@ pub struct VerifiedAdvert {
     pub key: KeyId,
     /// Seconds its time is ahead of the own clock; negative if behind.
     pub skew: i32,
-    /// Whether that is more than half of the window: the clocks should be synchronised before adverts are refused.
+    /// True if the skew exceeds half of the window: the clocks should be synchronised before adverts are refused.
     pub drifting: bool,
 }
 
-/// Verifies the adverts that one virtual router receives, and remembers for each source the last sequence it took.
+/// Verifies the adverts that one virtual router receives, and records the last accepted sequence of each source.
 ///
-/// Only adverts with a valid HMAC are remembered, so that forged sources take no memory. Where a window applies, what is
-/// outside it is forgotten: it orders only adverts that are stale anyway, and a sender whose clock was ahead and is right
-/// again must be heard.
+/// Only adverts with a valid HMAC are recorded, so that forged sources take no memory. With a window, sequences outside it are
+/// removed: they order only adverts that are stale anyway, and a sender whose clock was ahead and is right again must be accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Verifier {
-    /// The source heard last is last.
+    /// The source accepted last is last.
     last_sequences: Vec<(IpAddr, Sequence)>,
 }
 
 impl Verifier {
-    /// Most sources remembered; the one not heard for longest makes room. Each has been signed with the shared secret.
+    /// Most sources recorded; the one accepted longest ago makes room. Each has signed with the shared secret.
     pub const SOURCES: usize = 256;
 
-    /// Accepts an advert or says why not. Checked in the order format, key, window, HMAC, replay: a flood of old adverts
-    /// costs no hashing, and nothing is remembered of what is forged.
+    /// Accepts an advert or returns the reason against it. Checks format, key, window, HMAC and replay in this order: a flood of old
+    /// adverts costs no hashing, and forged adverts leave no record.
     pub fn verify(
         &mut self,
         keyring: &Keyring,
@@ -66,7 +65,7 @@ impl Verifier {
         Ok(VerifiedAdvert { key: id, skew, drifting })
     }
 
-    /// Sources remembered.
+    /// Number of sources recorded.
     pub fn sources(&self) -> usize {
         self.last_sequences.len()
     }

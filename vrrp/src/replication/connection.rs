@@ -1,4 +1,4 @@
-//! What is replicated.
+//! Connections that are replicated.
 
 use std::net::SocketAddr;
 
@@ -30,15 +30,15 @@ impl Transport {
     }
 }
 
-/// The original direction of a connection: who asked whom. No two connections have the same. Flow labels and scopes of IPv6
-/// are no part of it: they are lost on the way.
+/// Original direction of a connection, from client to VIP. No two connections have the same. Flow labels and scopes of IPv6 are no
+/// part of it: the datagrams do not carry them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionKey {
     /// Its transport.
     pub transport: Transport,
-    /// Who asked.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// What was asked: a VIP and a port of a Service.
+    /// VIP and port of the Service.
     pub vip: SocketAddr,
 }
 
@@ -48,9 +48,9 @@ pub struct ConnectionKey {
 pub struct Connection {
     /// Its original direction.
     pub key: ConnectionKey,
-    /// Who answers.
+    /// Address and port of the backend.
     pub backend: SocketAddr,
-    /// Whom the backend answers: the VIP with a port of its own, or the client itself.
+    /// Address and port that the backend answers: the VIP with a port of its own, or the client itself.
     pub source: SocketAddr,
 }
 
@@ -60,7 +60,7 @@ pub struct Connection {
 pub struct MixedFamilies(pub Box<Connection>);
 
 impl Connection {
-    /// Refused unless all four addresses are of one family.
+    /// Returns an error unless all four addresses are of one family.
     pub fn check(self) -> Result<Self, MixedFamilies> {
         let Self { key: ConnectionKey { client, vip, .. }, backend, source } = self;
         let family = vip.is_ipv4();

@@ -1,6 +1,6 @@
-//! Why a datagram is none of this protocol.
+//! Errors of decoding a datagram.
 
-/// Why a datagram is none of this protocol.
+/// Reason to reject a datagram: it is no message of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

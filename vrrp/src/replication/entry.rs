@@ -10,7 +10,7 @@ use super::reader::Reader;
 const PUT: u8 = 0x01;
 /// Its addresses are IPv6.
 const IPV6: u8 = 0x02;
-/// Where its source is: spelled out, ...
+/// Form of its source: spelled out, ...
 const SOURCE: u8 = 0x0c;
 const SOURCE_SPELLED_OUT: u8 = 0x00;
 /// ... the VIP with a port of its own, ...
@@ -18,10 +18,10 @@ const SOURCE_VIP: u8 = 0x04;
 /// ... or the client itself.
 const SOURCE_CLIENT: u8 = 0x08;
 
-/// What a datagram says of one connection.
+/// State of one connection, as a datagram carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// It is there.
+    /// The connection exists.
     Put(Connection),
     /// It has ended.
     Ended(ConnectionKey),
@@ -31,7 +31,7 @@ impl Entry {
     /// Most bytes one takes: IPv6 with a source of its own.
     pub const LONGEST: usize = 74;
 
-    /// How many bytes it takes.
+    /// Returns its length in bytes.
     pub fn length(&self) -> usize {
         match self {
             Self::Ended(key) if key.vip.is_ipv6() => 38,
@@ -71,7 +71,7 @@ impl Entry {
         }
     }
 
-    /// Takes one off the front.
+    /// Reads one off the front.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let [flags, number] = reader.bytes()?;
         let transport = Transport::from_number(number).ok_or(DecodeError::Transport(number))?;

@@ -9,7 +9,7 @@ use crate::auth::{AuthError, AuthMode, Keyring, SEAL_LENGTH, Seal, SealedData};
 
 const PURPOSE: &str = "windlass connections 1";
 
-/// Why a datagram was refused before anybody read it.
+/// Reason to refuse a datagram before a sender or receiver handles it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// None of this protocol.
@@ -21,7 +21,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// How many reasons there are, for tables of counters.
+    /// Number of reasons, for tables of counters.
     pub const REASONS: usize = DecodeError::LABELS.len() + AuthError::LABELS.len();
 
     /// Position of the reason: those of [`DecodeError::LABELS`] first, then those of [`AuthError::LABELS`].
@@ -75,7 +75,7 @@ impl Way {
 pub struct Envelopes(Option<(Keyring, AuthMode)>);
 
 impl Envelopes {
-    /// Signs and verifies with these keys, as strictly as `mode` says. `None`: authentication is off.
+    /// Signs and verifies with these keys, as strictly as `mode` requires. `None`: authentication is off.
     pub fn new(keys: Option<(Keyring, AuthMode)>) -> Self {
         Self(keys)
     }

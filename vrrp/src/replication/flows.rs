@@ -87,7 +87,7 @@ impl<A: Address> Key<A> {
 }
 
 impl<A: Address> Value<A> {
-    /// Whether it is the same connection as this.
+    /// Returns true if backend and source are equal: it is the same connection.
     fn is(&self, other: &Self) -> bool {
         let connection = |value: &Self| (value.backend, value.backend_port, value.source, value.source_port);
         connection(self) == connection(other)
@@ -144,7 +144,7 @@ impl<A: Address> Flows<A> {
         Some(self.0.get(&Key::of(key)?)?.unpack(*key))
     }
 
-    /// Those after this one, or all, in their order.
+    /// Returns the connections after `key`, or all without one, in order.
     pub(super) fn after(
         &self,
         vip: IpAddr,
@@ -154,7 +154,7 @@ impl<A: Address> Flows<A> {
         self.0.range((start, Bound::Unbounded)).map(move |(key, value)| value.unpack(key.unpack(vip)))
     }
 
-    /// Takes out what is of another generation.
+    /// Removes the connections of other generations.
     pub(super) fn take_others(&mut self, vip: IpAddr, generation: u32) -> Vec<Connection> {
         let others = |_: &Key<A>, value: &mut Value<A>| value.generation != generation;
         self.0.extract_if(.., others).map(|(key, value)| value.unpack(key.unpack(vip))).collect()
@@ -168,7 +168,7 @@ impl<A: Address> Flows<A> {
         }
     }
 
-    /// Takes out what came before `second`, and `of_second` of those that came in it, which are counted down.
+    /// Removes the connections that came before `second`, and `of_second` of those that came in it, which are counted down.
     pub(super) fn take_oldest(&mut self, vip: IpAddr, second: u32, of_second: &mut usize) -> Vec<Connection> {
         let oldest = |_: &Key<A>, value: &mut Value<A>| {
             let is_last = value.since == second && *of_second > 0;

@@ -1,4 +1,4 @@
-//! What the datagrams say.
+//! Contents of the datagrams.
 
 use super::connection::Connection;
 use super::entry::Entry;
@@ -17,8 +17,7 @@ pub struct Epoch {
 /// A datagram without its trailer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The sender's life that it comes from, or goes to. Zeros in the resynchronisation request of a receiver that has not heard
-    /// of one yet.
+    /// Epoch of the sender. Zeros in the resynchronisation request of a receiver that has not learned one yet.
     pub epoch: Epoch,
     /// The number that the receiver drew for this stream; 0 for none.
     pub challenge: u64,
@@ -26,16 +25,16 @@ pub struct Message {
     pub body: Body,
 }
 
-/// What kind of datagram it is.
+/// Kind of a datagram, with its fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {
     /// From the sender: the datagram of this number in the stream, 1 for the first.
     Data {
         /// Its number.
         sequence: u64,
-        /// Whether the sender has changes waiting that ought to have been in it.
+        /// True if the sender has changes waiting that should have been in it.
         behind: bool,
-        /// What it brings.
+        /// Content of the datagram.
         data: Data,
     },
     /// From the sender: it lives.
@@ -44,30 +43,30 @@ pub enum Body {
     Acknowledge {
         /// All up to this number arrived; 0 for none.
         up_to: u64,
-        /// Those that did not arrive although later ones did, in order.
+        /// Datagrams that did not arrive although later ones did, in order.
         missing: Vec<Missing>,
-        /// Whether the receiver has no room for some of what arrived.
+        /// True if the receiver has no room for some of what arrived.
         full: bool,
     },
     /// From the receiver: begin a new stream that echoes this message's challenge.
     Resync {
         /// The ticket of the last [`Alive`]; each begins one stream.
         ticket: u64,
-        /// Why.
+        /// Reason for the request.
         reason: Reason,
     },
 }
 
-/// What a numbered datagram brings.
+/// Content of a numbered datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Data {
-    /// What changed.
+    /// Connections that changed.
     Update(Vec<Entry>),
     /// A snapshot of this number begins.
     SnapshotBegin(u32),
     /// Some of its connections.
     SnapshotPart(u32, Vec<Connection>),
-    /// It was complete: what it did not name, and no update since its begin, is no more.
+    /// The snapshot is complete: connections that neither it nor an update since its begin named no longer exist.
     SnapshotEnd(u32),
 }
 
@@ -76,16 +75,16 @@ pub enum Data {
 pub struct Alive {
     /// Grows with each.
     pub beat: u64,
-    /// What a resynchronisation request must name. Another one each time that a stream begins or ends.
+    /// Number that a resynchronisation request must name. It changes each time a stream begins or ends.
     pub ticket: u64,
-    /// Whether the message's challenge is that of the sender's stream; if not, it is that of a request which named another
-    /// ticket, or 0.
+    /// True if the message's challenge is that of the sender's stream. Otherwise it is that of a request that named another ticket,
+    /// or 0.
     pub attached: bool,
     /// The last number in the stream.
     pub last: u64,
-    /// Whether the sender has changes waiting that ought to have been sent.
+    /// True if the sender has changes waiting that should have been sent.
     pub behind: bool,
-    /// What a receiver has that took all up to `last`; `None` while more is waiting to be sent.
+    /// Summary of the connections of a receiver that applied all up to `last`; `None` while more wait to be sent.
     pub summary: Option<Summary>,
 }
 
@@ -98,16 +97,16 @@ pub struct Missing {
     pub last: u64,
 }
 
-/// Why a receiver wants a snapshot.
+/// Reason for a receiver to request a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
     /// It has just started.
     Start,
-    /// The sender fell silent.
+    /// The sender stopped sending.
     Silent,
     /// The sender has started anew, or has given up the stream.
     Lost,
-    /// It has something else than the sender says it should have.
+    /// Its connections differ from what the sender reports.
     Diverged,
     /// VIPs became its own of which it refused connections.
     Vips,
@@ -140,7 +139,7 @@ impl Reason {
 }
 
 impl Message {
-    /// Whether a [`super::Sender`] is to have it; a [`super::Receiver`] has the others.
+    /// Returns true if the message is for a [`super::Sender`]; all others are for a [`super::Receiver`].
     pub fn is_for_sender(&self) -> bool {
         match self.body {
             Body::Data { .. } | Body::Alive(_) => false,

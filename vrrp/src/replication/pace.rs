@@ -1,4 +1,4 @@
-//! How fast datagrams go out.
+//! Rate limit for datagrams.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ const GROUP: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     interval: Duration,
-    /// How far ahead of its time a datagram may be.
+    /// Most that a datagram may be ahead of its due time.
     tolerance: Duration,
-    /// When the next would be due at the rate alone.
+    /// Time at which the next datagram would be due at the rate alone.
     due: Time,
     rest_until: Time,
 }
@@ -25,7 +25,7 @@ impl Pace {
         Self { interval, tolerance, due: Time::default(), rest_until: Time::default() }
     }
 
-    /// Whether a datagram may go now.
+    /// Returns true if a datagram may be sent now.
     pub(super) fn allows(&mut self, now: Time) -> bool {
         if now < self.rest_until {
             return false;
@@ -41,12 +41,12 @@ impl Pace {
         false
     }
 
-    /// One goes.
+    /// Records that a datagram is sent.
     pub(super) fn take(&mut self, now: Time) {
         self.due = self.due.max(now) + self.interval;
     }
 
-    /// When the next may go.
+    /// Returns the earliest time for the next datagram.
     pub(super) fn ready_at(&self) -> Time {
         self.rest_until.max(self.earliest())
     }

@@ -14,7 +14,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, whole: bytes.len() }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }

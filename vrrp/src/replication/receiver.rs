@@ -21,22 +21,21 @@ pub use counters::ReceiverCounters;
 use replicas::Replicas;
 use request::{Known, Request};
 
-/// A receiver that heard nothing for so many heartbeats does not claim to be in sync, ...
+/// Heartbeats without a message after which a receiver does not claim to be in sync, ...
 const HEARTBEATS: u32 = 3;
-/// ... and for so many asks for a new stream. Seldom reached while the sender lives: of a thousand times at half the datagrams lost
-/// once.
+/// ... and after which it requests a new stream. Rare while the sender lives: once in a thousand times at 50 % loss.
 const SILENT_HEARTBEATS: u32 = 10;
-/// A snapshot is not asked for sooner after the last one, unless that has become worthless.
+/// Shortest time from the begin of a stream to a request for the next, unless the stream has become worthless.
 const RESYNC_PAUSE: Duration = Duration::from_secs(5);
 
-/// How a receiver receives.
+/// Configuration of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
     /// The sender's heartbeat ([`super::SenderConfig::heartbeat`]).
     pub heartbeat: Duration,
-    /// Most connections of this peer that are taken (45 bytes each for IPv4, 95 for IPv6), until [`Receiver::set_room`] says otherwise.
+    /// Most connections accepted from this peer (45 bytes each for IPv4, 95 for IPv6), until [`Receiver::set_room`] changes it.
     pub entries: usize,
-    /// How long the sender may be silent until its connections are forgotten.
+    /// Time without a message from the sender after which its connections are removed.
     pub silence: Duration,
 }
 
@@ -46,19 +45,19 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// What is to be done in the kernel's connection tracking.
+/// Change to make in the kernel's connection tracking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The connection is to be there, in place of what has the same original direction.
+    /// Insert the connection, in place of one with the same original direction.
     Put(Connection),
-    /// The connection is to be there no more.
+    /// Delete the connection.
     Forget(ConnectionKey),
 }
 
-/// Hears from one peer which connections it serves.
+/// Receives from one peer the connections that it serves.
 ///
-/// It is the receiver that begins each stream: with a random number that was never used before, the challenge, which all
-/// datagrams of the stream repeat. What was recorded in a former life of the receiver, or in a former stream, has another one.
+/// The receiver begins each stream, with a random number that was never used before: the challenge, which all datagrams of the stream
+/// repeat. Datagrams recorded in a former life of the receiver, or in a former stream, have another one.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -68,11 +67,11 @@ pub struct Receiver {
     known: Option<Known>,
     stream: Option<Attached>,
     request: Option<Request>,
-    /// When something new came last.
+    /// Time at which something new last arrived.
     heard: Time,
-    /// Whether the replicas were forgotten since.
+    /// True if the replicas were removed since then.
     expired: bool,
-    /// Whether the kernel has no room for some of the replicas.
+    /// True if the kernel has no room for some of the replicas.
     kernel_is_full: bool,
     counters: ReceiverCounters,
 }
@@ -97,7 +96,7 @@ impl Receiver {
         receiver
     }
 
-    /// A datagram of the peer arrived. The changes are to be carried out in this order.
+    /// Handles a datagram of the peer. Returns the changes to make, in this order.
     pub fn receive(&mut self, message: Message, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         count(&mut self.counters.received);
@@ -131,7 +130,7 @@ impl Receiver {
         Some(message.write().0)
     }
 
-    /// When [`Self::poll_transmit`] and [`Self::handle_timeout`] are due.
+    /// Time at which [`Self::poll_transmit`] and [`Self::handle_timeout`] are due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let request = self.request.map(|request| request.due);
         let acknowledge = self.stream.as_ref().and_then(Attached::acknowledge_at);
@@ -141,7 +140,7 @@ impl Receiver {
         [request, acknowledge, silent, expiry].into_iter().flatten().min()
     }
 
-    /// The time of [`Self::poll_timeout`] has come. Called early it does nothing.
+    /// Handles the timeout of [`Self::poll_timeout`]. Called early it does nothing.
     pub fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.stream.is_some() && now >= self.silent_at(SILENT_HEARTBEATS) {
@@ -156,7 +155,7 @@ impl Receiver {
         changes
     }
 
-    /// Changes the VIPs whose connections are taken. Those of others are forgotten.
+    /// Changes the VIPs whose connections are accepted. Connections of other VIPs are removed.
     pub fn set_vips(&mut self, vips: Arc<BTreeSet<IpAddr>>, now: Time) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.replicas.set_vips(vips, &mut self.counters, &mut changes) {
@@ -165,22 +164,22 @@ impl Receiver {
         changes
     }
 
-    /// This node is Active for a VIP: its connections in the kernel are this node's own. The replicas go on to follow the peer,
-    /// and no change of them is told.
+    /// Marks a VIP for which this node is Active: its connections in the kernel are this node's own. The replicas continue to follow
+    /// the peer, and their changes are not returned.
     pub fn keep(&mut self, vip: IpAddr) {
         self.replicas.keep(vip);
     }
 
-    /// This node is Active for a VIP no more. What the peer has of it is told anew; what it ended meanwhile is not, so that what
-    /// else the kernel has is the caller's to compare. A peer that is silent or has begun anew has nothing of it: this node served the
-    /// VIP since, and its kernel knows better which connections are left.
+    /// Unmarks a VIP for which this node is no longer Active. Returns the peer's connections of it. Connections that the peer ended
+    /// meanwhile are not returned, so the caller must compare what else the kernel has. The replicas of a peer that is silent or has
+    /// begun anew are dropped: this node served the VIP since, and its kernel knows better which connections are left.
     pub fn release(&mut self, vip: IpAddr, now: Time) -> Vec<Change> {
         let is_current = self.stream.as_ref().is_some_and(|stream| !stream.lost);
         self.replicas.release(vip, is_current && now < self.silent_at(HEARTBEATS))
     }
 
-    /// Whether its replicas are what the sender had when it sent what was heard last, but for what the sender may keep back to
-    /// fill a datagram ([`super::SenderConfig::batch`]), and that was not long ago (three heartbeats).
+    /// Returns true if the replicas match the sender's connections at its latest message, which arrived within three heartbeats.
+    /// Changes that the sender may hold back to fill a datagram ([`super::SenderConfig::batch`]) do not count.
     pub fn is_in_sync(&self, now: Time) -> bool {
         now < self.silent_at(HEARTBEATS)
             && !self.is_full()
@@ -192,24 +191,24 @@ impl Receiver {
         self.replicas.connections()
     }
 
-    /// Says whether the kernel has no room for some of the replicas, until it is said otherwise: the sender is told, and this node does not
-    /// claim to be in sync meanwhile.
+    /// Sets whether the kernel has no room for some of the replicas. While it has none, the sender is notified, and this node does
+    /// not claim to be in sync.
     pub fn set_kernel_full(&mut self, full: bool) {
         self.kernel_is_full = full;
     }
 
-    /// Sets how many connections of this peer are taken from now on. Those that are there stay.
+    /// Sets the most connections accepted from this peer. Existing replicas stay.
     pub fn set_room(&mut self, entries: usize) {
         self.replicas.set_limit(entries);
     }
 
-    /// Gives up the `count` oldest replicas, but for those of VIPs that this node is Active for: this node has no room for them. The sender
-    /// is told, and they are asked for again when there is room for all.
+    /// Removes the `count` oldest replicas, except those of VIPs that this node is Active for, because this node has no room for
+    /// them. The sender is notified, and they are requested again when there is room for all.
     pub fn give_up(&mut self, count: usize) -> Vec<Change> {
         self.replicas.give_up(count, &mut self.counters)
     }
 
-    /// Whether there is no room for some of what the peer told: in [`Self::set_room`], or in the kernel.
+    /// Returns true if there is no room for some of the peer's connections: in [`Self::set_room`], or in the kernel.
     pub fn is_full(&self) -> bool {
         self.kernel_is_full || self.replicas.is_full()
     }
@@ -219,7 +218,7 @@ impl Receiver {
         self.stream.as_ref().map_or(0, Attached::waiting)
     }
 
-    /// What it counted.
+    /// Counters of the receiver.
     pub fn counters(&self) -> &ReceiverCounters {
         &self.counters
     }
@@ -233,7 +232,7 @@ impl Receiver {
         self.expired = false;
     }
 
-    /// Carries out what has arrived in order.
+    /// Applies what has arrived in order.
     fn apply(&mut self, changes: &mut Vec<Change>, now: Time) {
         let Some(stream) = &mut self.stream else { return };
         self.replicas.set_time(now);
@@ -292,7 +291,7 @@ impl Receiver {
     }
 
     fn receive_alive(&mut self, epoch: super::Epoch, challenge: u64, alive: Alive, now: Time) {
-        // What repeats the challenge of the request was sent after it, whatever the sender's clock says.
+        // What repeats the challenge of the request was sent after it, whatever the sender's clock shows.
         let fresh = self.request.is_some_and(|request| request.challenge == challenge);
         match &mut self.known {
             Some(known) if known.epoch == epoch => known.ticket = known.ticket.max(alive.ticket),
@@ -339,7 +338,7 @@ impl Receiver {
         }
     }
 
-    /// The sender has begun the stream that was asked for.
+    /// Attaches to the stream that the sender has begun on request.
     fn attach(&mut self, request: Request, now: Time) {
         if let Some(asked) = request.asked {
             self.stream = Some(Attached::new(asked, request.challenge, now));
@@ -347,7 +346,7 @@ impl Receiver {
         }
     }
 
-    /// A new stream is wanted. One request at a time.
+    /// Requests a new stream. One request at a time.
     fn ask(&mut self, reason: Reason, now: Time) {
         let worthless = match reason {
             Reason::Start | Reason::Silent | Reason::Lost => true,

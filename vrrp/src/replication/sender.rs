@@ -18,25 +18,25 @@ use stream::{Next, Stream};
 
 /// Most datagrams on their way or lost, not acknowledged yet: 350 kB.
 pub const WINDOW: u64 = 256;
-/// After this much silence behind data, the peer is asked whether it has all.
+/// Time after data without a full acknowledgement until the sender probes the peer.
 const PROBE: Duration = Duration::from_millis(20);
 /// Requests with a wrong ticket are answered no more often.
 const ANSWER: Duration = Duration::from_millis(20);
 
-/// How a sender sends.
+/// Configuration of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SenderConfig {
-    /// How long a change may wait for others to share its datagram.
+    /// Longest time that a change waits for others to share its datagram.
     pub batch: Duration,
-    /// How often it says that it lives, and what the receiver should have.
+    /// Interval between heartbeats, which carry what the receiver should have.
     pub heartbeat: Duration,
     /// Most datagrams a second, in the long run: 2,000 are 2.8 MB, and a snapshot of 120,000 connections of IPv4 or 46,000 of IPv6.
     pub datagrams_per_second: u32,
-    /// Most datagrams at once.
+    /// Most datagrams in one burst.
     pub burst: u32,
     /// Most changes that wait (80 bytes each); with more they are dropped, and a snapshot is sent instead.
     pub queue: usize,
-    /// When a peer has acknowledged nothing for this long, nothing is kept for it: it gets a snapshot when it is back.
+    /// Time without an acknowledgement after which nothing is kept for a peer. It gets a snapshot when it is back.
     pub patience: Duration,
 }
 
@@ -53,13 +53,13 @@ impl Default for SenderConfig {
     }
 }
 
-/// What a sender counted since it was made.
+/// Counters of a sender since its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SenderCounters {
     /// Datagrams sent, of all kinds.
     pub sent: u64,
-    /// Those that went a second time.
+    /// Datagrams sent a second time.
     pub resent: u64,
     /// Entries sent, the first time.
     pub entries: u64,
@@ -73,15 +73,15 @@ pub struct SenderCounters {
     pub resyncs: [u64; 6],
     /// Acknowledgements and requests of another stream or another life, or replayed.
     pub refused_stale: u64,
-    /// What only a peer in error sends: a number that was never sent, or a datagram for a receiver.
+    /// Datagrams that only a faulty peer sends: a number that was never sent, or a datagram for a receiver.
     pub refused_nonsense: u64,
 }
 
-/// Tells one peer which connections this node serves.
+/// Sends to one peer the connections that this node serves.
 ///
-/// The caller keeps one [`Connections`] for all peers. It changes that first, then tells each sender ([`Self::added`],
-/// [`Self::ended`]), and passes the table to [`Self::poll_transmit`], which reads there what has become of a connection: what
-/// waits is only which ones changed, and the last state wins.
+/// The caller keeps one [`Connections`] for all peers. It changes the table first, then notifies each sender ([`Self::added`],
+/// [`Self::ended`]), and passes the table to [`Self::poll_transmit`], which reads the present state of a connection there. Only the
+/// keys of changed connections wait, and the last state wins.
 #[derive(Clone, Debug)]
 pub struct Sender {
     epoch: Epoch,
@@ -95,14 +95,14 @@ pub struct Sender {
     answer: Option<Answer>,
     answered: Option<Time>,
     stream: Option<Stream>,
-    /// Whether the table may lack what this node serves.
+    /// True if the table may lack what this node serves, or have what it no longer serves.
     lags: bool,
-    /// Whether the peer has no room for some of what it was told, by its last word.
+    /// True if the peer has no room for some of the connections, by its latest acknowledgement.
     peer_is_full: bool,
     counters: SenderCounters,
 }
 
-/// When the peer is asked whether it has all, and how long it is waited for then.
+/// Due time of the next probe of the peer, and the pause before it.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     due: Time,
@@ -117,8 +117,7 @@ struct Answer {
 }
 
 impl Sender {
-    /// A sender that has heard nothing of its peer, in this life of the node's process; `vips` are those of which the peer is to
-    /// know the connections.
+    /// Creates a sender without a stream, in this life of the node's process. `vips`: VIPs whose connections are sent to the peer.
     pub fn new(epoch: Epoch, config: SenderConfig, vips: Arc<BTreeSet<IpAddr>>, now: Time) -> Self {
         Self {
             epoch,
@@ -138,25 +137,25 @@ impl Sender {
         }
     }
 
-    /// Says whether the table may lack what this node serves, or have what it serves no more, until it is said otherwise: a receiver
-    /// does not claim to be in sync meanwhile.
+    /// Sets whether the table may lack what this node serves, or have what it no longer serves. While it may, a receiver does not
+    /// claim to be in sync.
     pub fn set_lagging(&mut self, lags: bool) {
         self.lags = lags;
     }
 
-    /// A connection was put into the table, or changed there.
+    /// Enqueues a connection that was added to the table, or changed there.
     pub fn added(&mut self, connection: &Connection, now: Time) {
         self.ended(&connection.key, now);
     }
 
-    /// A connection was taken out of the table.
+    /// Enqueues a connection that was removed from the table.
     pub fn ended(&mut self, key: &ConnectionKey, now: Time) {
         if self.vips.contains(&key.vip.ip()) {
             self.enqueue(*key, now);
         }
     }
 
-    /// Changes of which VIPs the peer is to know the connections. Those of VIPs that it is no longer to know are told as ended.
+    /// Changes the VIPs whose connections are sent to the peer. Connections of VIPs that are no longer among them are sent as ended.
     pub fn set_vips(&mut self, vips: Arc<BTreeSet<IpAddr>>, table: &Connections, now: Time) {
         let former = std::mem::replace(&mut self.vips, vips);
         let changed: Vec<IpAddr> = former.symmetric_difference(&self.vips).copied().collect();
@@ -165,7 +164,7 @@ impl Sender {
         }
     }
 
-    /// A datagram of the peer arrived.
+    /// Handles a datagram of the peer.
     pub fn receive(&mut self, message: &Message, now: Time) {
         match &message.body {
             Body::Acknowledge { up_to, missing, full } => {
@@ -195,8 +194,8 @@ impl Sender {
         }
     }
 
-    /// The next message to send, without a trailer ([`super::Envelopes::close`] adds it); `None` until
-    /// [`Self::poll_timeout`], or until something is heard or changes.
+    /// The next message to send, without a trailer ([`super::Envelopes::close`] adds it); `None` until [`Self::poll_timeout`], or
+    /// until a datagram arrives or a connection changes.
     pub fn poll_transmit(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
         if self.stream.as_ref().is_some_and(|stream| now >= stream.heard + self.config.patience) {
             self.stream = None;
@@ -210,7 +209,7 @@ impl Sender {
         Some(message)
     }
 
-    /// When [`Self::poll_transmit`] may have something to send.
+    /// Time at which [`Self::poll_transmit`] may have something to send.
     pub fn poll_timeout(&self) -> Time {
         let mut due = self.alive_due();
         if let Some(answer) = self.answer {
@@ -225,12 +224,12 @@ impl Sender {
         due
     }
 
-    /// Whether the peer has acknowledged all that is to be told, has room for it, and that is all that this node serves.
+    /// Returns true if the peer has acknowledged everything, has room for it, and it is all that this node serves.
     pub fn is_told(&self) -> bool {
         !self.lags && !self.peer_is_full && self.stream.as_ref().is_some_and(Stream::is_told)
     }
 
-    /// Whether the peer has no room for some of what it was told, by its last word.
+    /// Returns true if the peer has no room for some of the connections, by its latest acknowledgement.
     pub fn peer_is_full(&self) -> bool {
         self.peer_is_full
     }
@@ -245,7 +244,7 @@ impl Sender {
         self.stream.as_ref().map_or(0, Stream::unacknowledged)
     }
 
-    /// What it counted.
+    /// Counters of the sender.
     pub fn counters(&self) -> &SenderCounters {
         &self.counters
     }
@@ -259,7 +258,7 @@ impl Sender {
         }
     }
 
-    /// Whether it is one of the stream, and can be.
+    /// Handles an acknowledgement. Returns false if it is of another stream, or of a number that was never sent.
     fn acknowledge(&mut self, message: &Message, up_to: u64, missing: &[Missing], now: Time) -> bool {
         let stream = self.stream.as_mut().filter(|stream| stream.challenge == message.challenge);
         let Some(stream) = stream.filter(|_| message.epoch == self.epoch) else {
@@ -281,7 +280,7 @@ impl Sender {
     }
 
     fn poll_data(&mut self, table: &Connections, now: Time) -> Option<Vec<u8>> {
-        // A sign of life tells what the receiver should have, so all is sent before it.
+        // A sign of life reports what the receiver should have, so all is sent before it.
         let flush = now >= self.alive_due();
         let stream = self.stream.as_mut()?;
         if !stream.has_any(&self.config, flush, now) || !self.pace.allows(now) {

@@ -8,10 +8,10 @@ use super::connection::{Connection, ConnectionKey, MixedFamilies};
 use super::entry::Entry;
 use super::flows::{Flows, OtherFamily};
 
-/// How many connections there are, and a number that is another one if they are others: what a receiver compares.
+/// Number of connections, and a digest that differs if they do: a receiver compares both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// How many.
+    /// Number of connections.
     pub count: u32,
     /// The sum of [`digest`] of each, in whatever order.
     pub digest: u64,
@@ -32,7 +32,7 @@ pub fn digest(connection: &Connection) -> u64 {
     })
 }
 
-/// What a connection did when it was put into a table.
+/// Effect of putting a connection into a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placed {
     /// It is new.
@@ -126,8 +126,8 @@ impl Vip {
     }
 }
 
-/// Connections in the order of their VIP, then of who asked. An Active has one table, which the [`super::Sender`]s of all its
-/// peers read; each [`super::Receiver`] has its own.
+/// Connections ordered by VIP, then by client. An Active has one table, which the [`super::Sender`]s of all its peers read; each
+/// [`super::Receiver`] has its own.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
     vips: BTreeMap<IpAddr, Vip>,
@@ -135,17 +135,17 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// How many connections.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many a VIP has.
+    /// Returns the number of connections of a VIP.
     pub fn len_of(&self, vip: IpAddr) -> usize {
         self.vips.get(&vip).map_or(0, Vip::len)
     }
@@ -160,17 +160,17 @@ impl Connections {
         self.vips.get(&key.vip.ip())?.get(key)
     }
 
-    /// All of them, in order.
+    /// Returns all connections, in order.
     pub fn iter(&self) -> impl Iterator<Item = Connection> + '_ {
         self.vips.iter().flat_map(|(ip, vip)| vip.after(*ip, None))
     }
 
-    /// Those of a VIP, in order.
+    /// Returns the connections of a VIP, in order.
     pub fn of_vip(&self, vip: IpAddr) -> impl Iterator<Item = Connection> + '_ {
         self.vips.get(&vip).into_iter().flat_map(move |flows| flows.after(vip, None))
     }
 
-    /// Those of these VIPs that come after `cursor`, or all, in order: a walk that goes on although the table changes.
+    /// Returns the connections of these VIPs after `cursor`, or all, in order: a walk that continues although the table changes.
     pub fn after<'a>(
         &'a self,
         cursor: Option<&'a ConnectionKey>,
@@ -200,7 +200,7 @@ impl Connections {
         self.put_as_of(connection, 0, 0)
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub fn remove(&mut self, key: &ConnectionKey) -> Option<Connection> {
         let ip = key.vip.ip();
         let vip = self.vips.get_mut(&ip)?;
@@ -213,7 +213,7 @@ impl Connections {
         Some(removed)
     }
 
-    /// Takes out all connections of a VIP.
+    /// Removes all connections of a VIP.
     pub fn remove_vip(&mut self, ip: IpAddr) -> Vec<Connection> {
         let Some(vip) = self.vips.remove(&ip) else { return Vec::new() };
         self.count = self.count.saturating_sub(vip.len());
@@ -248,12 +248,12 @@ impl Connections {
         Ok(placed)
     }
 
-    /// Takes out what this generation does not name.
+    /// Removes the connections that this generation does not name.
     pub(super) fn remove_others(&mut self, generation: u32) -> Vec<Connection> {
         self.remove_taken(|ip, vip| vip.take_others(ip, generation))
     }
 
-    /// Takes out the `count` that came first, but for those of the VIPs `kept`.
+    /// Removes the `count` oldest connections, except those of the VIPs `kept`.
     pub(super) fn remove_oldest(&mut self, count: usize, kept: &BTreeSet<IpAddr>) -> Vec<Connection> {
         let mut ages = BTreeMap::new();
         let others = self.vips.iter().filter(|(ip, _)| !kept.contains(ip));
@@ -273,7 +273,7 @@ impl Connections {
         })
     }
 
-    /// Takes out what `take` takes from each VIP.
+    /// Removes the connections that `take` takes from each VIP.
     fn remove_taken(&mut self, mut take: impl FnMut(IpAddr, &mut Vip) -> Vec<Connection>) -> Vec<Connection> {
         let mut removed = Vec::new();
         for (ip, vip) in &mut self.vips {

@@ -14,12 +14,12 @@ pub const MAX_DATAGRAM: usize = 1400;
 /// Most bytes of a message: room for the trailer is always left.
 pub const MAX_MESSAGE: usize = MAX_DATAGRAM - crate::auth::SEAL_LENGTH;
 pub(super) const HEADER: usize = 40;
-/// Most bytes of entries: what a snapshot's part has besides is its number.
+/// Most bytes of entries: a snapshot's part also has its number.
 pub(super) const ROOM: usize = MAX_MESSAGE - HEADER - 4;
 /// Most ranges of missing datagrams in one acknowledgement.
 pub(super) const MAX_MISSING: usize = 64;
 
-/// Where the flags are.
+/// Offset of the flags.
 pub(super) const FLAGS_AT: usize = 6;
 const BEHIND: u8 = 0x01;
 const ATTACHED: u8 = 0x02;
@@ -40,9 +40,9 @@ const RESYNC: u8 = 7;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the message has {entries} entries and {length} bytes: 255 and {MAX_MESSAGE} at most, divide it")]
 pub struct TooLong {
-    /// How many entries it has.
+    /// Number of its entries.
     pub entries: usize,
-    /// How many bytes it would take.
+    /// Its length in bytes.
     pub length: usize,
 }
 
@@ -50,7 +50,7 @@ fn flag(on: bool, flag: u8) -> u8 {
     if on { flag } else { 0 }
 }
 
-/// Whether these are the first bytes of a datagram of this version.
+/// Checks length and first bytes: a datagram of this version.
 pub(super) fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     if bytes.len() > MAX_DATAGRAM {
         return Err(DecodeError::TooLong { length: bytes.len(), limit: MAX_DATAGRAM });
@@ -76,7 +76,7 @@ impl Message {
         Ok(bytes)
     }
 
-    /// Its bytes and how many entries there are, whether or not they fit.
+    /// Its bytes and the number of its entries, whether or not they fit.
     pub(super) fn write(&self) -> (Vec<u8>, usize) {
         let (kind, flags, count, number) = match &self.body {
             Body::Data { sequence, behind, data } => {

@@ -1,4 +1,4 @@
-//! What an advert does in each state (RFC 9568 §6.4.2 and §6.4.3).
+//! Effect of an advert in each state (RFC 9568 §6.4.2 and §6.4.3).
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -9,12 +9,12 @@ use super::state_data::StateData;
 use super::{Action, AdvertOutcome, Announce, ReceivedAdvert, Router, TransitionReason};
 use crate::units::{Priority, Time, Versions};
 
-/// So many inferior claims are answered at once between two adverts that are due: one of a peer that has yet to hear of us, and one
-/// more if the answer to it was lost.
+/// Most inferior claims answered immediately between two adverts that are due: one of a peer that has not yet received this router's
+/// advert, and one more if the answer was lost.
 const MOST_ANSWERS: u8 = 2;
 
 impl Router {
-    /// A valid advert with this router's VRID, in a version it speaks, arrived on its interface.
+    /// Handles a valid advert with this router's VRID, in a version it speaks, that arrived on its interface.
     pub fn handle_advert(&mut self, advert: ReceivedAdvert, now: Time) -> AdvertOutcome {
         if advert.source == self.config.primary {
             return AdvertOutcome::OwnAddress;
@@ -64,7 +64,7 @@ impl Router {
         }
     }
 
-    /// Priority 0 by unicast: the Active's resignation, for those that multicast does not reach, or a Backup's question.
+    /// Handles priority 0 by unicast: the Active's resignation, for peers that multicast does not reach, or a Backup's question.
     fn handle_question(&mut self, source: IpAddr, now: Time) -> AdvertOutcome {
         match &mut self.state_data {
             StateData::Initialize => AdvertOutcome::NotRunning,
@@ -112,14 +112,14 @@ impl Router {
             StateData::Active(active) => {
                 let answers = active.answers;
                 if self.config.yields_to(priority, advert.source) {
-                    // T12, and the parting advert, which the winner has to hear.
+                    // T12, and the parting advert, which the winner has to receive.
                     self.fallback.choose(Copies::Also(advert.source), &self.config, now);
                     let reason = TransitionReason::SuperiorActive { source: advert.source, priority };
                     self.enter_backup(reason, Some(advert.interval), Some(advert.source), now);
                     self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
                     AdvertOutcome::Obeyed
                 } else {
-                    // T13: one answer for one advert, so that a peer that does not hear us gets no more than it sends, and not
+                    // T13: one answer for one advert, so that a peer that does not receive ours gets no more than it sends, and not
                     // many between two that are due: a forger would decide how much we send. The next one is an answer, too.
                     self.fallback.grant(advert.source, &self.config, now);
                     if answers >= MOST_ANSWERS {

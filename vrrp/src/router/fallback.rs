@@ -1,18 +1,18 @@
-//! Multicast that does not arrive: to which peers an Active sends its adverts by unicast, too.
+//! Fallback for lost multicast: the peers to which an Active also sends its adverts by unicast.
 //!
-//! A LAN may carry unicast and lose multicast, between some nodes or in one direction: a switch that snoops IGMP or MLD and
-//! hears no querier does. Who hears no Active becomes a second one, and nobody notices. With [`Config::unicast_fallback`]
+//! A LAN may carry unicast and lose multicast, between some nodes or in one direction: a switch that snoops IGMP or MLD and has no
+//! querier does. A Backup that receives no advert becomes a second Active, unnoticed. With [`Config::unicast_fallback`]
 //!
-//! | who | does |
+//! | router | action |
 //! |---|---|
 //! | a Backup that misses two adverts of its Active | asks it for unicast: an advert of priority 0 to it alone |
 //! | a Backup that has heard no Active for as long, since it was started | asks every peer likewise, if they are [`MOST_ASKED`] or fewer |
-//! | a Backup that hears its Active by unicast only | asks again every [`ASK_EVERY`] intervals |
+//! | a Backup that receives its Active by unicast only | asks again every [`ASK_EVERY`] intervals |
 //! | an Active that is asked, or hears a claim that its own adverts ought to have ended | sends each advert to that peer, too, for [`LEASE`] intervals |
-//! | a router that becomes Active | sends its first advert to every peer, too: an Active that hears nothing by multicast answers |
+//! | a router that becomes Active | sends its first advert to every peer, too: an Active that receives no multicast answers |
 //! | an Active | sends one of its adverts to one peer in turn, unless its driver hears multicast of that peer in another virtual router: two Actives that were parted meet again though no multicast passes |
 //!
-//! So silence ends it: when multicast passes again, nobody asks any more. Who is asked by mistake spends a few packets.
+//! The leases end by silence: when multicast passes again, no router asks any more. A mistaken question costs a few packets.
 
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -21,48 +21,48 @@ use std::time::Duration;
 use super::config::Config;
 use crate::units::Time;
 
-/// For how many intervals a peer is sent each advert after a sign that it hears no multicast: three questions and a bit.
+/// Intervals for which a peer gets each advert after a sign that it receives no multicast: three questions and a bit.
 pub(super) const LEASE: u32 = 16;
-/// More peers than these are not all asked who is Active: where many start at once, each would ask each.
+/// Most peers that a Backup asks for the Active. With more it asks none: where many start together, each would ask each.
 pub(super) const MOST_ASKED: usize = 16;
-/// After how many intervals of unicast alone a Backup asks for more of it.
+/// Intervals of unicast alone after which a Backup asks for more of it.
 pub(super) const ASK_EVERY: u32 = 5;
 /// An Active shows itself to one peer in turn at least this often,
 pub(crate) const TURN: Duration = Duration::from_secs(5);
 /// and to each peer at least this often, as far as it sends so many adverts.
 const ROUND: Duration = Duration::from_mins(1);
 
-/// Whom an advert is sent to by unicast, too.
+/// Peers to which an advert also goes by unicast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copies {
-    /// Those that hear no multicast.
+    /// Peers that receive no multicast.
     Needed,
-    /// And this peer.
+    /// The same, and this peer.
     Also(IpAddr),
-    /// Those that hear no multicast. If it is time, one peer in turn is to be told, too.
+    /// Peers that receive no multicast, and one further peer in turn if it is time.
     InTurn,
     /// Every peer.
     All,
 }
 
-/// A peer that hears no multicast, as far as is known.
+/// A peer that receives no multicast, as far as is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Lease {
     peer: IpAddr,
-    /// Since when, without a gap.
+    /// Start of the lease, without a gap since.
     since: Time,
     until: Time,
 }
 
-/// What an Active knows of its peers. Has room for every peer, so that nothing is allocated when one needs it.
+/// State that an Active keeps of its peers. Has room for every peer, so that granting a lease allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnicastFallback {
     leases: Vec<Lease>,
-    /// Whom the last advert goes to, too.
+    /// Peers to which the last advert also goes.
     copies: Vec<IpAddr>,
-    /// Whose turn the last advert is.
+    /// Peer in turn for the last advert.
     in_turn: Option<IpAddr>,
-    /// Whose turn it was last, and when the next one's is.
+    /// Last peer in turn, and the time of the next turn.
     last_turn: Option<IpAddr>,
     next_turn: Time,
 }
@@ -74,7 +74,7 @@ impl UnicastFallback {
         fallback
     }
 
-    /// Forgets who is no peer any more and makes room for those who are.
+    /// Removes the leases of former peers, and reserves room for the present ones.
     pub(super) fn adapt(&mut self, config: &Config) {
         if !config.unicast_fallback {
             *self = Self::default();
@@ -86,12 +86,12 @@ impl UnicastFallback {
         self.copies.reserve(config.peers.len());
     }
 
-    /// The router is not Active any more: what it knew may not be so when it is again.
+    /// Removes the leases when the router stops being Active: they may be wrong when it is Active again.
     pub(super) fn end_active(&mut self) {
         self.leases.clear();
     }
 
-    /// This peer does not hear the multicast, or did not until now; whether that is news.
+    /// Grants a lease to a peer that does not receive multicast, or did not until now. Returns true if it had none.
     pub(super) fn grant(&mut self, peer: IpAddr, config: &Config, now: Time) -> bool {
         if !config.unicast_fallback {
             return false;
@@ -109,7 +109,7 @@ impl UnicastFallback {
         true
     }
 
-    /// Decides whom the advert that is sent now goes to, too.
+    /// Chooses the peers to which the present advert also goes.
     pub(super) fn choose(&mut self, copies: Copies, config: &Config, now: Time) {
         self.copies.clear();
         self.in_turn = None;
@@ -132,23 +132,23 @@ impl UnicastFallback {
         }
     }
 
-    /// The unicast that is sent now goes to these alone.
+    /// Chooses these peers alone for the present unicast.
     pub(super) fn choose_only<'a>(&mut self, peers: impl IntoIterator<Item = &'a IpAddr>) {
         self.copies.clear();
         self.copies.extend(peers);
     }
 
-    /// Whom the last advert goes to, too.
+    /// Peers to which the last advert also goes.
     pub(super) fn copies(&self) -> &[IpAddr] {
         &self.copies
     }
 
-    /// Whose turn the last advert is.
+    /// Takes the peer in turn for the last advert.
     pub(super) fn poll_turn(&mut self) -> Option<IpAddr> {
         self.in_turn.take()
     }
 
-    /// The peers that have not heard the multicast for longer than a mistake lasts.
+    /// Peers that have not received multicast for longer than a mistake lasts.
     pub(super) fn deaf<'a>(&'a self, config: &Config, now: Time) -> impl Iterator<Item = IpAddr> + use<'a> {
         let mistake = config.interval.duration() * LEASE;
         let is_deaf = move |lease: &&Lease| now < lease.until && now.since(lease.since) >= mistake;

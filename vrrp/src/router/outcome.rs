@@ -1,4 +1,4 @@
-//! What goes into a state machine and what comes out: adverts received, their outcomes, actions, states and their reasons.
+//! Inputs and outputs of the state machine: adverts received, their outcomes, actions, states and their reasons.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +35,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Why the state changed.
+/// Reason for a change of state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TransitionReason {
@@ -47,7 +47,7 @@ pub enum TransitionReason {
     InService,
     /// No advert within the Active_Down_Interval.
     ActiveSilent,
-    /// The Active said that it resigns (priority 0).
+    /// The Active resigned (priority 0).
     ActiveResigned,
     /// The Active has a lower priority than this router, which may preempt it.
     Preempted,
@@ -60,7 +60,7 @@ pub enum TransitionReason {
     },
     /// The driver did not run for so long that a peer may have taken over.
     Stalled,
-    /// The router was told to stop.
+    /// The router was stopped.
     Shutdown,
     /// Its interface can no longer be used.
     InterfaceLost,
@@ -97,27 +97,27 @@ pub enum Action {
         /// Priority to send.
         priority: Option<Priority>,
     },
-    /// The state changed. To Active: answer for the addresses from now on; from Active: stop answering at once.
+    /// The state changed. To Active: answer for the addresses from now on; from Active: stop answering immediately.
     Transition {
         /// State left.
         from: State,
         /// State entered.
         to: State,
-        /// Why.
+        /// Reason for the change.
         reason: TransitionReason,
     },
-    /// Send an advert by unicast to the peers of [`Router::copies`](super::Router::copies) alone: with the own priority what they
-    /// have missed, with `None` (priority 0) the question for it. Only with
+    /// Send an advert by unicast to the peers of [`Router::copies`](super::Router::copies) alone: with the own priority the advert
+    /// that they missed, with `None` (priority 0) the question for it. Only with
     /// [`Config::unicast_fallback`](super::Config::unicast_fallback).
     SendUnicast {
         /// Priority to send.
         priority: Option<Priority>,
     },
-    /// Tell the LAN where the addresses are (gratuitous ARP, unsolicited neighbour advertisements).
+    /// Announce the addresses on the LAN (gratuitous ARP, unsolicited neighbour advertisements).
     Announce(Announce),
 }
 
-/// What to announce.
+/// Addresses to announce, and the occasion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a driver must not overlook an announcement")]
 pub enum Announce {
@@ -129,7 +129,7 @@ pub enum Announce {
     Added(BTreeSet<IpAddr>),
 }
 
-/// A valid advert of this router's VRID, as heard.
+/// A valid advert of this router's VRID, as received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceivedAdvert {
     /// Source address of the packet.
@@ -140,11 +140,11 @@ pub struct ReceivedAdvert {
     pub interval: Interval,
     /// Its version.
     pub version: Version,
-    /// Whether it was sent to this router alone.
+    /// True if it was sent to this router alone.
     pub unicast: bool,
 }
 
-/// What became of an advert.
+/// Outcome of an advert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a driver counts each")]
 pub enum AdvertOutcome {
@@ -154,10 +154,10 @@ pub enum AdvertOutcome {
     Inferior,
     /// In version 2, with another interval than the own: ignored (R11).
     IntervalMismatch,
-    /// In version 2, from a peer that was lately heard in version 3: ignored (RFC 9568 §8.4.2).
+    /// In version 2, from a peer whose version 3 adverts arrived lately: ignored (RFC 9568 §8.4.2).
     Superseded,
-    /// Priority 0 of a peer that is not the Active this router follows: by unicast the question of a peer that hears no multicast of
-    /// this router, by multicast nothing to obey.
+    /// Priority 0 of a peer that is not the Active this router follows: by unicast the question of a peer that this router's
+    /// multicast does not reach, by multicast nothing to obey.
     Asked,
     /// Not from a peer: ignored.
     NotAPeer,

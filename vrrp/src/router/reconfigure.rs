@@ -10,10 +10,10 @@ use crate::units::Time;
 impl Router {
     /// Changes the configuration of a router, running or not, and keeps its state.
     ///
-    /// An Active says at once what its Backups must know (priority, interval, source, versions, list): a longer interval not
-    /// told in time would look like silence. New addresses are announced. A Backup's timer counts from the same advert
-    /// as before, for the Active_Down_Interval (or Skew_Time) of the new priority and, while it has heard no Active, of the
-    /// new interval; if that time is over, it fires at once.
+    /// An Active immediately advertises what its Backups must know (priority, interval, source, versions, list): a longer interval
+    /// advertised late would look like silence. New addresses are announced. A Backup's timer counts from the same advert as before,
+    /// for the Active_Down_Interval (or Skew_Time) of the new priority and, while it has learned no Active's interval, of the new one; if
+    /// that time is over, it fires immediately.
     pub fn reconfigure(&mut self, config: Config, now: Time) {
         self.yield_if_stalled(now);
         let old = std::mem::replace(&mut self.config, config);

@@ -14,7 +14,7 @@ pub(super) enum StateData {
     Active(Active),
 }
 
-/// For how long the Active_Down_Timer was set.
+/// Length of the Active_Down_Timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TimerLength {
     ActiveDown,
@@ -23,28 +23,29 @@ enum TimerLength {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Backup {
-    /// When the Active_Down_Timer was set, for how long, and when it fires.
+    /// Active_Down_Timer: when it was set, its length, and when it fires.
     armed: Time,
     length: TimerLength,
     pub(super) deadline: Time,
-    /// Active_Adver_Interval as the Active told it; `None` until one was heard.
+    /// Active_Adver_Interval as learned from the Active; `None` until then.
     learned: Option<Interval>,
-    /// Why it takes over if the timer fires.
+    /// Reason for the takeover if the timer fires.
     pub(super) reason: TransitionReason,
-    /// The extra interval of an stalled Backup is used up.
+    /// The extra interval of a stalled Backup is used up.
     listened_again: bool,
     /// The router last heard as Active.
     pub(super) active: Option<IpAddr>,
     /// The Active that was obeyed last.
     obeyed: Option<IpAddr>,
-    /// When to ask the Active for unicast, as it is not heard, or all where none is known; `None`: not before one was heard again.
+    /// Time to ask for unicast because no advert arrives: the Active, or all peers where none is known. `None`: not before an advert
+    /// arrives again.
     ask_at: Option<Time>,
     /// Two adverts of the Active are missing, and it was asked for unicast.
     pub(super) misses_active: bool,
-    /// When the Active was last asked, and heard by multicast; at first since when it is known.
+    /// Times at which the Active was last asked, and last received by multicast; at first the time it became known.
     asked: Time,
     multicast_heard: Time,
-    /// Since when adverts of lower priority are heard, and no other: the preemption delay runs from there.
+    /// Time since which adverts of lower priority arrive, and no other: start of the preemption delay.
     pub(super) inferior_since: Option<Time>,
 }
 
@@ -75,7 +76,7 @@ impl Backup {
         self.obeyed.or(self.active)
     }
 
-    /// An advert of an Active was heard, obeyed or not.
+    /// Records an advert of an Active, obeyed or not.
     pub(super) fn hear(&mut self, source: IpAddr, unicast: bool, now: Time) {
         if self.active != Some(source) {
             self.active = Some(source);
@@ -86,7 +87,7 @@ impl Backup {
         }
     }
 
-    /// Whether it is time to ask for unicast because nothing is heard: the Active, or all where none is known.
+    /// Returns true if it is time to ask for unicast because no advert arrives: the Active, or all peers where none is known.
     pub(super) fn ask_silent(&mut self, now: Time) -> bool {
         if self.ask_at.take_if(|at| *at <= now).is_none() {
             return false;
@@ -97,7 +98,7 @@ impl Backup {
         asks
     }
 
-    /// Whether it is time to ask the Active to go on with unicast, by which alone it is heard.
+    /// Returns true if it is time to ask the Active to continue with unicast, by which alone its adverts arrive.
     pub(super) fn ask_again(&mut self, config: &Config, now: Time) -> bool {
         let patience = config.rate(self.learned).duration() * ASK_EVERY;
         let due = config.unicast_fallback && now.since(self.asked.max(self.multicast_heard)) >= patience;
@@ -107,25 +108,25 @@ impl Backup {
         due
     }
 
-    /// The Active, if it has been heard by unicast alone for longer than a mistake lasts.
+    /// Returns the Active if its adverts have arrived by unicast alone for longer than a mistake lasts.
     pub(super) fn unheard(&self, config: &Config, now: Time) -> Option<IpAddr> {
         let mistake = config.rate(self.learned).duration() * LEASE;
         self.active.filter(|_| config.unicast_fallback && now.since(self.multicast_heard) >= mistake)
     }
 
-    /// When the timer fires next, or the Active is to be asked.
+    /// Time at which the timer fires, or the Active is to be asked if that is earlier.
     pub(super) fn due_next(&self) -> Time {
         self.ask_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// T7: the Active is heard and not obeyed.
+    /// T7: the Active's advert is not obeyed.
     pub(super) fn disregard(&mut self) {
         self.reason = TransitionReason::Preempted;
         (self.ask_at, self.misses_active) = (None, false);
     }
 
-    /// T7, and the Active is not fit for its work: it is not waited for until it would count as silent, as if it had resigned. Unless
-    /// another one was obeyed, which is there until it falls silent.
+    /// T7, and the Active is not fit for its work: takes over after the skew time, as if the Active had resigned. Unless another
+    /// router was obeyed, which counts as Active until it is silent.
     pub(super) fn replace_unfit(&mut self, source: IpAddr, config: &Config, now: Time) {
         let is_alone = self.obeyed.is_none_or(|obeyed| obeyed == source);
         if is_alone && now + config.skew(self.learned) < self.deadline {
@@ -133,7 +134,7 @@ impl Backup {
         }
     }
 
-    /// T6: the Active is there and told its interval.
+    /// T6: obeys the Active and learns its interval.
     pub(super) fn obey(&mut self, source: IpAddr, interval: Interval, config: &Config, now: Time) {
         self.obeyed = Some(source);
         self.learned = Some(interval);
@@ -148,7 +149,7 @@ impl Backup {
         self.arm(TimerLength::Skew, config, now);
     }
 
-    /// Whether the timer fires so late that nobody knows who was silent: then it is set again, once.
+    /// Sets the timer again, once, if it fires so late that it is unknown which router was silent. Returns true if it did.
     pub(super) fn listen_again(&mut self, config: &Config, now: Time) -> bool {
         let stalled = now.since(self.deadline) >= config.active_down(self.learned);
         if !stalled || self.listened_again || !config.may_have_peers() {

@@ -1,4 +1,4 @@
-//! Both versions at once (RFC 9568 §8.4): which peers have come to version 3.
+//! Both versions at once (RFC 9568 §8.4): the peers that have come to version 3.
 
 use std::net::IpAddr;
 
@@ -6,11 +6,11 @@ use super::config::Config;
 use super::outcome::ReceivedAdvert;
 use crate::units::{Time, Version, Versions};
 
-/// Peers lately heard in version 3. Their version 2 adverts say the same again, a little later, and do not count. A peer
-/// not heard in version 3 for an Active_Down_Interval counts again: it may have gone back.
+/// Peers whose version 3 adverts arrived lately. Their version 2 adverts repeat the same, a little later, and do not count. After an
+/// Active_Down_Interval without version 3 a peer's version 2 adverts count again: it may have gone back.
 #[derive(Clone, Debug)]
 pub(super) struct UpgradedPeers {
-    /// Until when each counts as upgraded. Has room for every peer, so that hearing one allocates nothing.
+    /// Time until which each counts as upgraded. Has room for every peer, so that recording one allocates nothing.
     until: Vec<(IpAddr, Time)>,
 }
 
@@ -21,7 +21,7 @@ impl UpgradedPeers {
         peers
     }
 
-    /// Forgets who is no peer any more and makes room for those who are.
+    /// Removes former peers, and reserves room for the present ones.
     pub(super) fn adapt(&mut self, config: &Config) {
         match config.versions {
             Versions::V3 | Versions::V2 => self.until = Vec::new(),
@@ -37,7 +37,7 @@ impl UpgradedPeers {
         self.until.capacity()
     }
 
-    /// Notes an advert of a peer and tells whether newer ones of the same peer supersede it.
+    /// Records an advert of a peer. Returns true if version 3 adverts of the same peer supersede it.
     pub(super) fn is_superseded(&mut self, advert: &ReceivedAdvert, config: &Config, now: Time) -> bool {
         match config.versions {
             Versions::V3 | Versions::V2 => return false,

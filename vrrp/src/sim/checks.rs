@@ -1,12 +1,12 @@
-//! Where the LAN looks at the invariants.
+//! Checks of the invariants on the LAN.
 
 use super::{BrokenInvariant, Lan, SimRouter, TraceEntry, TraceEvent, Violation};
 use crate::router::State;
 use crate::units::Time;
 
 impl Lan {
-    /// The routers of a frozen Active that another node took over because it was silent, and that node; not those whose
-    /// last advert to it was lost, nor those of whose silence its clock does not tell.
+    /// Returns the routers of a frozen Active that another node took over because of its silence, each with that node. Leaves out
+    /// routers whose last advert to that node was lost, and routers that cannot know how long they were silent.
     pub(super) fn successors(&self, frozen: usize) -> Vec<(usize, usize)> {
         let successor = |router: usize| {
             let SimRouter { router: machine, record, .. } = &self.nodes[frozen].routers[router];
@@ -34,7 +34,8 @@ impl Lan {
         }
     }
 
-    /// After it has read what waited and looked at its timers: it has said nothing, as it has not listened yet.
+    /// Checks a node that has read what waited and checked its timers: it is not Active and has sent nothing, as it has not listened
+    /// yet.
     pub(super) fn check_silence(&mut self, frozen: usize, successors: &[(usize, usize)]) {
         for &(router, other) in successors {
             let spoke = self.nodes[frozen].routers[router].record.spoke_at(self.now);

@@ -9,9 +9,9 @@ const MILLION: u128 = 1_000_000;
 /// A node's clock, as a function of the simulation's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Clock {
-    /// By how many millionths it is faster than the simulation's time; negative if slower.
+    /// Millionths by which it is faster than the simulation's time; negative if slower.
     parts_per_million: i32,
-    /// How long it has stood still.
+    /// Total time for which it has stood still.
     stood_still: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Clock {
         Self { parts_per_million: parts_per_million.max(-999_999), stood_still: Duration::ZERO }
     }
 
-    /// What it shows at `now`.
+    /// Returns the time that it shows at `now`.
     pub fn read(&self, now: Time) -> Time {
         let gone = now.since(Time::default() + self.stood_still).as_nanos();
         nanos(gone * self.rate() / MILLION)
@@ -32,7 +32,7 @@ impl Clock {
         nanos((u128::from(clock_time.nanos()) * MILLION).div_ceil(self.rate())) + self.stood_still
     }
 
-    /// How long it takes to go on by `clock_time`, rounded up.
+    /// Returns the time that it takes to advance by `clock_time`, rounded up.
     pub fn takes(&self, clock_time: Duration) -> Duration {
         let nanos = (clock_time.as_nanos() * MILLION).div_ceil(self.rate());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

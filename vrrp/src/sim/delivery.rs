@@ -52,7 +52,7 @@ impl Lan {
         }
     }
 
-    /// Whether of an advert in several versions this copy counts: version 3 if both speak it, else what the sender has.
+    /// Returns true if this copy of an advert in several versions counts: version 3 if both nodes speak it, else what the sender has.
     fn counts(&self, from: usize, to: usize, router: usize, version: Version) -> bool {
         let speaks = |node, version| self.config(node, router).versions.accept(version);
         let both_in_v3 = speaks(from, Version::V3) && speaks(to, Version::V3);
@@ -62,7 +62,8 @@ impl Lan {
         }
     }
 
-    /// Perhaps an attacker sends what was for one node to all others, as if it were for the group. None of them has seen it.
+    /// With the chance `replayed`, an attacker sends what was for one node to all others, as if it were for the group. None of them
+    /// has seen it.
     fn replay_to_group(&mut self, from: usize, to: usize, router: usize, heard: ReceivedAdvert) {
         if !self.random.chance(self.replayed) {
             return;

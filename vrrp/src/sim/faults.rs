@@ -1,10 +1,10 @@
-//! What can go wrong on a LAN, and be put right.
+//! Faults of a LAN, and their repair.
 
 use super::{Freeze, Lan, Medium, RunState};
 use crate::router::Router;
 
 impl Lan {
-    /// From now on packets are carried like this.
+    /// Replaces the medium that carries packets.
     pub fn change_medium(&mut self, medium: Medium) {
         self.medium = medium;
         self.slowest = self.slowest.max(medium.slowest());
@@ -27,24 +27,24 @@ impl Lan {
         self.partition(&vec![0; self.nodes.len()]);
     }
 
-    /// Makes a node not hear another: a fault in one direction.
+    /// Makes a node deaf to another: a fault in one direction.
     pub fn deafen(&mut self, node: usize, to: usize) {
         self.nodes[node].deaf_to.insert(to);
     }
 
-    /// Lets all nodes hear all others of their segment again.
+    /// Makes all nodes receive from all others of their segment again.
     pub fn undeafen(&mut self) {
         for node in &mut self.nodes {
             node.deaf_to.clear();
         }
     }
 
-    /// Makes a node's multicast not reach another, as a switch does that was not told of the other's membership. Unicast passes.
+    /// Filters multicast from one node to another, as a switch does that has not learned the other's membership. Unicast passes.
     pub fn filter(&mut self, from: usize, to: usize) {
         self.nodes[to].filtered.insert(from);
     }
 
-    /// Lets multicast pass again.
+    /// Removes all filters of multicast.
     pub fn unfilter(&mut self) {
         for node in &mut self.nodes {
             node.filtered.clear();
@@ -99,7 +99,7 @@ impl Lan {
         }
     }
 
-    /// Lets a frozen node run again: it reads what waits, then looks at its timers.
+    /// Resumes a frozen node: it reads what waits, then checks its timers.
     pub fn thaw(&mut self, node: usize) {
         let RunState::Frozen { how, since, inbox } = &mut self.nodes[node].run_state else { return };
         let (how, asleep, waiting) = (*how, self.now.since(*since), std::mem::take(inbox));

@@ -46,11 +46,11 @@ pub enum Fault {
     Preempt(usize, bool),
 }
 
-/// What happens, and what the nodes are like.
+/// A run of the simulation: the nodes, their configuration and the faults.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct History {
-    /// Where it is from; also decides which packets are lost.
+    /// Seed that the history is generated from; also decides which packets are lost.
     pub seed: u64,
     /// Family of the routers.
     pub family: Family,
@@ -60,15 +60,15 @@ pub struct History {
     pub preempt: bool,
     /// Preemption delay of all routers.
     pub preempt_delay: Duration,
-    /// How long each peer that comes before is left to preempt first.
+    /// Time that each preferred peer gets to preempt first.
     pub preempt_turn: Duration,
-    /// Whether all routers tell peers by unicast that multicast does not reach. If so, it is filtered to the end.
+    /// True if all routers also send unicast to peers that multicast does not reach. If so, it is filtered to the end.
     pub unicast_fallback: bool,
-    /// How often an attacker sends unicast that it recorded to the group, in thousandths.
+    /// Chance that an attacker sends recorded unicast to the group, in thousandths.
     pub replayed: u64,
     /// The nodes.
     pub members: Vec<Member>,
-    /// The faults in order, each so long after the one before.
+    /// The faults in order, each with the time since the one before.
     pub faults: Vec<(Duration, Fault)>,
 }
 
@@ -307,7 +307,7 @@ impl History {
     }
 }
 
-/// What remains of a failed history for its reader: how to play it again, the shortest form, and how it ended.
+/// Formats a report on a failed history: how to play it again, the shortest form, and how it ended.
 pub fn report(history: &History) -> String {
     let shortest = history.shortened();
     let lan = shortest.play();

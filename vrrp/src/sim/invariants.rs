@@ -1,4 +1,4 @@
-//! The invariants, looked at after every step.
+//! The invariants, checked after every step.
 //!
 //! | | always |
 //! |---|---|
@@ -32,15 +32,15 @@ const ROUNDING: Duration = Duration::from_nanos(10);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Violation {
-    /// When it was noticed.
+    /// Time at which it was detected.
     pub at: Time,
     /// The virtual router: its index on the nodes.
     pub router: usize,
-    /// What is wrong.
+    /// The broken invariant.
     pub broken: BrokenInvariant,
 }
 
-/// What is wrong.
+/// Invariant that is broken, and the nodes concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BrokenInvariant {
@@ -68,7 +68,7 @@ pub enum BrokenInvariant {
     Unsettled {
         /// The segment's running nodes.
         nodes: Vec<usize>,
-        /// Those of them that are Active.
+        /// The Active ones among them.
         active: Vec<usize>,
     },
 }
@@ -119,21 +119,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What is known of one router of one node. Times of a Backup are by the node's own clock.
+/// Record of one router of one node. Times of a Backup are by the node's own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouterRecord {
     state: State,
-    /// Since when it runs, is Active and has its configuration; `None` if it is not Active.
+    /// Time since which it runs, is Active and has its configuration; `None` if it is not Active.
     active_since: Option<Time>,
-    /// Why it became Active, whose advert it had obeyed last, and when it became Active.
+    /// Reason for becoming Active, the router that it had obeyed last, and the time.
     promoted: Option<(TransitionReason, Option<IpAddr>, Time)>,
-    /// When it last advertised.
+    /// Time of its last advert.
     advertised: Time,
-    /// Whether it ever said that it is not Active, in this life or before: it resigned, or asked who is.
+    /// True if it ever declared that it is not Active, in this life or before: it resigned, or asked for the Active.
     has_resigned: bool,
     /// Its clock has stood still since.
     unaware: bool,
-    /// Since when it waits as Backup.
+    /// Time since which it waits as Backup.
     listening_since: Time,
     learned: Option<Interval>,
     resigned: Option<Time>,
@@ -156,7 +156,7 @@ impl RouterRecord {
         }
     }
 
-    /// It runs again after a stop, and has done what was due. `now` by the simulation's time, `clock_time` by its clock.
+    /// Records that it runs again after a stop, and has done what was due. `now` by the simulation's time, `clock_time` by its clock.
     pub(super) fn resumed(&mut self, now: Time, clock_time: Time) {
         self.active_since = self.active_since.map(|_| now);
         (self.listening_since, self.resigned) = (clock_time, None);
@@ -166,44 +166,44 @@ impl RouterRecord {
         self.active_since = self.active_since.map(|_| now);
     }
 
-    /// It sent an advert to the group; with no priority it resigned.
+    /// Records an advert to the group; without a priority it is a resignation.
     pub(super) fn advertised(&mut self, now: Time, priority: Option<Priority>) {
         (self.advertised, self.unaware) = (now, false);
         self.has_resigned |= priority.is_none();
     }
 
-    /// It asked who is Active.
+    /// Records that it asked for the Active.
     pub(super) fn asked(&mut self) {
         self.has_resigned = true;
     }
 
-    /// Whether it ever said that it is not Active.
+    /// Returns true if it ever declared that it is not Active.
     pub(super) fn has_resigned(&self) -> bool {
         self.has_resigned
     }
 
-    /// Starts anew after its end, of which others may still hear.
+    /// Starts anew after its end; its last adverts may still arrive.
     pub(super) fn ended(&mut self) {
         *self = Self { has_resigned: self.has_resigned, ..Self::new() };
     }
 
-    /// The Active that it obeyed last, if it took over at this instant because that has resigned.
+    /// Returns the Active that it obeyed last, if it took over at this instant because that Active resigned.
     pub(super) fn resigned_to_it(&self, now: Time) -> Option<IpAddr> {
         let (reason, obeyed, at) = self.promoted?;
         obeyed.filter(|_| reason == TransitionReason::ActiveResigned && at == now)
     }
 
-    /// Its clock stood still.
+    /// Records that its clock stood still.
     pub(super) fn suspended(&mut self) {
         self.unaware = true;
     }
 
-    /// Whether it cannot know how long ago it advertised.
+    /// Returns true if it cannot know how long ago it advertised.
     pub(super) fn is_unaware(&self) -> bool {
         self.unaware
     }
 
-    /// Its state changed; whether that was in order.
+    /// Records a change of state. Returns true if it was in order.
     pub(super) fn became(
         &mut self,
         from: State,
@@ -228,7 +228,7 @@ impl RouterRecord {
         in_order
     }
 
-    /// It dealt with an advert; whether a Backup was right to obey.
+    /// Records the outcome of an advert. Returns false if a Backup was wrong to obey.
     pub(super) fn heard(
         &mut self,
         heard: &ReceivedAdvert,
@@ -265,7 +265,7 @@ impl RouterRecord {
         priority >= config.priority || !preempts
     }
 
-    /// Whether it is a Backup that ought to be Active at `clock_time` by its clock.
+    /// Returns true if it is a Backup that should be Active at `clock_time` by its clock.
     pub(super) fn must_take_over(&self, config: &Config, clock_time: Time) -> bool {
         let interval = self.learned.unwrap_or(config.interval);
         let due = match self.resigned {
@@ -278,7 +278,7 @@ impl RouterRecord {
         }
     }
 
-    /// Whether it is Active because the router at `source` was silent after its last advert.
+    /// Returns true if it is Active because the router at `source` was silent after its last advert.
     pub(super) fn replaced(&self, source: IpAddr, other: &Self) -> bool {
         self.active_since.is_some()
             && self.promoted.is_some_and(|(reason, obeyed, at)| {
@@ -286,13 +286,13 @@ impl RouterRecord {
             })
     }
 
-    /// Whether it advertised at this instant.
+    /// Returns true if it advertised at this instant.
     pub(super) fn spoke_at(&self, now: Time) -> bool {
         self.advertised == now
     }
 }
 
-/// When an advert to a node was last lost, by virtual router, sender and receiver.
+/// Time at which an advert was last lost, by virtual router, sender and receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LostAdverts(BTreeMap<(usize, usize, usize), Time>);
 
@@ -301,7 +301,8 @@ impl LostAdverts {
         self.0.insert((router, from, to), now);
     }
 
-    /// Until when `superior` and `inferior` may both be Active, if adverts come every `interval` and take `slowest`.
+    /// Returns the time until which `superior` and `inferior` may both be Active, if adverts come every `interval` and take
+    /// `slowest`.
     pub(super) fn excuse(
         &self,
         (router, superior, inferior): (usize, usize, usize),
@@ -314,7 +315,7 @@ impl LostAdverts {
         together.max(lost) + interval + slowest + ROUNDING
     }
 
-    /// Whether the last advert of `from`, as `record`, was lost on the way to `to`.
+    /// Returns true if the last advert of `from`, as `record`, was lost on the way to `to`.
     pub(super) fn lost_last(&self, router: usize, from: usize, to: usize, record: &RouterRecord) -> bool {
         self.0.get(&(router, from, to)).is_some_and(|lost| *lost >= record.advertised)
     }

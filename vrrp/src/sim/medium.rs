@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::random::Random;
 
-/// What becomes of packets on their way.
+/// Properties of the medium that carries packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "who simulates fills it in")]
 pub struct Medium {
@@ -33,7 +33,7 @@ impl Medium {
         self.latency + self.jitter + self.held_for
     }
 
-    /// How long each copy of one packet is under way: none if it is lost, two if it is duplicated.
+    /// Returns the transit time of each copy of one packet: none if it is lost, two if it is duplicated.
     pub(super) fn carry(&self, random: &mut Random) -> impl Iterator<Item = Duration> + use<> {
         let copies =
             if random.chance(self.loss) { 0 } else { 1 + usize::from(random.chance(self.duplicated)) };

@@ -87,7 +87,7 @@ pub enum Versions {
     V2AndV3,
 }
 
-/// Why these versions cannot serve a virtual router.
+/// Reason for which these versions cannot serve a virtual router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidVersions {
@@ -107,7 +107,7 @@ pub enum InvalidVersions {
 }
 
 impl Versions {
-    /// Whether a received advert of this version is looked at.
+    /// Returns true if received adverts of this version are processed.
     pub fn accept(self, version: Version) -> bool {
         match (self, version) {
             (Self::V3 | Self::V2AndV3, Version::V3) | (Self::V2 | Self::V2AndV3, Version::V2) => true,
@@ -124,7 +124,7 @@ impl Versions {
         }
     }
 
-    /// Whether they can carry this family and interval.
+    /// Returns an error if they cannot carry this family or interval.
     pub fn check(self, family: Family, interval: Interval) -> Result<(), InvalidVersions> {
         let speaks_v2 = self.accept(Version::V2);
         match family {

@@ -8,8 +8,8 @@ const VRIDS: u32 = 255;
 /// Steps that reach all 255 VRIDs: none has a factor of 255 = 3 · 5 · 17.
 const STEPS: [u32; 16] = [1, 2, 4, 7, 8, 11, 13, 14, 16, 19, 22, 23, 26, 28, 29, 31];
 
-/// Begins with a VRID that the address alone decides, and goes on in steps that it decides, too: two addresses that begin alike part
-/// with the next.
+/// Order that begins with a VRID and continues in steps, both derived from the address alone: two addresses that begin alike usually
+/// part with the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     first: u32,
@@ -33,7 +33,7 @@ impl Order {
         })
     }
 
-    /// Where this VRID is in the order.
+    /// Returns the position of this VRID in the order.
     pub(super) fn place(self, vrid: Vrid) -> Option<usize> {
         self.iter().position(|other| other == vrid)
     }

@@ -13,10 +13,10 @@ use crate::units::{Family, Interval, Priority, Version, Vrid};
 pub struct AddressList(pub(super) Vec<IpAddr>);
 
 impl AddressList {
-    /// Most addresses the count field can say.
+    /// Most addresses the count field can hold.
     pub const MAX: usize = 255;
 
-    /// How many addresses fit an unfragmented advert on a link of this MTU, of which `trailer` bytes are spoken for.
+    /// Returns the number of addresses that fit an unfragmented advert on a link of this MTU, of which `trailer` bytes are reserved.
     pub fn capacity(family: Family, version: Version, mtu: usize, trailer: usize) -> usize {
         let ip = match family {
             Family::V4 => ip::IPV4_HEADER_LENGTH,
@@ -51,18 +51,18 @@ impl AddressList {
         &self.0
     }
 
-    /// Whether it has this address.
+    /// Returns true if it has this address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.binary_search_by_key(&rank(address), |listed| rank(*listed)).is_ok()
     }
 }
 
-/// What the list is ordered by.
+/// Returns the key by which the list is ordered.
 fn rank(address: IpAddr) -> (bool, IpAddr) {
     (!is_link_local(address), address)
 }
 
-/// Whether it is an IPv6 link-local address.
+/// Returns true for an IPv6 link-local address.
 pub(super) fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => false,
@@ -74,7 +74,7 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "whoever sends it fills it in")]
 pub struct Advert {
-    /// From where to where.
+    /// Source and destination.
     pub path: Path,
     /// TTL or hop limit: [`super::TTL`], for unicast peers another if so configured.
     pub ttl: u8,
@@ -89,7 +89,7 @@ pub struct Advert {
 }
 
 impl Advert {
-    /// The VRRP message. What the version cannot say (see [`crate::units::Versions::check`]) is cut to its limit.
+    /// The VRRP message. Values that the version cannot carry (see [`crate::units::Versions::check`]) are cut to its limit.
     pub fn message(&self, version: Version, checksum: Checksum) -> Vec<u8> {
         self.signed_message(version, checksum, |_| None)
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::PROTOCOL;
 
-/// What the checksum of a VRRPv3 advert for IPv4 covers. Version 2 and IPv6 have one form each.
+/// Coverage of the checksum of a VRRPv3 advert for IPv4. Version 2 and IPv6 have one form each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "two documents, two readings")]
 pub enum Checksum {
@@ -35,7 +35,7 @@ impl ChecksumInput<'_> {
         }
     }
 
-    /// Whether a received message's checksum holds (R6).
+    /// Returns true if a received message's checksum holds (R6).
     pub(super) fn is_valid(&self, pseudo: bool) -> bool {
         fold(self.sum(pseudo)) == 0xffff
     }

@@ -6,7 +6,7 @@ use super::checksum::ChecksumInput;
 use super::{Datagram, HEADER_LENGTH, TTL, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, addresses, length_of};
 use crate::units::Family;
 
-/// A CARP header says 7 where VRRP counts addresses (its length without the first 8 bytes, in words) and is always 36 long.
+/// A CARP header has 7 where VRRP counts addresses (its length without the first 8 bytes, in words) and is always 36 long.
 const CARP_LENGTH: usize = 36;
 
 /// A VRRP or CARP router, of whatever version.
@@ -19,7 +19,7 @@ pub struct ForeignRouter {
     pub vrid: u8,
     /// Its VRRP version; 2 for CARP.
     pub version: u8,
-    /// Whether it speaks CARP.
+    /// True if it speaks CARP.
     pub carp: bool,
 }
 

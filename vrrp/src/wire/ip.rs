@@ -1,4 +1,4 @@
-//! What of an IP header matters to VRRP, read and written.
+//! Fields of an IP header that matter to VRRP, read and written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ pub(super) const IPV4_HEADER_LENGTH: usize = 20;
 /// Length of an IPv6 header.
 pub(super) const IPV6_HEADER_LENGTH: usize = 40;
 
-/// A VRRP message and what its IP header said.
+/// A VRRP message and the fields of its IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "whoever received it fills it in")]
 pub struct Datagram<'a> {
@@ -26,7 +26,7 @@ pub struct Datagram<'a> {
 
 impl<'a> Datagram<'a> {
     /// From a received IPv4 datagram. Honours options (IHL) and the total length, so that Ethernet padding is not taken for
-    /// payload (R1). IPv6 sockets tell the header's fields beside the message: there is nothing to parse.
+    /// payload (R1). IPv6 sockets deliver the header's fields beside the message: there is nothing to parse.
     pub fn from_ipv4(datagram: &'a [u8]) -> Result<Self, Rejection> {
         let truncated = Rejection::Truncated { length: datagram.len() };
         let header = datagram.first_chunk::<IPV4_HEADER_LENGTH>().ok_or(truncated)?;
@@ -45,7 +45,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Where an advert comes from and goes to: two addresses of one family.
+/// Source and destination of an advert: two addresses of one family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "VRRP has two families")]
 pub enum Path {
@@ -123,7 +123,7 @@ impl Path {
     }
 }
 
-/// An advert of 255 addresses is shorter than the field can say.
+/// An advert of 255 addresses is shorter than the field can hold.
 fn length_field(length: usize) -> [u8; 2] {
     u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes()
 }

@@ -1,12 +1,12 @@
-//! Why a received packet was refused.
+//! Reasons to refuse a received packet.
 
 use std::net::IpAddr;
 
-/// Why a received packet was refused; R-numbers as in `docs/rfc9568.md`.
+/// Reason to refuse a received packet; R-numbers as in `docs/rfc9568.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// R1: shorter than its headers say.
+    /// R1: shorter than its headers announce.
     #[error("{length} bytes, fewer than its headers announce: it was cut on the way")]
     Truncated {
         /// Bytes there were.

@@ -10,9 +10,9 @@ use crate::units::{Family, Version, Vrid};
 #[derive(Clone, Debug)]
 pub struct AdvertTemplate {
     bytes: Vec<u8>,
-    /// Where the message begins.
+    /// Offset of the message.
     start: usize,
-    /// Where it ends and the trailer begins.
+    /// Offset of its end and of the trailer.
     end: usize,
     path: Path,
     vrid: Vrid,

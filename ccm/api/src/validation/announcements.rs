@@ -100,7 +100,7 @@ pub(crate) fn vrid_range(_: &mut SchemaGenerator) -> Schema {
         "properties": { "first": vrid.clone(), "last": vrid },
         "x-kubernetes-validations": [{
             "rule": "self.first <= self.last",
-            // (Which they are cannot be said: the API server reckons with a number of any length when it becomes text.)
+            // (The message cannot name them: the API server reckons with a number of any length when it becomes text.)
             "message": "a range of VRIDs ends before it begins: write the lower number first",
         }],
     })

@@ -24,17 +24,17 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
                 "tcpSocket": tcp_socket(),
                 "link": link(),
                 "periodSeconds": number(
-                    "From one question to the next, in seconds, 1 to 600. Default: 1.",
+                    "Interval between two checks, in seconds, 1 to 600. Default: 1.",
                     600,
                     DEFAULT_PERIOD_SECONDS,
                 ),
                 "timeoutSeconds": number(
-                    "How long an answer may take, in seconds, 1 to 60. Default: 1.",
+                    "Longest wait for an answer, in seconds, 1 to 60. Default: 1.",
                     60,
                     DEFAULT_TIMEOUT_SECONDS,
                 ),
                 "failureThreshold": number(
-                    "So many failures in a row count, silence among them, 1 to 100. Default: 3.",
+                    "Number of failures in a row after which the check counts as failed, missing answers included, 1 to 100. Default: 3.",
                     100,
                     DEFAULT_FAILURE_THRESHOLD,
                 ),
@@ -49,14 +49,14 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
 
 fn http_get() -> Value {
     json!({
-        "description": "An HTTP request, which is to be answered with a status of 200 to 399.",
+        "description": "An HTTP request that must be answered with a status of 200 to 399.",
         "type": "object",
         "required": ["port"],
         "properties": {
             "host": host(),
             "port": port(),
             "path": {
-                "description": "What to ask for. Default: /.",
+                "description": "Path to request. Default: /.",
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 256,
@@ -68,7 +68,7 @@ fn http_get() -> Value {
                 }],
             },
             "scheme": {
-                "description": "How to ask: without TLS. Default: HTTP.",
+                "description": "Scheme of the request, without TLS. Default: HTTP.",
                 "type": "string",
                 "enum": ["HTTP"],
                 "default": "HTTP",
@@ -82,7 +82,7 @@ const PATH: &str = "^/([-A-Za-z0-9._~!$&()*+,;=:@/?]|%[0-9A-Fa-f][0-9A-Fa-f])*$"
 
 fn tcp_socket() -> Value {
     json!({
-        "description": "A TCP connection, which is to be accepted.",
+        "description": "A TCP connection that must be accepted.",
         "type": "object",
         "required": ["port"],
         "properties": { "host": host(), "port": port() },
@@ -91,7 +91,7 @@ fn tcp_socket() -> Value {
 
 fn link() -> Value {
     json!({
-        "description": "Links of the node, of which enough are to carry. A name that no interface has is a link that is down.",
+        "description": "Links of the node, enough of which must have carrier. A name that no interface has is a link that is down.",
         "type": "object",
         "required": ["interfaces"],
         "properties": {
@@ -103,10 +103,10 @@ fn link() -> Value {
                 "x-kubernetes-list-type": "atomic",
                 "items": interface_pattern(),
             },
-            "minimum": count("So many of them are to have carrier. Default: all.", 256),
+            "minimum": count("Number of links that must have carrier. Default: all.", 256),
             "minimumMegabitsPerSecond": count(
-                "What those with carrier are to carry together, in Mbit/s. One whose speed is not known is fast enough. Default: \
-                    any speed will do.",
+                "Least total speed of those with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed \
+                    will do.",
                 100_000_000,
             ),
         },
@@ -118,10 +118,10 @@ fn count(description: &str, most: u32) -> Value {
     json!({ "description": description, "type": "integer", "format": "int32", "minimum": 1, "maximum": most })
 }
 
-/// An address: a check must not depend on who knows names.
+/// Returns the schema of an address: a check must not depend on name resolution.
 fn host() -> Value {
     json!({
-        "description": "Address to ask at, as the gateway's. Default: the node itself.",
+        "description": "Address to connect to, such as the gateway's. Default: the node itself.",
         "type": "string",
         "maxLength": 45,
         "x-kubernetes-validations": [{
@@ -134,7 +134,7 @@ fn host() -> Value {
 
 fn port() -> Value {
     json!({
-        "description": "Port to ask at, 1 to 65535.",
+        "description": "Port to connect to, 1 to 65535.",
         "type": "integer",
         "format": "int32",
         "minimum": 1,

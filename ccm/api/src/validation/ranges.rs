@@ -19,10 +19,10 @@ const UNUSABLE: [&str; 6] =
 const UNUSABLE_MESSAGE: &str = "'address range \"' + self + '\" includes unspecified, loopback, multicast or \
     broadcast addresses, which cannot be given to a Service: leave them out'";
 
-/// A list of address ranges: 1 to 64 of at most 100 characters, none of which overlap.
+/// Returns the schema of a list of address ranges: 1 to 64 of at most 100 characters, none of which overlap.
 ///
-/// Two mistakes are beyond CEL and are found by the controller, which says so in the pool's condition `Ready`: a range that
-/// merely spans an unusable block, and an IPv6 range that holds another, or a CIDR, of the list.
+/// Two mistakes are beyond CEL; the controller finds them and reports them in the pool's condition `Ready`: a range that merely spans an
+/// unusable block, and an IPv6 range that holds another, or a CIDR, of the list.
 pub(crate) fn address_ranges(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = excluded_ranges(generator);
     schema.insert("minItems".to_owned(), 1.into());
@@ -113,7 +113,7 @@ fn number(address: &str) -> String {
     format!("{} * 16777216 + {} * 65536 + {} * 256 + {}", octet(0), octet(1), octet(2), octet(3))
 }
 
-/// What is asked of each item.
+/// Returns the rules for each item.
 fn each() -> Vec<Value> {
     let item = Item { text: "self" };
     let (first, last) = (item.first(), item.last());
@@ -173,8 +173,8 @@ fn each() -> Vec<Value> {
     ]
 }
 
-/// Whether the IPv6 address `first` is not above `last`. It is above if, in the first bit in which they differ, `last` has
-/// the 0: of the network of both up to that bit, `last` is in the lower half and `first` is not.
+/// Returns the expression that the IPv6 address `first` is not above `last`. It is above if, in the first bit in which they differ, `last`
+/// has the 0: of the network of both up to that bit, `last` is in the lower half and `first` is not.
 fn in_order_v6(first: &str, last: &str) -> String {
     let bits: Vec<_> = (0..128).map(|bit: u8| bit.to_string()).collect();
     let prefixes: Vec<_> = (0..=128).map(|bits: u8| format!("'/{bits}'")).collect();
@@ -188,7 +188,7 @@ fn in_order_v6(first: &str, last: &str) -> String {
     )
 }
 
-/// No address is written twice. Items that are not valid are told of by their own rules.
+/// Returns the rules that no address is written twice. Invalid items are reported by their own rules.
 fn overlaps() -> Vec<Value> {
     let item = Item { text: "x" };
     let (first, last) = (item.first(), item.last());

@@ -27,7 +27,7 @@ pub(super) fn selector() -> Value {
                     "additionalProperties": label.clone(),
                     "x-kubernetes-validations": [{
                         "rule": format!("self.all(key, {})", is_label_name("key")),
-                        // (Which one cannot be said: the keys of a map have no greatest length.)
+                        // (The message cannot name it: the keys of a map have no greatest length.)
                         "message": "a key of matchLabels cannot be the name of a label: write it as app, or as \
                             example.com/app",
                     }],
@@ -71,7 +71,7 @@ pub(super) fn selector() -> Value {
     })
 }
 
-/// Whether the expression `key` is `name` or `prefix/name`, as label names are.
+/// Returns the expression that `key` is `name` or `prefix/name`, as label names are.
 fn is_label_name(key: &str) -> String {
     format!(
         "{key}.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$')"

@@ -10,7 +10,7 @@ use super::input::template;
 const UNUSABLE: [&str; 6] =
     ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
 
-/// Why a range is left out.
+/// Reason why a range is left out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RangeError {
     #[error(
@@ -102,7 +102,7 @@ impl Range {
         self.subnet.is_none() || self.first == self.last
     }
 
-    /// Whether `text` is a subnet written with bits behind its prefix; then the subnet.
+    /// Returns the subnet if `text` is a subnet written with bits set behind its prefix.
     pub(super) fn subnet_of_host(text: &str) -> Option<IpNet> {
         let subnet: IpNet = text.trim().parse().ok()?;
         (subnet.addr() != subnet.network()).then(|| subnet.trunc())
@@ -126,7 +126,7 @@ impl Range {
             && block.network() <= self.last
     }
 
-    /// What of the range is in none of `others`, in ascending order.
+    /// Returns the parts of the range that are in none of `others`, in ascending order.
     pub(super) fn without(self, others: &[Self]) -> Vec<Self> {
         let mut left = vec![self];
         for other in others.iter().filter(|other| other.first.is_ipv4() == self.first.is_ipv4()) {

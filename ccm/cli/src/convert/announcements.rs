@@ -1,7 +1,7 @@
-//! How MetalLB announced its pools, as `Announcement`s.
+//! Converts MetalLB's announcement of its pools to `Announcement`s.
 //!
-//! MetalLB announces an address as all `L2Advertisement`s together say that are for it; of the Announcements that are for it one
-//! applies. So one Announcement is made of all that are for the same addresses.
+//! MetalLB combines all `L2Advertisement`s for an address; Windlass applies one Announcement to it. So all advertisements for the same
+//! addresses become one Announcement.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use windlass_api::AnnouncementSpec;
@@ -10,12 +10,12 @@ use super::interfaces::is_interface;
 use super::metallb::{Advertisement, Pool, Protocol};
 use super::write::{Writer, object_name};
 
-/// As many pools, selectors and interfaces an `Announcement` has at most.
+/// Maximum numbers of pools, selectors and interfaces of an `Announcement`.
 const MAX_POOLS: usize = 256;
 const MAX_ENTRIES: usize = 32;
-/// Of an Announcement for some Services, where another one is for all of the same pool.
+/// Priority of an Announcement for some Services, where another one is for all of the same pool.
 const FIRST: i32 = 50;
-/// As long a name as is made of several, so that a number fits behind it.
+/// Maximum length of a name that is made of several, so that a number fits behind it.
 const MAX_NAME: usize = 240;
 
 /// Advertisements that are for the same addresses.
@@ -23,7 +23,7 @@ struct Group<'a> {
     members: Vec<&'a Advertisement>,
     /// The names of the `VirtualIPPool`s.
     pools: Vec<&'a str>,
-    /// Whether another group is for all other Services of these pools.
+    /// True if another group is for all other Services of these pools.
     first: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn convert(pools: &[(&Pool, String)], advertisements: &[Advertisement
     }
 }
 
-/// Which advertisements are for the same addresses, but for addresses that are announced without an Announcement as MetalLB did.
+/// Groups the advertisements that are for the same addresses, without addresses that are announced without an Announcement as MetalLB did.
 fn groups<'a>(
     pools: &'a [(&Pool, String)],
     layer2: &[&'a Advertisement],
@@ -156,7 +156,7 @@ impl Group<'_> {
         })
     }
 
-    /// Whether all of these nodes with all of these interfaces are what the members have, each by itself.
+    /// Returns true if all of these nodes with all of these interfaces announce no more than the members do, each by itself.
     fn is_product(&self, node_selectors: &[LabelSelector], interfaces: &[String]) -> bool {
         let alike_in_nodes = |one: &&Advertisement| alike(&one.node_selectors, node_selectors);
         let alike_in_interfaces = |one: &&Advertisement| alike(&one.interfaces, interfaces);
@@ -165,7 +165,7 @@ impl Group<'_> {
             || self.members.iter().any(|one| alike_in_nodes(one) && alike_in_interfaces(one))
     }
 
-    /// Those of `interfaces` that can exist; `None` where some were named, and none of them can.
+    /// Returns the `interfaces` that can exist, and reports the others; `None` if some were named and none can exist.
     fn existing(&self, interfaces: Vec<String>, writer: &mut Writer) -> Option<Vec<String>> {
         let (good, bad): (Vec<String>, Vec<String>) =
             interfaces.into_iter().partition(|name| is_interface(name));
@@ -186,7 +186,7 @@ impl Group<'_> {
         Some(good)
     }
 
-    /// What messages call it.
+    /// Returns the origins of its members, for messages.
     fn origins(&self) -> String {
         origins(&self.members)
     }
@@ -219,7 +219,7 @@ fn union<'a, T: Clone + PartialEq + 'a>(lists: impl Iterator<Item = &'a [T]>) ->
     all
 }
 
-/// Whether two lists have the same entries.
+/// Returns true if two lists have the same entries.
 fn alike<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.iter().all(|entry| other.contains(entry)) && other.iter().all(|entry| one.contains(entry))
 }

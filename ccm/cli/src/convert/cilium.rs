@@ -240,7 +240,7 @@ fn policy(
     Ok(())
 }
 
-/// Which Services a `serviceSelector` selects.
+/// Services that a `serviceSelector` selects.
 #[derive(Default)]
 struct Selected {
     namespaces: Vec<String>,
@@ -248,7 +248,7 @@ struct Selected {
     services: Vec<LabelSelector>,
 }
 
-/// Reads `spec.serviceSelector`; `None`: it cannot be kept, which was told.
+/// Reads `spec.serviceSelector`; `None`: it cannot be kept, which was reported.
 fn selected(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Option<Selected>, FieldError> {
     let field = "spec.serviceSelector";
     let Some(selector) = fields::label_selector(object, field)? else { return Ok(Some(Selected::default())) };

@@ -160,7 +160,7 @@ fn members(class: &str) -> Names {
     Names { names: members.into_iter().map(String::from).collect(), is_wider: false }
 }
 
-/// The part as often as what follows it says.
+/// Returns the part, repeated by the operator that follows it.
 fn repeated(rest: &mut &str, part: Names) -> Option<Names> {
     let is_any = part.names.is_empty();
     let (after, optional) = match rest.chars().next() {

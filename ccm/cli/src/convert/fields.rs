@@ -1,4 +1,4 @@
-//! Reading the fields of an object that nobody has validated, and the fields that nothing read.
+//! Reads the fields of an object without validation, and finds the fields that nothing read.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::selectors::{self, SelectorError};
 
-/// Why a field cannot be read.
+/// Reason why a field cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FieldError {
     #[error("{field} is {found} where {expected} belongs: correct it")]
@@ -226,7 +226,7 @@ pub(super) fn name(object: &Object<'_>, path: &str) -> Result<String, FieldError
     name.map(str::to_owned).ok_or_else(|| FieldError::Missing { field: object.path(path) })
 }
 
-/// What a message calls an object.
+/// Returns the name of an object for messages: kind, namespace and name.
 pub(super) fn origin(object: &Value) -> String {
     let text = |value: &Value| {
         value.as_str().map(|text| text.chars().filter(|c| !c.is_control()).take(253).collect::<String>())

@@ -95,12 +95,12 @@ fn flatten(value: Value, depth: usize, objects: &mut Vec<Value>) {
     }
 }
 
-/// Whether a document may well be YAML, and has more in it than is read.
+/// Returns true if the document may be valid YAML, but exceeds a limit of the parser.
 fn is_too_much(error: &str) -> bool {
     error.contains("budget breached") || error.contains("recursion limit")
 }
 
-/// What is wrong with a document whose first line is `line` of the whole text. `error` counts the lines of the document.
+/// Describes the mistake in a document whose first line is `line` of the whole text. `error` counts the lines of the document.
 fn mistake(line: usize, error: &str) -> String {
     let first = error.lines().next().unwrap_or("it cannot be read");
     let first = first.strip_prefix("error: ").unwrap_or(first);

@@ -20,7 +20,7 @@ use super::write::{Draft, Listed, Writer};
 
 /// Stands for all namespaces.
 const GLOBAL: &str = "global";
-/// What asks a DHCP server.
+/// Range that has kube-vip ask a DHCP server.
 const DHCP: &str = "0.0.0.0/32";
 
 const PROGRAM: Program = Program {

@@ -61,7 +61,7 @@ pub(super) struct Pool {
     pub(super) allocation: Option<Allocation>,
 }
 
-/// How addresses are announced.
+/// Protocol by which addresses are announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// By ARP and NDP.
@@ -79,7 +79,7 @@ impl Protocol {
     }
 }
 
-/// For which Services a pool is, and in which order pools are searched.
+/// Services that a pool is for, and its place in the order in which pools are searched.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Allocation {
     /// Lower ones first; 0 is last.
@@ -89,7 +89,7 @@ pub(super) struct Allocation {
     pub(super) service_selectors: Vec<LabelSelector>,
 }
 
-/// How pools are announced.
+/// Advertisement of MetalLB: the pools that it announces, and the nodes and interfaces that announce them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Advertisement {
     pub(super) protocol: Protocol,
@@ -108,19 +108,19 @@ pub(super) struct Advertisement {
 }
 
 impl Advertisement {
-    /// Whether it announces the pool.
+    /// Returns true if it announces the pool.
     pub(super) fn announces(&self, pool: &Pool) -> bool {
         self.is_for_all_pools()
             || self.pools.contains(&pool.name)
             || self.pool_selectors.iter().any(|selector| selectors::matches(selector, &pool.labels))
     }
 
-    /// Whether it says nothing of pools.
+    /// Returns true if it neither names nor selects pools.
     pub(super) const fn is_for_all_pools(&self) -> bool {
         self.pools.is_empty() && self.pool_selectors.is_empty()
     }
 
-    /// Whether every node announces, on every interface.
+    /// Returns true if every node announces, on every interface.
     pub(super) const fn is_open(&self) -> bool {
         self.node_selectors.is_empty() && self.interfaces.is_empty()
     }

@@ -45,14 +45,14 @@ pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
     writer.finish()
 }
 
-/// By which protocols MetalLB announces a pool. The pool's own counts beside those of advertisements.
+/// Returns the protocols by which MetalLB announces a pool. The pool's own counts beside those of advertisements.
 fn protocols(pool: &Pool, advertisements: &[Advertisement]) -> Vec<Protocol> {
     let of_others = advertisements.iter().filter(|one| one.announces(pool)).map(|one| one.protocol);
     pool.protocol.into_iter().chain(of_others).collect()
 }
 
-/// What pools without a priority get, so that they come after those with one. Of equal priorities the pools that select
-/// their Services come first, as with MetalLB, so the default will often do.
+/// Returns the priority for pools without one, so that they come after those with one. Among equal priorities the pools that select their
+/// Services come first, as with MetalLB, so the default is often enough.
 fn last_priority(pools: &[Pool]) -> i32 {
     let default = VirtualIPPoolSpec::default().priority;
     let highest = pools.iter().filter_map(|pool| Some(pool.allocation.as_ref()?.priority)).max();

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// As many labels and expressions a selector has at most, and values an expression.
+/// Maximum numbers of labels and expressions of a selector, and of values of an expression.
 const MAX_PARTS: usize = 16;
 const MAX_VALUES: usize = 32;
 
-/// Why Windlass does not take a selector.
+/// Reason why Windlass refuses a selector.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
     #[error(
@@ -29,7 +29,7 @@ pub(super) enum SelectorError {
     Values(String, usize),
 }
 
-/// Whether Windlass takes the selector.
+/// Checks that Windlass accepts the selector.
 pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
     let labels = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.as_deref().unwrap_or_default();
@@ -44,13 +44,13 @@ pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
     expressions.iter().try_for_each(check_expression)
 }
 
-/// Whether the selector has no conditions.
+/// Returns true if the selector has no conditions.
 pub(super) fn selects_all(selector: &LabelSelector) -> bool {
     selector.match_labels.iter().flatten().next().is_none()
         && selector.match_expressions.iter().flatten().next().is_none()
 }
 
-/// Whether the selector, which was checked, selects an object with these labels.
+/// Returns true if the selector, which has passed `check`, selects an object with these labels.
 pub(super) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let has = |(name, value): (&String, &String)| labels.get(name) == Some(value);
     let holds = |expression: &LabelSelectorRequirement| {
@@ -112,7 +112,7 @@ fn is_label_word(word: &str) -> bool {
     word.len() <= 63 && is_word(word, |c| c.is_ascii_alphanumeric(), |c| matches!(c, '-' | '_' | '.'))
 }
 
-/// Whether `word` begins and ends with an outer character and has nothing but outer and inner ones.
+/// Returns true if `word` begins and ends with an outer character and contains only outer and inner ones.
 fn is_word(word: &str, outer: impl Fn(char) -> bool, inner: impl Fn(char) -> bool) -> bool {
     word.starts_with(&outer) && word.ends_with(&outer) && word.chars().all(|c| outer(c) || inner(c))
 }

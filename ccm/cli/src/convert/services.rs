@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fields::{self, FieldError, Object, origin};
 use super::write::Writer;
 
-/// What becomes of an annotation of another program.
+/// Conversion of an annotation of another program.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Becomes {
     /// An annotation of Windlass, of the same value.
@@ -21,9 +21,9 @@ pub(super) enum Becomes {
     Nothing(&'static str),
 }
 
-/// What another program reads of Services.
+/// Annotations and classes that another program reads on Services.
 pub(super) struct Program {
-    /// What its annotations begin with.
+    /// Prefixes of its annotations.
     pub(super) prefixes: &'static [&'static str],
     /// Annotations by which Services share an address, whatever their namespaces are.
     pub(super) sharing: &'static [&'static str],

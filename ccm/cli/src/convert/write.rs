@@ -1,5 +1,5 @@
-//! What is printed: `VirtualIPPool`s that the API server takes and that have no address twice, and `Announcement`s. What cannot be
-//! kept is reported with its remedy (`report`), and nothing opens a pool to others than before.
+//! Prints `VirtualIPPool`s that the API server accepts and that share no address, and `Announcement`s. Settings that cannot be kept are
+//! reported with their remedy (`report`), and no pool becomes available to further Services.
 
 mod report;
 
@@ -14,7 +14,7 @@ pub(super) use self::report::set_fields;
 use super::addresses::Range;
 use super::interfaces::is_interface;
 
-/// As many ranges, namespaces and selectors a `VirtualIPPool` has at most.
+/// Maximum numbers of ranges, namespaces and selectors of a `VirtualIPPool`.
 const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
@@ -26,9 +26,9 @@ pub(super) struct Draft {
     /// As the other program has it.
     pub(super) name: String,
     pub(super) listed: Vec<Listed>,
-    /// Whether no end of a range may be taken for that of a subnet, as [`Range::written`] has it.
+    /// True if no end of a range may be taken for that of a subnet, as in [`Range::written`].
     pub(super) ends_usable: bool,
-    /// Where the field `namespaces` and selectors stand, as `spec.serviceAllocation`.
+    /// Path of the field that holds `namespaces` and selectors, as `spec.serviceAllocation`.
     pub(super) restrictions: &'static str,
     /// All but the addresses.
     pub(super) spec: VirtualIPPoolSpec,
@@ -36,11 +36,11 @@ pub(super) struct Draft {
 
 /// Addresses that a pool lists.
 pub(super) struct Listed {
-    /// Where, as `spec.addresses[0]`.
+    /// Path of the field, as `spec.addresses[0]`.
     pub(super) field: String,
     /// A CIDR, a range, or an address.
     pub(super) text: String,
-    /// Whether the first and last of them are not given.
+    /// True if the first and last of them are never assigned.
     pub(super) without_ends: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Writer {
     yaml: String,
     pools: BTreeSet<String>,
     announcements: BTreeSet<String>,
-    /// What the pools have that were printed.
+    /// Ranges of the pools that were printed.
     given: Vec<Range>,
     /// Addresses that no pool may have, and their use.
     reserved: Vec<(Range, &'static str)>,
@@ -73,12 +73,12 @@ impl Writer {
         self.reserved.push((Range::of(address), its_use));
     }
 
-    /// Whether a pool that was printed has the address.
+    /// Returns true if a pool that was printed has the address.
     pub(super) fn has(&self, address: IpAddr) -> bool {
         self.given.iter().any(|range| range.contains(address))
     }
 
-    /// Prints a pool; gives the name of the `VirtualIPPool`, if there is one now.
+    /// Prints a pool. Returns the name of the `VirtualIPPool`, if there is one now.
     pub(super) fn pool(&mut self, draft: Draft) -> Option<String> {
         let Draft { origin, name: named, listed, ends_usable, restrictions, spec } = draft;
         let name = match object_name(&named) {
@@ -130,7 +130,7 @@ impl Writer {
         Some(name)
     }
 
-    /// The ranges as a `VirtualIPPool` has them, none of them twice.
+    /// Returns the ranges as a `VirtualIPPool` has them, without duplicates.
     fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> Addresses {
         let (mut ranges, mut has_errors) = (Vec::new(), false);
         for Listed { field, text, without_ends } in listed {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::output::Output;
 
-/// What is asked.
+/// Subcommands that read the state of a cluster, or act on it.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Shows on one screen what is wrong in the cluster and what to do about it, then what there is
@@ -39,7 +39,7 @@ pub enum Command {
     ///
     /// Exit code 0: it works; 3: it does not; 4: part of the cluster could not be read; 1: there is nothing of that name.
     Explain(ExplainArgs),
-    /// Tells moves of addresses and problems as they come and go, until it is stopped
+    /// Prints moves of addresses and problems as they come and go, until it is stopped
     Watch(WatchArgs),
     /// Sends packets of VRRP to other nodes and prints whose arrive: what the pods of `check --pairs` do
     #[command(hide = true)]
@@ -69,13 +69,13 @@ pub(crate) struct ClusterArgs {
     /// Context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// How long the API server may take for an answer
+    /// Time within which the API server has to answer
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     timeout_seconds: u32,
 }
 
 impl ClusterArgs {
-    /// How long an answer may take.
+    /// Returns the time limit for an answer.
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds.into())
     }
@@ -105,7 +105,7 @@ pub struct CheckArgs {
     /// Image of those pods [default: that of the agents; if there are none, the one of this version]
     #[arg(long, requires = "pairs", value_name = "IMAGE")]
     pub(super) image: Option<String>,
-    /// How long adverts, and the packets of pairs, are listened for
+    /// Time for which to listen for adverts, and for the packets of pairs
     #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) listen_seconds: u16,
     /// Another form than text; wide: every finding, none left out
@@ -116,7 +116,7 @@ pub struct CheckArgs {
 /// Arguments of `exchange`.
 #[derive(Debug, Args)]
 pub struct ExchangeArgs {
-    /// Which trial it is
+    /// Number of the trial
     #[arg(long, value_name = "NUMBER")]
     pub(super) run: u64,
     /// This node
@@ -167,7 +167,7 @@ pub struct ExplainArgs {
 pub struct WatchArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// From one look at the cluster to the next
+    /// Interval between two looks at the cluster
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) interval_seconds: u32,
 }
@@ -177,7 +177,7 @@ pub struct WatchArgs {
 pub struct DrainArgs {
     #[command(flatten)]
     pub(super) node: UndrainArgs,
-    /// How long to wait until the node announces nothing any more; 0: not at all
+    /// Time to wait until the node announces nothing any more; 0: not at all
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(super) wait_seconds: u32,
 }
@@ -190,7 +190,7 @@ pub struct UndrainArgs {
     /// The node
     #[arg(value_name = "NODE")]
     pub(super) name: String,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -209,10 +209,10 @@ pub struct MoveArgs {
     /// Take back what a move before has asked for
     #[arg(long)]
     pub(super) undo: bool,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// How long to wait until the node announces it; 0: not at all
+    /// Time to wait until the node announces it; 0: not at all
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(super) wait_seconds: u32,
 }
@@ -225,7 +225,7 @@ pub struct ReleaseArgs {
     /// The address
     #[arg(value_name = "ADDRESS")]
     pub(super) address: IpAddr,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
 }

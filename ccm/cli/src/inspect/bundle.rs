@@ -1,5 +1,5 @@
-//! `windlass bundle`: what somebody who helps from afar needs to see, in one file. No Secret is read, and of what others may have written
-//! secrets into (annotations, environments) nothing is kept.
+//! `windlass bundle`: the data that remote support needs, in one file. Reads no Secret, and leaves out the fields into which users may have
+//! written secrets (annotations, environments).
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

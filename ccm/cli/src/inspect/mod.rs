@@ -1,4 +1,4 @@
-//! What the people who run a cluster ask: `windlass status`, `check`, `services`, `pools`, `nodes`, `routers`, `vips` and `explain`, also as
+//! Commands for operators of a cluster: `windlass status`, `check`, `services`, `pools`, `nodes`, `routers`, `vips` and `explain`, also as
 //! `kubectl windlass …`.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!            controller ─────┘                                   └──► page: what its status page shows
 //! ```
 //!
-//! Nothing here fails because the cluster is broken: what could not be read is a problem like any other, and the answer goes by what
-//! could. Only [`actions`] write to the cluster, as told, and `check --pairs` makes pods and deletes them.
+//! A broken cluster is no error: a kind that cannot be read becomes a problem like any other, and the answer uses the rest. Only
+//! [`actions`] write to the cluster, on request, and `check --pairs` creates pods and deletes them.
 
 mod actions;
 mod args;

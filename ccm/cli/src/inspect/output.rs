@@ -17,7 +17,7 @@ pub(crate) enum Output {
     Wide,
 }
 
-/// Prints an answer; `text` makes its form for people, a wide one if told so.
+/// Prints an answer; `text` makes its form for people, a wide one for true.
 ///
 /// # Errors
 /// It cannot be written as structured text, which would be a defect of this program.

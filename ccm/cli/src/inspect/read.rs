@@ -1,5 +1,5 @@
 //! Reading the cluster: kinds beside each other, each on a thread of its own, as the text of 10,000 objects takes a while to be read.
-//! Whatever fails is told and does not keep the rest.
+//! A failure is reported and does not prevent the rest.
 //!
 //! Questions are answered from the API server's cache (`resourceVersion=0`): that is at most moments old, needs no etcd, and takes one call for a
 //! kind, where pages of 10,000 objects take seconds. What is about to be changed is read in its latest version, in pages.
@@ -26,7 +26,7 @@ use windlass_common::listing::first_of;
 use super::explain::Details;
 use super::snapshot::{Cause, Listing, Missing, Snapshot};
 
-/// Objects of the latest version that one answer has.
+/// Maximum number of objects of the latest version in one answer.
 const PAGE: u32 = 500;
 /// Calls under way at a time.
 const PARALLEL: usize = 4;
@@ -94,12 +94,12 @@ impl Reader {
         self.lists.client.clone()
     }
 
-    /// How long a call may take.
+    /// Returns the time limit of a call.
     pub(super) fn limit(&self) -> Duration {
         self.lists.limit
     }
 
-    /// The namespace of who asks.
+    /// Returns the namespace of the context.
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -148,7 +148,7 @@ impl Reader {
         self.lists.clone()
     }
 
-    /// What only an explanation of these Services needs. What cannot be read is left out.
+    /// Reads the objects that only an explanation of these Services needs. Objects that cannot be read are left out.
     pub(super) async fn details(&self, services: &[ServiceRef]) -> Details {
         let mut details = Details::default();
         let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.lists.client.clone(), SYSTEM);
@@ -193,7 +193,7 @@ impl Lists {
         all
     }
 
-    /// All objects of a kind, of which `slimmed` drops what nobody reads.
+    /// Lists all objects of a kind, of which `slimmed` drops the unused parts.
     async fn all<K>(self, params: ListParams, slimmed: fn(&mut K)) -> Listing<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -255,7 +255,7 @@ impl Lists {
     }
 }
 
-/// What is read, by a task of its own: those of several kinds are on several threads.
+/// Reads a kind if it is wanted, in a task of its own, so that several kinds are read on several threads.
 async fn if_wanted<K, F>(wanted: &[Kind], kind: Kind, listing: impl FnOnce() -> F) -> Listing<K>
 where
     K: Send + 'static,
@@ -281,7 +281,7 @@ fn plural<K: Resource<DynamicType = ()>>() -> String {
     format!("{}s", K::kind(&()))
 }
 
-/// What is said of a list that cannot be had.
+/// Describes a list that cannot be read, with cause and remedy.
 pub(super) fn missing(kind: &str, error: &CallError) -> Missing {
     let (cause, remedy) = match error.code() {
         Some(404) => (

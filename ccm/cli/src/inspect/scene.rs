@@ -7,12 +7,12 @@ use windlass_api::{CONDITION_ADDRESS_ALLOCATED, virtual_ip_name};
 
 use super::snapshot::Snapshot;
 
-/// When the cluster is asked.
+/// Returns the time at which the cluster is read.
 pub(super) fn now() -> Timestamp {
     "2026-06-01T12:00:00Z".parse().unwrap()
 }
 
-/// So many seconds before.
+/// Returns the time `seconds` before [`now`].
 pub(super) fn ago(seconds: i64) -> String {
     (now() - SignedDuration::from_secs(seconds)).to_string()
 }
@@ -69,7 +69,7 @@ pub(super) fn router(name: &str) -> Value {
     })
 }
 
-/// Of the Service `default/<name>`.
+/// Returns a VirtualIP of the Service `default/<service>`.
 pub(super) fn vip(address: &str, service: &str, router: &str) -> Value {
     let parsed = address.parse().unwrap();
     json!({

@@ -1,4 +1,4 @@
-//! What the API server said at one moment: each kind, as far as it could be read. Pure.
+//! Objects of the API server at one moment: each kind, as far as it could be read. Pure.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ use windlass_api::{
 use windlass_ccm::conditions::find;
 use windlass_controller::Settings;
 
-/// The lease of a cloud-controller-manager, unless its flags say otherwise.
+/// Default lease of a cloud-controller-manager.
 pub(super) const LEASE: &str = "cloud-controller-manager";
-/// Label and value by which Windlass' own pods tell what they are.
+/// Label with the component of Windlass' own pods.
 const COMPONENT: &str = "app.kubernetes.io/component";
-/// Label by which a kubelet tells its operating system, and the one on which Windlass runs.
+/// Label with the operating system of a kubelet, and the one on which Windlass runs.
 pub(super) const OS_LABEL: &str = "kubernetes.io/os";
 pub(super) const LINUX: &str = "linux";
 
 /// All objects of a kind that could be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Listing<K> {
-    /// Those that were read.
+    /// The objects that were read.
     pub(crate) objects: Vec<K>,
-    /// Why not all of them were.
+    /// Reason why some of them were not read.
     pub(super) missing: Option<Missing>,
 }
 
@@ -45,34 +45,34 @@ impl<K> From<Vec<K>> for Listing<K> {
     }
 }
 
-/// What a controller that looks knows of itself.
+/// State of the controller that reads, as it knows it itself.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnController {
     pub(crate) settings: Settings,
     /// Namespace and name of the lease by which it leads, and its identity; `None`: it leads without election.
     pub(crate) election: Option<(String, String)>,
-    /// Since when it leads.
+    /// Time at which it began to lead.
     pub(crate) since: Timestamp,
 }
 
-/// Why part of the cluster is not known.
+/// Reason why part of the cluster is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Missing {
     /// The kind, as `Services`.
     pub(super) kind: String,
     pub(super) cause: Cause,
-    /// What is not known, and why.
+    /// Description of the unknown part, with the reason.
     pub(super) message: String,
-    /// What helps.
+    /// Remedy.
     pub(super) remedy: String,
 }
 
-/// What kept it from being read.
+/// Cause of a failure to read a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum Cause {
     /// The API server has no such kind.
     NotInstalled,
-    /// Whoever asks may not know.
+    /// The credentials do not permit it.
     Forbidden,
     /// The API server did not answer, or not in time.
     Unreachable,
@@ -87,7 +87,7 @@ pub(super) enum Cause {
 pub(crate) struct Snapshot {
     /// The API server.
     pub(crate) server: String,
-    /// When it was asked.
+    /// Time of the query.
     pub(crate) now: Timestamp,
     pub(crate) services: Listing<Service>,
     pub(crate) vips: Listing<VirtualIP>,
@@ -98,14 +98,14 @@ pub(crate) struct Snapshot {
     pub(crate) nodes: Listing<Node>,
     /// Windlass' own.
     pub(crate) pods: Listing<Pod>,
-    /// Those of `kube-system` and of Windlass' namespace.
+    /// Leases of `kube-system` and of Windlass' namespace.
     pub(crate) leases: Listing<Lease>,
-    /// The controller that looks, by what it has watched; `None`: a person looks, by what the API server says.
+    /// The controller that reads the objects it watches; `None`: a user reads those of the API server.
     pub(crate) own: Option<OwnController>,
 }
 
 impl Snapshot {
-    /// What is not known.
+    /// Returns the parts of the cluster that are unknown.
     pub(super) fn missing(&self) -> impl Iterator<Item = &Missing> {
         [
             &self.services.missing,
@@ -128,7 +128,7 @@ impl Snapshot {
         self.services.objects.iter().filter(move |service| is_served(service, classless))
     }
 
-    /// How the controller is set, as far as the arguments of its pods tell.
+    /// Returns the settings of the controller, as far as the arguments of its pods show them.
     pub(super) fn settings(&self) -> Settings {
         if let Some(own) = &self.own {
             return own.settings;
@@ -162,7 +162,7 @@ impl Snapshot {
             .filter(move |pod| pod.labels().get(COMPONENT).is_some_and(|is| is == component))
     }
 
-    /// VIPs by the UID of each Service that has them. Those in quarantine are nobody's.
+    /// VIPs by the UID of each Service that has them. Those in quarantine have no owner.
     pub(super) fn vips_by_owner(&self) -> HashMap<&str, Vec<&VirtualIP>> {
         let mut by_owner: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
         for vip in self.vips.objects.iter().filter(|vip| vip.spec.quarantine.is_none()) {
@@ -193,7 +193,7 @@ impl Snapshot {
     }
 }
 
-/// Whether Windlass serves a Service, or would.
+/// Returns true if Windlass serves a Service, or would.
 fn is_served(service: &Service, classless: bool) -> bool {
     let Some(spec) = &service.spec else { return false };
     let is_told = allocated(service).is_some();
@@ -204,7 +204,7 @@ fn is_served(service: &Service, classless: bool) -> bool {
     spec.type_.as_deref() == Some("LoadBalancer") && (is_of_class || is_told)
 }
 
-/// What Windlass says of a Service.
+/// Returns the condition that Windlass reports for a Service.
 pub(super) fn allocated(service: &Service) -> Option<&Condition> {
     let conditions = service.status.as_ref()?.conditions.as_deref()?;
     find(conditions, CONDITION_ADDRESS_ALLOCATED)
@@ -224,12 +224,12 @@ pub(super) fn full_name(object: &impl Resource) -> String {
     meta.namespace.as_ref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
 }
 
-/// When an object was made.
+/// Returns the time at which an object was created.
 pub(super) fn created(object: &impl Resource) -> Option<Timestamp> {
     object.meta().creation_timestamp.as_ref().map(|time| time.0)
 }
 
-/// Whether a Node says that it is ready.
+/// Returns true if a Node reports that it is ready.
 pub(super) fn is_ready(node: &Node) -> bool {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
@@ -240,7 +240,7 @@ pub(super) fn is_linux(node: &Node) -> bool {
     node.metadata.labels.iter().flatten().all(|(key, os)| key != OS_LABEL || os == LINUX)
 }
 
-/// Whether a pod says that it is ready.
+/// Returns true if a pod reports that it is ready.
 pub(super) fn is_pod_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")

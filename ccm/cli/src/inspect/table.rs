@@ -14,7 +14,7 @@ pub(super) trait Row {
     fn cells(&self, now: Timestamp) -> Vec<String>;
 }
 
-/// What stands for nothing.
+/// Placeholder for an empty value.
 const NOTHING: &str = "<none>";
 /// Between two columns.
 const GAP: &str = "   ";
@@ -57,7 +57,7 @@ pub(super) fn indented(text: &str) -> String {
     text.lines().fold(String::new(), |indented, line| indented + "  " + line + "\n")
 }
 
-/// How long ago something was, as kubectl says it: `45s`, `12m`, `3h5m`, `4d`.
+/// Returns the age of `then`, as kubectl prints it: `45s`, `12m`, `3h5m`, `4d`.
 pub(super) fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

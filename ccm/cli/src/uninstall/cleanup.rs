@@ -1,4 +1,4 @@
-//! What Windlass has left on a Service, and the patch that takes it away. Pure.
+//! Remains of Windlass on a Service, and the patch that removes them. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,16 +12,16 @@ use windlass_controller::CLASS_FINALIZER;
 #[cfg(test)]
 mod tests;
 
-/// Which addresses were given, and to whom.
+/// Addresses that were assigned, and their owners.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// `None`: nobody knows any more, as the `VirtualIP`s are gone.
+    /// `None`: unknown, as the `VirtualIP`s are gone.
     addresses: Option<BTreeSet<IpAddr>>,
     owners: BTreeSet<ServiceRef>,
 }
 
 impl Given {
-    /// As these objects say; `None`: there are none to ask, with their definition.
+    /// Collects them from these objects; `None`: there are none, as their definition is gone.
     pub(crate) fn of(vips: Option<&[VirtualIP]>) -> Self {
         let in_use = vips.into_iter().flatten().filter(|vip| vip.spec.quarantine.is_none());
         Self {
@@ -36,7 +36,7 @@ impl Given {
     }
 }
 
-/// What is taken off a Service.
+/// Remains that are removed from a Service.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Cleanup {
     /// In words.
@@ -45,7 +45,7 @@ pub(crate) struct Cleanup {
     pub(crate) patch: Value,
 }
 
-/// What is to be taken off; `None`: nothing, as with a Service that Windlass never served.
+/// Returns the remains to remove; `None`: there are none, as on a Service that Windlass never served.
 pub(crate) fn cleanup(service: &Service, given: &Given) -> Option<Cleanup> {
     let metadata = &service.metadata;
     let status = service.status.as_ref();

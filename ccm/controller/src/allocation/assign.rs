@@ -99,8 +99,8 @@ impl ClusterState {
         self.waiting.remove(owner);
     }
 
-    /// When the ledger has just been built: allocates to all Services that have no address, in their order. Otherwise the order
-    /// of their syncs would decide.
+    /// Allocates to all Services without an address, in their order, once the ledger has been built. Otherwise the order of their
+    /// syncs would decide.
     pub(crate) fn allocate_to_all(&mut self) {
         let mut waiters = Vec::new();
         for service in self.stores.services.list() {

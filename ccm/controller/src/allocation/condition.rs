@@ -1,5 +1,5 @@
-//! Our condition on a Service as a record of its addresses: how it is written, and how it is read again. It outlives the object
-//! and the pool, and whoever edits the addresses in the status seldom edits it. Pure.
+//! Our condition on a Service as a record of its addresses: its format and its parser. It outlives the object and the pool, and an
+//! edit of the addresses in the status seldom edits it. Pure.
 
 use std::net::IpAddr;
 
@@ -19,13 +19,13 @@ fn allocated_condition(service: &Service) -> Option<&Condition> {
     find(service.status.as_ref()?.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED)
 }
 
-/// Whether our condition on the Service says that it has `address` as it asks, which is that it names `pool`.
+/// Returns true if our condition on the Service lists `address` as allocated from `pool`, which the Service names.
 pub(crate) fn says_has_from_pool(service: &Service, address: IpAddr, pool: &str) -> bool {
     let of_pool = format!("pool {pool:?}");
     items(service).any(|item| item.starts_with(&item_prefix(address)) && item.contains(&of_pool))
 }
 
-/// Whether our condition on the Service says that it has `address`.
+/// Returns true if our condition on the Service lists `address`.
 pub(crate) fn says_has_address(service: &Service, address: IpAddr) -> bool {
     items(service).any(|item| item.starts_with(&item_prefix(address)))
 }

@@ -1,9 +1,10 @@
-//! `spec.externalIPs`: which of them are announced, and which are refused.
+//! `spec.externalIPs`: permission, announcement and refusal.
 //!
-//! Whoever may write a Service may put any address there, and every node then takes the traffic to it that passes through
-//! the cluster (CVE-2020-8554). Announced on the LAN such an address would take everybody's traffic. So only addresses of a
-//! pool are announced whose admin allows it, for Services that the pool is for, and never one that somebody else has. What
-//! is refused reserves nothing: it is told to who wrote it, to the Services whose addresses it names and on the pool.
+//! Any user who may write a Service may put any address there, and every node then takes the traffic to it that passes through the
+//! cluster (CVE-2020-8554). Announced on the LAN such an address would take all clients' traffic. An external IP is therefore
+//! announced only if it is in a pool whose admin allows it, the pool is for the Service, and no other Service has it. A refused
+//! address reserves nothing: the refusal is reported on the Service that lists it, on the Services that have the address, and on the
+//! pool.
 
 mod claims;
 mod decide;
@@ -33,7 +34,7 @@ pub(crate) fn external_ips(service: &Service) -> Vec<IpAddr> {
     entries.filter_map(|text| text.trim().parse().ok()).filter(|address| known.insert(*address)).collect()
 }
 
-/// What is said of entries that are too many to be looked at. (How many there are is not kept.)
+/// Returns the message for a Service with more entries than are examined. (Their number is not kept.)
 fn excess(service: &Service) -> Option<String> {
     (listed(service).len() > MAX_EXTERNAL_IPS).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! Addresses that Services of other load balancers show in their status: no pool gives them to somebody else. Pure.
+//! Addresses that Services of other load balancers show in their status: no pool gives them to another Service. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -28,7 +28,7 @@ pub(crate) struct ObservedVip {
     pub(crate) uid: String,
     /// `metadata.resourceVersion`.
     pub(crate) version: u64,
-    /// `spec.owners`: those that were known before come first, in whatever order somebody wrote them.
+    /// `spec.owners`: those that were known before come first, whatever their order in the object.
     pub(crate) owners: Vec<ServiceRef>,
     /// `spec.quarantine`.
     pub(crate) quarantine: Option<Quarantine>,
@@ -38,8 +38,8 @@ pub(crate) struct ObservedVip {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AddressEntry {
     object: Option<ObservedVip>,
-    /// Services that keep the address although no object names them: somebody deleted the object, or removed them from its
-    /// owners, or their status shows it. They are to become owners, before all others. None of them is one.
+    /// Services that keep the address although no object names them: the object was deleted, or they were removed from its owners, or
+    /// their status shows it. They are to become owners, before all others. None of them is one.
     retained: Vec<ServiceRef>,
     /// Services that were promised the address: the call that makes them owners is not made or not answered yet.
     pending_owners: Vec<ServiceRef>,
@@ -82,7 +82,7 @@ pub(crate) enum ReleaseAction {
     LastOwner(ObservedVip),
 }
 
-/// What an observation changed for one address.
+/// Effects of an observation on one address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LedgerChange {
     /// Services that no longer hold the address.
@@ -133,14 +133,14 @@ impl AddressEntry {
         self.retained.contains(holder) || self.pending_owners.contains(holder)
     }
 
-    /// Notes that `holder` is to become an owner, unless it is one.
+    /// Records that `holder` is to become an owner, unless it is one.
     fn promise(&mut self, holder: &ServiceRef) {
         if !self.owns(holder) && !self.is_promised(holder) {
             self.pending_owners.push(holder.clone());
         }
     }
 
-    /// Takes in a newer version of the object. `keep` says which Services that it no longer names retain the address.
+    /// Records a newer version of the object. `keep` returns true for Services that it no longer names but that retain the address.
     fn observe(&mut self, mut new: ObservedVip, keep: impl Fn(&ServiceRef, bool) -> bool) {
         if self.object.as_ref().is_some_and(|known| known.version >= new.version && new.version != 0) {
             return;
@@ -213,9 +213,9 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// The status of `holder` shows `address`, and no object names it as an owner: it retains the address, if the other holders
-    /// share it or are to give way, and it is not in quarantine for another. `condition_says`: our condition says that the
-    /// address is its own, so that it also gets it back from a quarantine after another Service. Returns whether it does.
+    /// Adopts an address that the status of `holder` shows and that no object names it as an owner of: it retains the address, if the
+    /// other holders share it or are to give way, and it is not in quarantine for another. `condition_says`: our condition lists the
+    /// address as its own, so that it also gets it back from a quarantine after another Service. Returns true if it retains it.
     pub(crate) fn adopt(
         &mut self,
         address: IpAddr,
@@ -255,19 +255,19 @@ impl Ledger {
         true
     }
 
-    /// Whether `address` is kept back so that `holder` may have it again.
+    /// Returns true if `address` is reserved so that `holder` may have it again.
     pub(crate) fn is_kept_back_for(&self, address: IpAddr, holder: &ServiceRef) -> bool {
         self.allocator.is_kept_back_for(address, holder)
     }
 
-    /// Whether `address` is in quarantine because its owners released it.
+    /// Returns true if `address` is in quarantine because its owners released it.
     fn is_released(&self, address: IpAddr) -> bool {
         let object = self.entries.get(&address).and_then(|entry| entry.object.as_ref());
         let quarantine = object.and_then(|object| object.quarantine.as_ref());
         quarantine.is_some_and(|quarantine| quarantine.reason == QuarantineReason::Released)
     }
 
-    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
+    /// Promises `address` to `holder`, together with its present holders and whatever their terms: an external IP.
     pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         self.allocator.adopt_together(address, holder, terms);
         self.entries.entry(address).or_default().promise(holder);
@@ -291,7 +291,7 @@ impl Ledger {
         namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
     }
 
-    /// Notes that the status of `holder` shows `address`.
+    /// Records that the status of `holder` shows `address`.
     pub(crate) fn mark_shown(&mut self, address: IpAddr, holder: &ServiceRef) {
         if self.holders(address).contains(holder)
             && let Some(entry) = self.entries.get_mut(&address)
@@ -300,7 +300,7 @@ impl Ledger {
         }
     }
 
-    /// Whether `address` was in use by one of its holders: some node announced it, or a status showed it.
+    /// Returns true if one of its holders was using `address`: a node announced it, or a status showed it.
     pub(crate) fn was_in_use(&self, address: IpAddr) -> bool {
         self.entries.get(&address).is_some_and(|entry| entry.was_in_use)
     }
@@ -354,9 +354,9 @@ impl Ledger {
         }
     }
 
-    /// Takes in the object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
-    /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
-    /// object names them no more, from each and whether the address was in use.
+    /// Records the object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
+    /// promised the address no longer unless the object names it. `keep` returns true for Services that keep the address although the
+    /// object no longer names them; its arguments are the Service, and whether the address was in use.
     pub(crate) fn observe_object(
         &mut self,
         vip: &VirtualIP,
@@ -380,8 +380,8 @@ impl Ledger {
         })
     }
 
-    /// The object with this UID is gone. `keep` says which of its owners still want the address: it stays theirs, until
-    /// the object is made again.
+    /// Records that the object with this UID is gone. `keep` returns true for owners that still want the address: it stays theirs,
+    /// until the object is created again.
     pub(crate) fn object_deleted(
         &mut self,
         address: IpAddr,
@@ -492,7 +492,7 @@ impl Ledger {
         }
     }
 
-    /// Notes whether none of those for whom `address` is kept back exists any more. Returns whether that is another than before.
+    /// Records whether all Services for which `address` is reserved are gone. Returns true if that changed.
     pub(crate) fn set_abandoned(&mut self, address: IpAddr, is_abandoned: bool) -> bool {
         self.allocator.set_abandoned(address, is_abandoned)
     }
@@ -505,7 +505,7 @@ impl Ledger {
             .collect()
     }
 
-    /// When the next quarantine ends.
+    /// Returns the end of the next quarantine.
     pub(crate) fn next_quarantine_end(&self) -> Option<Timestamp> {
         let ended_quarantines = self.allocator.next_quarantine_end()?;
         Timestamp::from_millisecond(i64::try_from(ended_quarantines.0).ok()?).ok()
@@ -516,7 +516,7 @@ impl Ledger {
         &self.allocator
     }
 
-    /// What `holder` holds, ascending.
+    /// Returns the addresses that `holder` holds, ascending.
     pub(crate) fn held_by(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         self.allocator.held_by(holder).collect()
     }

@@ -1,4 +1,4 @@
-//! Which Service has which address.
+//! Allocation of addresses to Services.
 //!
 //! In: pools, Services, their namespaces and the objects that claim addresses. Out: the ledger of holders, waiting Services, the
 //! request of a Service, and the status of pools. [`ledger`] is changed by what objects and statuses show ([`ownership`],

@@ -79,7 +79,7 @@ impl ClusterState {
         keys
     }
 
-    /// Notes whether a Service exists for which `address` is kept back. Returns whether that is another than before.
+    /// Records whether a Service exists for which `address` is reserved. Returns true if that changed.
     fn note_abandoned(&mut self, address: IpAddr) -> bool {
         let Some(entry) = self.ledger.allocator().quarantined(address) else { return false };
         let exists = entry.former.iter().any(|former| self.stores.service(former).is_some());
@@ -98,7 +98,7 @@ impl ClusterState {
         self.retry_waiting_for(changed)
     }
 
-    /// With whom the address stays that `error` is about.
+    /// Returns the holder that the address of `error` stays with.
     pub(crate) fn stays_with(&self, error: &AllocateError<ServiceRef>) -> StaysWith {
         let AllocateError::Quarantined { address, .. } = error else { return StaysWith::Service };
         let pool = self.ledger.pool_of(*address);
@@ -133,7 +133,7 @@ impl ClusterState {
         Ok(request)
     }
 
-    /// Whether `holder` named `pool` already when it was allocated `address`: then a later change of the pools is no reason to
+    /// Returns true if `holder` already named `pool` when it was allocated `address`: a later change of the pools is then no reason to
     /// allocate another. Known from memory, else from the object or our condition; assumed if the object was lost.
     fn named_pool_when_allocated(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
@@ -162,13 +162,13 @@ impl ClusterState {
         }
     }
 
-    /// Forgets the pool that `holder` named when it was allocated its addresses.
+    /// Removes the record of the pool that `holder` named when it was allocated its addresses.
     pub(crate) fn forget_pool(&mut self, holder: &ServiceRef) {
         self.named_pools.remove(holder);
     }
 
-    /// Pools other than `pool`, the object's, that owners of `vip` name and named when they were allocated it, as the object or
-    /// their status tells. A Service that somebody removed from the owners, and that retains the address, counts as one.
+    /// Returns the pools other than `pool`, the object's, that owners of `vip` name and named when they were allocated it, by the
+    /// object or their status. A Service that was removed from the owners by hand, and that retains the address, counts as one.
     pub(crate) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
         let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
             let service = self.stores.live(owner)?;
@@ -181,14 +181,14 @@ impl ClusterState {
         named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether the admin allows the Services of `address` to move to another one once no pool holds it.
+    /// Returns true if the admin allows the Services of `address` to move to another one once no pool holds it.
     fn may_move(&self, address: IpAddr) -> bool {
         let Some(vip) = self.vip(address) else { return false };
         let pool = self.stores.pools.get(&vip.spec.pool);
         vip.allows_move() || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
     }
 
-    /// Whether the status of some Service that owns `address` shows it.
+    /// Returns true if the status of a Service that owns `address` shows it.
     pub(crate) fn is_shown_by_any_owner(&self, address: IpAddr) -> bool {
         let holders = self.ledger.holders(address).iter();
         holders.filter_map(|holder| self.stores.live(holder)).any(|service| shows(&service, address))
@@ -200,18 +200,18 @@ impl ClusterState {
         outside.flat_map(|(_, holders)| holders).map(service_key).collect()
     }
 
-    /// Whether the Service exists, is not being deleted and wants an address.
+    /// Returns true if the Service exists, is not being deleted and wants an address.
     pub(crate) fn is_wanted(&self, holder: &ServiceRef) -> bool {
         is_wanted(&self.stores, holder, self.settings)
     }
 
-    /// Whether `address` is managed here: a pool has it, or a Service holds it.
+    /// Returns true if `address` is managed here: a pool has it, or a Service holds it.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         self.ledger.pool_of(address).is_some() || !self.ledger.holders(address).is_empty()
     }
 
-    /// Whether the change of the Service's status is not ours: it removed an address that `holder` is to have, or added one of a
-    /// pool or of another Service.
+    /// Returns true if the change of the Service's status is not ours: it removed an address that `holder` is to have, or added one of
+    /// a pool or of another Service.
     pub(crate) fn is_foreign_status_change(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
@@ -220,7 +220,7 @@ impl ClusterState {
             || is.difference(&was).any(|added| !holds(*added) && self.is_ours(*added))
     }
 
-    /// Whether `holder` holds `address`, and is to have it as its Service asks.
+    /// Returns true if `holder` holds `address`, and its Service's current request keeps it.
     fn keeps_address(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
         if !self.ledger.holders(address).contains(holder) {
             return false;
@@ -278,8 +278,8 @@ impl ClusterState {
     }
 }
 
-/// Whether the load balancer addresses of `owner` are orphaned, so that the service controller will not release them: the
-/// Service is gone, was made anew, or wants no address and carries no finalizer of ours.
+/// Returns true if the load balancer addresses of `owner` are orphaned, so that the service controller will not release them: the
+/// Service is gone, was recreated, or wants no address and carries no finalizer of ours.
 pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
@@ -289,15 +289,15 @@ pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, setting
     !is_reconciled(service, |class| settings.serves_class(class), &options)
 }
 
-/// Whether the status of the Service shows `address`.
+/// Returns true if the status of the Service shows `address`.
 pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
     status_addresses(service).any(|shown| shown == address)
 }
 
-/// Whether `holder` keeps the address although the object no longer names it, or was put into quarantine: its Service wants an
-/// address, and its status shows this one, or was emptied and some node announced it. No controller takes an address from such
-/// a Service: somebody edited the object. A Service that shows another address instead has moved; and an address that another
-/// host has, as a quarantine says, is left by all.
+/// Returns true if `holder` keeps the address although the object no longer names it, or was put into quarantine. Its Service must
+/// want an address, and its status must show this one, or have been emptied after a node announced it. No controller takes an address
+/// from such a Service: the object was edited by hand. A Service that shows another address has moved. An address that is in
+/// quarantine because another host has it is given up by all.
 fn keeps_without_owning(
     stores: &Stores,
     holder: &ServiceRef,
@@ -315,14 +315,14 @@ fn keeps_without_owning(
     !is_taken && (shows(&service, address) || (was_in_use && shows_none()))
 }
 
-/// Whether the Service exists, is not being deleted and wants an address.
+/// Returns true if the Service exists, is not being deleted and wants an address.
 fn is_wanted(stores: &Stores, holder: &ServiceRef, settings: Settings) -> bool {
     stores.live(holder).is_some_and(|service| {
         service.metadata.deletion_timestamp.is_none() && wants_address(&service, settings)
     })
 }
 
-/// The sharing terms of a Service, or of the one that was made anew under its name; unshared as long as nothing is known of it.
+/// Returns the sharing terms of a Service, or of the one that was recreated under its name; unshared while nothing is known of it.
 fn terms_of(stores: &Stores, holder: &ServiceRef, settings: Settings) -> Terms {
     let known = stores.service(holder).and_then(|service| terms(&service, settings).ok());
     known.unwrap_or_else(|| Terms::alone(&holder.namespace))

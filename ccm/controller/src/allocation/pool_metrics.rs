@@ -13,7 +13,7 @@ use super::pools::{PoolFindings, available};
 use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 
-/// Where the metrics find the state, while this process leads.
+/// Reference from the metrics to the state, while this process leads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolMetrics(Arc<Mutex<Weak<SharedState>>>);
 

@@ -1,7 +1,7 @@
-//! Which addresses of the pools can be used, and what their status reports. Pure.
+//! Usable addresses of the pools, and the status of the pools. Pure.
 //!
-//! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. What
-//! a Service holds it keeps, whatever is found here: this is about what is given from now on.
+//! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. Services keep
+//! the addresses that they hold, whatever is found here: the review decides only about future allocations.
 
 mod announceability;
 mod convert;
@@ -26,10 +26,10 @@ pub(crate) use pool_reviewer::PoolReviewer;
 pub(crate) use status::{PoolFindings, available, status};
 pub(crate) use unusable::UnusableAddresses;
 
-/// Items that one message names before it says how many more there are.
+/// Maximum number of items that one message names; the rest is counted.
 const NAMED: usize = 5;
 
-/// Why some of a pool is not used: reasons of its condition `Ready`.
+/// Reason that part of a pool is not used: a reason of its condition `Ready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     InvalidAddresses,
@@ -45,14 +45,14 @@ pub(crate) enum Reason {
     ServiceCidr,
     /// A Service has it from another load balancer.
     ForeignService,
-    /// Of a newer version.
+    /// Value of a newer version.
     UnknownValue,
     /// Written twice in one pool; no address is lost by it.
     DuplicateAddresses,
 }
 
 impl Reason {
-    /// As conditions have it.
+    /// Returns the reason as it is written in conditions.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidAddresses => pool_ready::INVALID_ADDRESSES,
@@ -69,7 +69,7 @@ impl Reason {
         }
     }
 
-    /// What addresses that are not given for this reason have in common, where they are found in the cluster.
+    /// Returns the phrase for addresses left out for this reason: their use in the cluster, if they were found there.
     const fn addresses(self) -> &'static str {
         match self {
             Self::SubnetAddress => "network, broadcast and anycast addresses left out",
@@ -110,22 +110,23 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReviewedPool {
     pub(crate) pool: Pool,
-    /// Whether it may serve as the source of external IPs.
+    /// True if it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
     pub(crate) problems: Vec<Problem>,
     /// Every address that it lists and no older pool does, whether or not it can be given.
     pub(crate) held: AddressSet,
-    /// How many addresses and subnets that only one node reports keep nothing back, because it reports too many, by that node.
+    /// Number of addresses and subnets that only one node reports and that are not withheld, because it reports too many; by that
+    /// node.
     pub(crate) ignored_reports: BTreeMap<String, usize>,
     /// Addresses of nodes that it lists, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
 }
 
 impl ReviewedPool {
-    /// Why a Service may not have `address` of this pool as an external IP.
+    /// Checks that a Service may have an address of this pool as an external IP.
     ///
     /// # Errors
-    /// In words that end a sentence about the address.
+    /// The reason, in words that end a sentence about the address.
     pub(crate) fn admits_external(&self, subject: &Requester) -> Result<(), String> {
         let Self { pool, allow_external_ips, .. } = self;
         let Pool { name, policy, .. } = pool;
@@ -138,13 +139,13 @@ impl ReviewedPool {
     }
 }
 
-/// Whom a pool gives addresses, as far as its spec can be read.
+/// Returns the policy by which a pool gives addresses, as far as its spec can be read.
 pub fn policy(spec: &VirtualIPPoolSpec) -> Policy {
     convert::parse_spec(spec).policy
 }
 
-/// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` says which addresses
-/// are VIPs: one that is bound to a node's interface is not the node's own.
+/// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` returns true for VIPs: one
+/// that is bound to a node's interface is not the node's own address.
 pub(crate) fn review(
     pools: &[Arc<VirtualIPPool>],
     unusable: &UnusableAddresses,
@@ -191,16 +192,16 @@ pub(crate) fn review(
     reviewed
 }
 
-/// How much the word of each node keeps back from the pools: a node that is not the admin's any more must not empty them.
+/// Number of entries that each node's report alone withholds from the pools. It is limited: a compromised node must not empty them.
 #[derive(Debug, Default)]
 struct Withheld {
     counts: BTreeMap<String, usize>,
-    /// What was beyond the limit, since it was last taken.
+    /// Entries beyond the limit since the last read, by node.
     ignored: BTreeMap<String, usize>,
 }
 
 impl Withheld {
-    /// Whether one more is believed of this node.
+    /// Counts one more entry of this node. Returns true if it is within the limit.
     fn believes(&mut self, node: &str) -> bool {
         let count = self.counts.entry(node.to_owned()).or_default();
         *count += 1;
@@ -242,7 +243,8 @@ impl ReviewedPool {
         self.add_problem(Reason::NodeAddress, &named);
     }
 
-    /// What other load balancers gave Services stays part of the pool, and is not given: with the Service it may come here.
+    /// Reserves addresses that other load balancers gave to Services. They stay part of the pool: with its Service, an address may
+    /// move here.
     fn leave_out_services(&mut self, unusable: &UnusableAddresses) {
         let mut named = Vec::new();
         for (address, service) in &unusable.services {
@@ -254,7 +256,8 @@ impl ReviewedPool {
         self.add_problem(Reason::ForeignService, &named);
     }
 
-    /// What the cluster or the LAN uses in another way stays part of the pool, and is not given: who holds one keeps it.
+    /// Reserves addresses that the cluster or the LAN uses in another way. They stay part of the pool, and a Service that holds one
+    /// keeps it.
     fn leave_out_blocks(&mut self, unusable: &UnusableAddresses, withheld: &mut Withheld) {
         let mut named: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
         for block in &unusable.blocks {

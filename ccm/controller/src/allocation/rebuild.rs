@@ -1,9 +1,9 @@
-//! Building the ledger when a controller starts, and adopting addresses that the status of a Service shows. Decisions on the
-//! state, without API calls.
+//! Building the ledger when a controller starts, and adopting addresses that the status of a Service shows. Decisions on the state,
+//! without API calls.
 //!
-//! Of each address there are two records: the object, which is the claim, and the status of its Service. A user, or another
-//! controller, may have changed or deleted either while no controller ran. What both say holds; where they differ, a Service
-//! that wants an address and shows it outweighs one that only the object names.
+//! Each address has two records: the object, which is the claim, and the status of its Service. A user, or another controller, may
+//! have changed or deleted either while no controller ran. Records that agree hold; where they differ, a Service that wants an address
+//! and shows it outweighs one that only the object names.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,11 +24,10 @@ use crate::stores::created;
 use crate::stores::service_key;
 use windlass_ccm::store::Change;
 
-/// What besides the object supports the claim of an owner, or of the Service that was made anew under its name; the strongest
-/// first.
+/// Evidence besides the object for the claim of an owner, or of the Service recreated under its name; the strongest first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ClaimStrength {
-    /// Our condition on it says that it has the address.
+    /// Our condition on it lists the address.
     ConditionSays,
     /// Its status shows the address.
     StatusShows,
@@ -139,8 +138,8 @@ impl ClusterState {
         adopted.then(|| service_key(&owner))
     }
 
-    /// Whether the Service, whose status shows `address`, has fewer addresses of its family than it wants, not counting what no
-    /// status could hide: one that works and that its status does not show makes it the status that is wrong.
+    /// Returns true if the Service, whose status shows `address`, has fewer addresses of its family than it wants. Counted are those
+    /// that its status shows and those that work although its status does not show them: for these, the status is wrong.
     fn lacks(&self, owner: &ServiceRef, service: &Service, address: IpAddr) -> bool {
         let family = Family::of(address);
         let held = self.ledger.held_by(owner);
@@ -163,7 +162,7 @@ impl ClusterState {
         }
     }
 
-    /// Addresses of the family that the Service has, that were in use or that our condition on it tells of, and that its status
+    /// Returns addresses of the family that the Service has, that were in use or that our condition on it lists, and that its status
     /// does not show.
     fn hidden(&self, owner: &ServiceRef, service: &Service, family: Family) -> Vec<IpAddr> {
         let was_used = |one: IpAddr| self.ledger.was_in_use(one) || condition::says_has_address(service, one);
@@ -172,7 +171,7 @@ impl ClusterState {
         held
     }
 
-    /// Whether a Service that does not share with `owner` shows `address`, and our condition on it tells of it.
+    /// Returns true if a Service that does not share with `owner` shows `address`, and our condition on that Service lists it.
     fn is_shown_by_another(&self, owner: &ServiceRef, address: IpAddr) -> bool {
         let mine = self.ledger.allocator().terms(owner);
         let showing = self.stores.services.list().into_iter().filter(|other| shows(other, address));
@@ -204,8 +203,8 @@ impl ClusterState {
         }
     }
 
-    /// Orders the holders of an address that cannot share it, because a Service changed while no controller ran, or somebody
-    /// edited the object: the best [`ClaimStrength`] comes first, and the Service that was edited later gives way.
+    /// Orders the holders of an address that cannot share it, because a Service changed while no controller ran, or the object was
+    /// edited by hand: the best [`ClaimStrength`] comes first, and the Service that was edited later gives way.
     fn resolve_sharing_conflicts(&mut self) {
         let mut later: BTreeMap<(ClaimStrength, Option<Timestamp>), Vec<_>> = BTreeMap::new();
         for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {

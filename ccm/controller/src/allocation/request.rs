@@ -1,12 +1,12 @@
-//! What a Service asks for. Pure.
+//! Request of a Service. Pure.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `annotations` | where a Service says it: our annotations and those of other load balancers |
+//! | `annotations` | sources of the request: our annotations and those of other load balancers |
 //! | `addresses` | the addresses it names, and how many it wants |
 //! | `families` | IPv4, IPv6 or both |
-//! | `sharing` | its ports and with whom it shares an address |
-//! | `error` | what is wrong with it, and what to change |
+//! | `sharing` | its ports, and the Services that it shares an address with |
+//! | `error` | errors of the request, and the remedies |
 
 mod addresses;
 mod annotations;
@@ -28,13 +28,13 @@ pub(crate) use self::error::RequestError;
 pub(crate) use self::sharing::is_object_name;
 use super::settings::Settings;
 
-/// Addresses of one family that one Service may have.
+/// Maximum number of addresses of one family for one Service.
 pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
 
-/// Ranges of clients that one Service may name: what a `VirtualIP` holds of them.
+/// Maximum number of client ranges for one Service: as many as a `VirtualIP` holds.
 pub(crate) const MOST_SOURCES: usize = 1024;
 
-/// Ports that one Service may have: what a `VirtualIP` holds of them.
+/// Maximum number of ports for one Service: as many as a `VirtualIP` holds.
 pub(crate) const MOST_PORTS: usize = 4096;
 
 /// Ports times ranges of one Service: each range at each port is an element in the kernel of every node.
@@ -50,8 +50,7 @@ pub fn owner(service: &Service) -> Option<ServiceRef> {
     })
 }
 
-/// Whether Windlass is to give the Service an address: type LoadBalancer of a class that is served (service-contract
-/// S-01).
+/// Returns true if Windlass is to give the Service an address: type LoadBalancer of a class that is served (service-contract S-01).
 pub(crate) fn wants_address(service: &Service, settings: Settings) -> bool {
     service.spec.as_ref().is_some_and(|spec| {
         spec.type_.as_deref() == Some("LoadBalancer")
@@ -69,11 +68,11 @@ pub(crate) fn status_addresses(service: &Service) -> impl Iterator<Item = IpAddr
         .filter_map(|ingress| ingress.ip.as_deref()?.parse().ok())
 }
 
-/// The request of a Service in a namespace with these labels. It keeps what it holds; whether it may be moved is for
-/// those to say who know the pools.
+/// Returns the request of a Service in a namespace with these labels. It keeps the addresses that the Service holds; callers that know
+/// the pools decide whether they may be moved.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error in it.
 pub fn request(
     service: &Service,
     namespace_labels: &Labels,
@@ -142,7 +141,7 @@ pub(crate) fn sources(service: &Service) -> Result<Option<SourceRanges>, Request
     }
 }
 
-/// Whether the Service asks for something else than before, whatever its status shows.
+/// Returns true if the Service's request differs from before, whatever its status shows.
 pub(crate) fn asks_otherwise(old: &Service, new: &Service, settings: Settings) -> bool {
     let asked = |service: &Service| {
         let request = request(service, &Labels::new(), settings);

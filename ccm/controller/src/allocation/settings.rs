@@ -1,17 +1,17 @@
-//! What the admin chose, by flags of the controller.
+//! Settings that the admin chose by flags of the controller.
 
 use std::time::Duration;
 
 use windlass_api::LOAD_BALANCER_CLASS;
 
-/// Which Services are served, which of their annotations are read, and when addresses are spread anew.
+/// Settings that decide which Services are served, which of their annotations are read, and when addresses are spread anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Serve Services without `spec.loadBalancerClass`; those of the class `windlass.dev/windlass` always are.
     pub classless_services: bool,
     /// Read the address annotations of MetalLB and kube-vip where ours are not set (`--compat-annotations`).
     pub compat_annotations: bool,
-    /// How long a node has to be ready before it is given addresses that others have (`--rebalance-settle-seconds`).
+    /// Time that a node has to be ready before it is given addresses that others have (`--rebalance-settle-seconds`).
     pub settling: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether Services of this class are served (service-contract S-01, allocation scenario 65).
+    /// Returns true if Services of this class are served (service-contract S-01, allocation scenario 65).
     pub fn serves_class(self, class: Option<&str>) -> bool {
         class.map_or(self.classless_services, |class| class == LOAD_BALANCER_CLASS)
     }

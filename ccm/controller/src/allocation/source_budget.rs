@@ -1,5 +1,5 @@
-//! How many elements the restricted ports of the cluster are to the kernels of its nodes, each of which has all of them, and how many
-//! ports the objects name that agents keep: what the Services of one namespace name must not end the agents of all.
+//! Budgets for the cluster's restricted ports: for the elements that they need in the kernel of each node, which has all of them, and
+//! for the ports that the objects name and agents keep. The Services of one namespace must not exhaust the agents of all.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ mod tests;
 /// Elements of all `VirtualIP`s together: tens of megabytes of an agent's memory, and a third of a second of its kernel when it starts.
 pub(crate) const MOST_OF_CLUSTER: usize = 131_072;
 
-/// So many ports any `VirtualIP` names: nobody's are left out for want of room that others have used up.
+/// Number of ports that any `VirtualIP` may name, even if others have used up the budget.
 const FEW_PORTS: usize = 64;
-/// Ports of all `VirtualIP`s that name more than those.
+/// Maximum number of ports of all `VirtualIP`s that name more than `FEW_PORTS`.
 const MOST_PORTS_OF_CLUSTER: usize = 131_072;
 
 /// The elements, and the ports, of the `VirtualIP`s that there are.
 #[derive(Debug, Default)]
 pub(crate) struct SourceElements {
     total: usize,
-    /// Of those that name more than a few.
+    /// Ports of `VirtualIP`s that name more than `FEW_PORTS`.
     ports: usize,
 }
 
@@ -43,19 +43,19 @@ impl SourceElements {
     }
 }
 
-/// What counts of so many ports.
+/// Returns `ports` if it is more than `FEW_PORTS`, else 0.
 const fn beyond_few(ports: usize) -> usize {
     if ports > FEW_PORTS { ports } else { 0 }
 }
 
-/// Each port is one, and so is each range at each port.
+/// Returns the number of elements: one for each port, and one for each range at each port.
 fn elements(sources: &[PortSources]) -> usize {
     sources.iter().map(|one| one.ports.len() * (1 + one.allowed.len())).sum()
 }
 
 impl ClusterState {
-    /// What the object of `address` is to say of the sources of a Service that owns it, or is to. What is in force stays, whatever
-    /// there is; what is new and too much for the nodes lets nobody in.
+    /// Returns the sources that the object of `address` is to have for a Service that owns it, or is to. Sources in force stay in any
+    /// case; new ones that exceed the nodes' budget are replaced by an empty list, which admits no client.
     pub(super) fn sources_at(&self, address: IpAddr, service: &Service) -> Option<PortSources> {
         let wanted = sources::of_service(service, address.is_ipv4(), self.settings)?;
         Some(if self.has_room_for(&wanted, address) {
@@ -65,10 +65,10 @@ impl ClusterState {
         })
     }
 
-    /// Whether the nodes have room for what the Service restricts, at the addresses that it has or at one that it is to get.
+    /// Checks that the nodes have room for the Service's restrictions, at its addresses or at one that it is to get.
     ///
     /// # Errors
-    /// They have not.
+    /// The nodes have no room.
     pub(super) fn check_room_for_sources(&self, service: &Service) -> Result<(), RequestError> {
         let held = owner(service).map(|owner| self.ledger.held_by(&owner)).unwrap_or_default();
         for unspecified in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
@@ -85,7 +85,7 @@ impl ClusterState {
         Ok(())
     }
 
-    /// Whether the object of `address` may name so many ports. What it names stays.
+    /// Returns true if the object of `address` may name this many ports. Ports that it names already stay.
     pub(super) fn has_room_for_ports(&self, address: IpAddr, ports: usize) -> bool {
         let own = self.vip(address).map_or(0, |vip| beyond_few(vip.spec.ports.len()));
         let wanted = beyond_few(ports);

@@ -1,6 +1,6 @@
-//! The ports of an address, and their source ranges, as its Services name them (service-contract S-37).
+//! Ports of an address and their source ranges, as its Services name them (service-contract S-37).
 //!
-//! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant.
+//! A Service whose ranges cannot be read admits no client until they are corrected: its intention is unknown.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
     Some(RestrictedPort { protocol, port: number })
 }
 
-/// Whether the change of a Service may change its ports or who may send to them: agents are to hear of that soon.
+/// Returns true if the change of a Service may change its ports or the clients that may send to them: agents need such a change soon.
 pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     let of = |service: &Service| (SourceRanges::of(service), ports(service));
     match (&change.old, &change.new) {

@@ -1,7 +1,7 @@
-//! What a `VirtualIP` says of the traffic to its address: for which ports it is, who may send it, and which nodes serve it.
+//! Traffic settings of a `VirtualIP`: its ports, the clients that may send to it, and the nodes that serve it.
 //!
-//! It follows from the Services that own the address, and what becomes of it if another host has it, from its pool. What an owner
-//! that is not known here may have said stays as it is.
+//! They follow from the Services that own the address; the reaction to another host that has the address follows from its pool.
+//! Settings of an owner that is not known here stay as they are.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ impl VipTraffic {
         spec.on_address_in_use = on_address_in_use;
     }
 
-    /// Adds to a merge patch of the spec what is another in `known`; `None`: an object that says nothing of all this.
+    /// Adds to a merge patch of the spec the settings that differ in `known`; `None`: an object without any of them.
     pub(crate) fn patch(&self, known: Option<&VirtualIPSpec>, patch: &mut Map<String, Value>) {
         let Self {
             sources,
@@ -74,8 +74,8 @@ impl VipTraffic {
 }
 
 impl ClusterState {
-    /// What the object of `address` is to say if these Services own it. With several the policy is `Local` if it is that of all:
-    /// a node without an endpoint serves the others.
+    /// Returns the settings for the object of `address` if these Services own it. With several owners the policy is `Local` if all
+    /// have it: a node without an endpoint serves the others.
     pub(crate) fn traffic_of(&self, address: IpAddr, owners: &[ServiceRef]) -> VipTraffic {
         let mut traffic = VipTraffic::default();
         let (mut policies, mut unknown_sources, mut unknown_policy) = (Vec::new(), false, false);
@@ -124,7 +124,7 @@ impl ClusterState {
         traffic
     }
 
-    /// What its pool says, or said while there was one.
+    /// Returns the setting of its pool, or the last known one if there is no pool.
     fn on_address_in_use(&self, address: IpAddr) -> OnAddressInUse {
         let pool = self.ledger.pool_of(address).and_then(|pool| self.stores.pools.get(&pool.name));
         let known = self.vip(address).map(|vip| vip.spec.on_address_in_use);
@@ -171,7 +171,7 @@ fn policy(service: &Service, settings: Settings) -> Option<(ExternalTrafficPolic
     Some((ExternalTrafficPolicy::Local, port))
 }
 
-/// Whether the change of a Service may change what objects say of its traffic: agents and planner are to hear of that soon.
+/// Returns true if the change of a Service may change the traffic settings of objects: agents and the planner need such a change soon.
 pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     let policy = |service: &Service| {
         let spec = service.spec.as_ref();

@@ -1,20 +1,20 @@
-//! The Services that wait for an address, indexed by what they wait for. Pure.
+//! Services that wait for an address, indexed by what they wait for. Pure.
 //!
-//! A Service whose request could not be met, or only in part, waits here. Something happens ([`Trigger`]): an address is
-//! released, a holder's terms change, a pool or a namespace's labels change. [`Waiting::retry`] then allocates at once, in
-//! memory, to the Services that wait for just that, and returns them, so that they are synced and the addresses claimed. A
-//! Service that waits comes before any later request.
+//! A Service whose request could not be met, or only in part, waits here for a [`Trigger`]: an address is released, a holder's terms
+//! change, a pool or a namespace's labels change. [`Waiting::retry`] then allocates immediately, in memory, to the Services that wait
+//! for just that, and returns them, so that they are synced and the addresses claimed. A Service that waits comes before any later
+//! request.
 //!
-//! The order is: Services that name their addresses, because no other address will do (allocation scenario 112), then those
-//! that have none before those that want more, then by age, then by name. It is always the first one that can be served, so
-//! that the result is the same as if all were tried again and again from the beginning; but only those are tried whose result
-//! can have changed, and of those that are [interchangeable](groups::GroupKey::Interchangeable) only the first. At most one plan
-//! is made for each that is served and one for each affected group, and one more for a group each time a shared address or a
-//! new sharing key makes another allocation possible.
+//! The order is: Services that name their addresses, because no other address will do (allocation scenario 112), then those that have
+//! none before those that want more, then by age, then by name. It is always the first one that can be served, so that the result is
+//! the same as if all were tried again and again from the beginning. Tried are only those whose result can have changed, and of those
+//! that are [interchangeable](groups::GroupKey::Interchangeable) only the first. At most one plan is made for each that is served and
+//! one for each affected group, and one more for a group each time a shared address or a new sharing key makes another allocation
+//! possible.
 //!
-//! An address that is free and that a waiting Service names can be given to another in one case: the Service names
-//! several, and they cannot be had together. It is not kept back then, or two Services that name each other's addresses
-//! would keep them from everybody for good.
+//! An address that is free and that a waiting Service names can be given to another in one case: the Service names several, and they
+//! cannot be had together. It is not reserved then, or two Services that name each other's addresses would block them for all others
+//! for good.
 
 mod groups;
 
@@ -28,17 +28,17 @@ use windlass_ipam::{Acquisition, AddressSet, Allocator, Family, Labels, Limits, 
 
 use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
-/// Where addresses are allocated: the ledger.
+/// Source of addresses: the ledger.
 pub(crate) trait AddressSource {
     /// The allocator: what is in use.
     fn allocator(&self) -> &Allocator<ServiceRef>;
 
-    /// What [`Self::allocate`] would allocate.
+    /// Returns the plan that [`Self::allocate`] would carry out.
     fn plan(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
         self.allocator().plan(owner, request).ok()
     }
 
-    /// Allocates what `owner` requests. `None`: that is impossible, and nothing is changed.
+    /// Allocates the addresses that `owner` requests. `None`: that is impossible, and nothing is changed.
     fn allocate(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
 }
 
@@ -46,7 +46,7 @@ pub(crate) trait AddressSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingService {
     pub(crate) owner: ServiceRef,
-    /// When its Service was made.
+    /// Creation time of its Service.
     pub(crate) created: Option<Timestamp>,
     pub(crate) request: Request,
     /// Families of which it wants more; empty: it has nothing of what it asks for.
@@ -130,13 +130,13 @@ impl Waiting {
         self.waiters.len()
     }
 
-    /// Whether no Service waits.
+    /// Returns true if no Service waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// Allocates what `triggers` made possible, and returns the Services that got something, in order. A Service that got only
-    /// part of its request waits on.
+    /// Allocates the addresses that `triggers` made available, and returns the Services that got one, in order. A Service that got
+    /// only part of its request continues to wait.
     pub(crate) fn retry(
         &mut self,
         source: &mut impl AddressSource,

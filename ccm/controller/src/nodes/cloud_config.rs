@@ -25,7 +25,7 @@ pub struct CloudConfig {
     lifecycle: Lifecycle,
 }
 
-/// What the file says of some nodes.
+/// Entry of the file for some nodes.
 #[derive(Debug, Clone, PartialEq)]
 struct MetadataEntry {
     /// Nodes whose name matches one of these; empty: whatever the name.
@@ -38,7 +38,7 @@ struct MetadataEntry {
     labels: BTreeMap<LabelKey, LabelValue>,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq)]
 enum ValueSource {
     Value(LabelValue),
@@ -46,7 +46,7 @@ enum ValueSource {
     Label(LabelKey),
 }
 
-/// Which machines are gone or off.
+/// Machines that are gone or off.
 #[derive(Debug, Clone, PartialEq)]
 struct Lifecycle {
     delete_nodes: Vec<NodeName>,
@@ -60,10 +60,10 @@ impl Default for Lifecycle {
     }
 }
 
-/// How long a listed node must not be ready until it is deleted, unless the file says otherwise.
+/// Default time that a listed node must not be ready until it is deleted.
 const DELETE_AFTER: Duration = Duration::from_hours(1);
 
-/// What the file says of one node; empty: nothing.
+/// Metadata of one node from the file; empty: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
     pub(crate) zone: String,
@@ -73,8 +73,8 @@ pub(crate) struct NodeMetadata {
 }
 
 impl CloudConfig {
-    /// What is said of `node`. Entries are merged: for each value, and for each label, the first entry that matches the
-    /// node and has it.
+    /// Returns the metadata of `node`. Entries are merged: for each value, and for each label, the first entry that matches the node
+    /// and has it.
     pub(crate) fn metadata_of(&self, node: &Node) -> NodeMetadata {
         let mut known = NodeMetadata::default();
         for entry in self.metadata.iter().filter(|entry| entry.matches(node)) {
@@ -94,13 +94,13 @@ impl CloudConfig {
         known
     }
 
-    /// How long `node` must not be ready until its machine counts as gone; `None`: it is not listed.
+    /// Returns the time that `node` must not be ready until its machine counts as gone; `None`: it is not listed.
     pub(crate) fn delete_after(&self, node: &str) -> Option<Duration> {
         let listed = self.lifecycle.delete_nodes.iter().any(|listed| listed.as_str() == node);
         listed.then_some(self.lifecycle.delete_after)
     }
 
-    /// Whether the machine of `node` is listed as shut down.
+    /// Returns true if the machine of `node` is listed as shut down.
     pub(crate) fn is_shut_down(&self, node: &str) -> bool {
         self.lifecycle.shutdown_nodes.iter().any(|listed| listed.as_str() == node)
     }

@@ -1,4 +1,4 @@
-//! The machines behind the nodes, as far as bare metal tells (service-contract §2.5).
+//! Machines behind the nodes, as far as they are known on bare metal (service-contract §2.5).
 
 mod addresses;
 
@@ -18,20 +18,21 @@ use windlass_ccm::{InstanceMetadata, Instances, ProviderError};
 use self::addresses::{NodeAddresses, Vip, addresses};
 use crate::provider::load_balancer::Provider;
 
-/// When to ask again for a node of which nothing is known.
+/// Retry delay for a node of which nothing is known.
 const UNKNOWN: Duration = Duration::from_secs(2);
 
-/// What our provider IDs begin with; the name of the node follows.
+/// Prefix of our provider IDs; the name of the node follows.
 const PROVIDER_ID: &str = "windlass://";
 /// Characters of an annotation that a message shows.
 const SHOWN: usize = 80;
 /// Type of an address that is the host's name.
 const HOSTNAME: &str = "Hostname";
 
-/// What is known of a node's machine. `vip` says which Service has an address, `in_pool` whether one could have it.
+/// Returns the metadata of a node's machine. `vip` returns the VIP with the Service that has an address, `in_pool` true if a Service
+/// could have it.
 ///
 /// # Errors
-/// No address is known: why, and what helps.
+/// No address is known; the message gives the reason and the remedy.
 fn metadata(
     node: &Node,
     network: Option<&NodeNetwork>,
@@ -63,7 +64,7 @@ fn metadata(
     })
 }
 
-/// Why no address of the node is known, and what helps.
+/// Returns the message that no address of the node is known, with the reason and the remedy.
 fn nothing_known(node: &Node, refused: Option<String>) -> String {
     let by_kubelet = match (refused, node.annotations().get(ANNOTATION_PROVIDED_NODE_IP)) {
         (Some(refused), _) => format!("{refused};"),
@@ -88,7 +89,7 @@ impl Instances for Provider {
         Ok(!self.shared.inventory.is_gone(node, self.shared.now(), Instant::now()))
     }
 
-    /// Only if the admin says so: nothing here knows a machine's power.
+    /// Returns true only if the admin lists the machine: its power state is not known here.
     async fn shutdown(&self, node: &Node) -> Result<bool, ProviderError> {
         Ok(self.shared.inventory.is_shut_down(node))
     }

@@ -31,13 +31,13 @@ impl MachineInventory {
         Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the settings say of `node`.
+    /// Returns the metadata of `node` from the settings.
     pub(crate) fn metadata_of(&self, node: &Node) -> NodeMetadata {
         self.config().metadata_of(node)
     }
 
-    /// Whether the machine counts as gone: its node is listed, and has not been ready for long enough both by the time of
-    /// its condition and by our own observation, for the clocks of others are not trusted. What is not certain is not gone.
+    /// Returns true if the machine counts as gone: its node is listed, and has not been ready for long enough. Both the time of its
+    /// condition and our own observation must show that, because other clocks are not trusted. In doubt, the machine is not gone.
     pub(crate) fn is_gone(&self, node: &Node, wall: Timestamp, now: Instant) -> bool {
         let after = self.config().delete_after(&node.name_any());
         let mut observations = self.observations.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,13 +50,13 @@ impl MachineInventory {
         }
     }
 
-    /// Whether the machine is listed as shut down.
+    /// Returns true if the machine is listed as shut down.
     pub(crate) fn is_shut_down(&self, node: &Node) -> bool {
         self.config().is_shut_down(&node.name_any())
     }
 }
 
-/// Since when nodes were observed not ready; only nodes that are listed.
+/// Times since which listed nodes were observed not ready.
 #[derive(Debug, Default)]
 struct NotReadyObservations(HashMap<String, NotReadyObservation>);
 
@@ -72,7 +72,7 @@ impl NotReadyObservations {
         self.0.remove(&node.name_any());
     }
 
-    /// The shorter of both times; `None` if it is ready, or if nobody says since when it is not.
+    /// Returns the shorter of both times; `None` if the node is ready, or if it is not known since when it is not.
     fn not_ready_for(&mut self, node: &Node, wall: Timestamp, now: Instant) -> Option<Duration> {
         let Some(since) = not_ready_since(node) else {
             self.forget(node);

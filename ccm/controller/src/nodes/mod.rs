@@ -1,8 +1,8 @@
-//! The machines behind the nodes.
+//! Machines behind the nodes.
 //!
-//! In: Nodes, what their agents report, and what the admin lists in `--cloud-config`. Out: addresses, labels, and whether a
-//! machine still exists, for the node controllers; and what of the reports is believed ([`reports`]), for all who read them. Only the
-//! file's reader changes the [`inventory`].
+//! In: Nodes, what their agents report, and what the admin lists in `--cloud-config`. Out: for the node controllers, addresses,
+//! labels, and whether a machine still exists; for all readers of the reports, their believed parts ([`reports`]). Only the file's
+//! reader changes the [`inventory`].
 
 pub(crate) mod cloud_config;
 pub(crate) mod instances;

@@ -13,21 +13,22 @@ use super::reports::{Doubt, TELL_EVERY, told};
 #[cfg(test)]
 mod tests;
 
-/// Why it holds again.
+/// Reason of the condition once the report is believed again.
 const BELIEVED: &str = "ReportBelieved";
 
-/// What becomes of the condition.
+/// Next step for the condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Due {
-    /// It says what is so, or there is none and nothing was ever doubted.
+    /// The condition is up to date, or there is none and nothing was ever doubted.
     Nothing,
-    /// It is to be this.
+    /// Write this condition.
     Write(Box<NodeCondition>),
-    /// It is to be another, and was written a moment ago: who controls what is reported must not decide how often it is.
+    /// Write after this delay. The condition changed, but was written a moment ago: a node's report must not decide how often it is
+    /// written.
     After(Duration),
 }
 
-/// What becomes of the condition of `node` while these are the `doubts` about its report.
+/// Returns the next step for the condition of `node`, given the `doubts` about its report.
 pub(crate) fn due(node: &Node, doubts: Option<&BTreeSet<Doubt>>, now: Timestamp) -> Due {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let known = conditions.into_iter().find(|one| one.type_ == NODE_CONDITION_REPORT_BELIEVED);

@@ -1,15 +1,16 @@
-//! What of the nodes' reports is believed: of a node only what concerns that node. Pure.
+//! Review of the nodes' reports: of a node only what concerns that node is believed. Pure.
 //!
-//! In: the Nodes and the `NodeNetwork`s as they are. Out: the `NodeNetwork`s without what is another node's, which is all that the
-//! rest of the controller reads, and a [`Doubt`] for each thing that is left out.
+//! In: the Nodes and the `NodeNetwork`s as they are. Out: the `NodeNetwork`s without the claims to other nodes' addresses, which are
+//! all that the rest of the controller reads, and a [`Doubt`] for each claim that is left out.
 //!
 //! - An address that another Node has (`status.addresses`), and the node's own does not, is not the node's.
 //! - A machine that joined again under another name has the addresses of its former Node, once that is not ready.
-//! - Of two nodes that report one address the one that has it by its Node's status is believed, of two such a ready one; else the one that was believed
-//!   before, that is known by it in a virtual router, that reported for the longest, in this order.
-//! - A prefix length that other nodes of the LAN do not have counts for nobody but is reported; see [`Lans`].
-//! - VRIDs of strangers that no other node hears, and hosts seen with virtual IPs, are believed up to a number.
-//! - A report of no Node is believed in nothing that concerns the pools.
+//! - If two nodes report one address, the one whose Node's status lists it is believed, and of two such nodes the ready one. Otherwise
+//!   the order is: the node that was believed before, the node known by the address in a virtual router, the node that has reported
+//!   for the longest.
+//! - A prefix length that other nodes of the LAN do not have counts for no node but is reported; see [`Lans`].
+//! - VRIDs of foreign routers that no other node receives, and hosts seen with virtual IPs, are believed up to a number.
+//! - A report without a Node is believed in nothing that concerns the pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,14 +32,14 @@ use crate::placement::plan::{Dissent, Lans};
 #[cfg(test)]
 mod tests;
 
-/// Most VRIDs of strangers that one node alone hears and that no new virtual router gets.
+/// Maximum number of VRIDs of foreign routers that one node alone receives and that no new virtual router gets.
 pub(crate) const MAX_FOREIGN_ALONE: usize = 64;
-/// Most hosts with virtual IPs that one node may report.
+/// Maximum number of hosts with virtual IPs that one node may report.
 pub(crate) const MAX_DUPLICATES: usize = 16;
-/// Most addresses that the word of one node alone keeps back from the pools, besides those of its Node's status.
+/// Maximum number of addresses that the report of one node alone withholds from the pools, besides those of its Node's status.
 pub(crate) const MAX_WITHHELD: usize = 8;
 
-/// What of a report is not believed, and what helps.
+/// Part of a report that is not believed, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doubt {
     /// There is no such Node.
@@ -49,7 +50,7 @@ pub(crate) enum Doubt {
     TwoNodes { address: IpAddr, believed: String },
     /// Other nodes of the LAN have another prefix length.
     Dissents(Dissent),
-    /// It alone hears so many.
+    /// It alone receives this many foreign VRIDs.
     ForeignRouters { ignored: usize },
     /// It reports so many.
     Duplicates { ignored: usize },
@@ -127,21 +128,21 @@ pub(crate) struct ReviewedReports {
     networks: BTreeMap<String, Arc<NodeNetwork>>,
     /// By the node that reports.
     pub(crate) doubts: DoubtsByNode,
-    /// Whose each address is that some node reports.
+    /// Node that holds each reported address.
     holders: BTreeMap<Claim, String>,
 }
 
 /// An address that one node has: a link-local one on one link, known by its subnet.
 type Claim = (Option<IpNet>, IpAddr);
 
-/// What the Nodes say of their addresses and machines.
+/// Addresses and machines of the Nodes.
 #[derive(Debug)]
 struct Identities {
     /// Nodes whose status lists an address.
     vouched: BTreeMap<IpAddr, BTreeSet<String>>,
     /// Nodes that are not ready.
     unready: BTreeSet<String>,
-    /// Those of them whose machine joined again, each with its name now.
+    /// Nodes in `unready` whose machine joined again, each with the machine's current name.
     successors: BTreeMap<String, String>,
 }
 
@@ -163,12 +164,12 @@ impl Identities {
         self.vouched.get(&claim.1).filter(|_| claim.0.is_none())
     }
 
-    /// Whether the machine of a node was another's when that one owned the address.
+    /// Returns true if each of `owners` is a former Node of this node's machine.
     fn is_successor(&self, name: &str, owners: &BTreeSet<String>) -> bool {
         owners.iter().all(|owner| self.successors.get(owner).is_some_and(|by| by == name))
     }
 
-    /// Whether a ready Node lists the address, too, and this one is not ready.
+    /// Returns true if this node is not ready, and another Node lists the address, too.
     fn is_lost(&self, claim: &Claim, name: &str) -> bool {
         self.owners(claim).is_some_and(|owners| owners.len() > 1) && self.unready.contains(name)
     }
@@ -289,7 +290,7 @@ impl ReviewedReports {
         }
     }
 
-    /// What is believed of a node's report.
+    /// Returns the believed part of a node's report.
     pub(crate) fn get(&self, node: &str) -> Option<&Arc<NodeNetwork>> {
         self.networks.get(node)
     }
@@ -299,7 +300,7 @@ impl ReviewedReports {
         self.networks.values()
     }
 
-    /// Those of nodes that there are.
+    /// Returns the reports of nodes that exist.
     pub(crate) fn of_nodes(&self) -> impl Iterator<Item = &Arc<NodeNetwork>> {
         let is_without =
             |name: &str| self.doubts.get(name).is_some_and(|doubts| doubts.contains(&Doubt::NoNode));
@@ -307,13 +308,13 @@ impl ReviewedReports {
     }
 }
 
-/// Whether the kubelet of a node says that it is ready; `None`: nothing is said of it.
+/// Returns true if the kubelet of a node reports it as ready; `None`: there is no report of it.
 pub(crate) fn is_ready(node: &Node) -> Option<bool> {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.find(|one| one.type_ == "Ready").map(|one| one.status == "True")
 }
 
-/// What tells a machine from others, as its kubelet says.
+/// Returns the IDs that distinguish a machine from others, as its kubelet reports them: system UUID and machine ID.
 pub(crate) fn machine_ids(node: &Node) -> Option<(&str, &str)> {
     let info = node.status.as_ref()?.node_info.as_ref()?;
     Some((&info.system_uuid, &info.machine_id))
@@ -366,8 +367,8 @@ fn status_addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
     listed.filter_map(|address| address.address.parse().ok())
 }
 
-/// The addresses that a report says the node has, and whether no other can have them: those of a subnet with neighbours, on
-/// interfaces that are not the same on every node. Host routes are how several nodes have one address on purpose (anycast).
+/// Returns the addresses of the node in a report, and whether no other node can have them: those of a subnet with neighbours, on
+/// interfaces that are not the same on every node. Several nodes have one address on purpose by host routes (anycast).
 fn claims(network: &NodeNetwork) -> BTreeMap<Claim, bool> {
     let spec = &network.spec;
     let elsewhere = spec.primary_addresses.iter().chain(&spec.further_addresses);
@@ -387,7 +388,7 @@ fn claims(network: &NodeNetwork) -> BTreeMap<Claim, bool> {
     claims
 }
 
-/// Family and VRID of the strangers that more than one node hears.
+/// Returns family and VRID of the foreign routers that more than one node receives.
 fn heard_by_several(networks: &[Arc<NodeNetwork>]) -> BTreeSet<(bool, u8)> {
     let mut heard: BTreeMap<(bool, u8), BTreeSet<String>> = BTreeMap::new();
     for network in networks {
@@ -476,9 +477,10 @@ impl NodeReports {
     }
 }
 
-/// How soon something else is said of a node: who controls what it reports must not fill the log and the events.
+/// Minimum interval between different messages about a node: an attacker that controls its report must not fill the log and the
+/// events.
 pub(crate) const TELL_EVERY: Duration = Duration::from_mins(10);
-/// Doubts that are told of a node at once.
+/// Maximum number of doubts about a node in one message.
 const NAMED: usize = 3;
 
 /// The first of these doubts, in words, and how many more there are.
@@ -489,12 +491,12 @@ pub(crate) fn told(doubts: &BTreeSet<Doubt>) -> String {
     format!("{}{more}", some.join("; "))
 }
 
-/// The doubts that were told.
+/// Doubts that were published, with the time.
 #[derive(Debug, Default)]
 pub(crate) struct ToldDoubts(BTreeMap<String, (Instant, BTreeSet<Doubt>)>);
 
 impl ToldDoubts {
-    /// What is to be told now, by node.
+    /// Returns the messages to publish now, by node.
     pub(crate) fn news(&mut self, doubts: &DoubtsByNode, now: Instant) -> Vec<(String, String)> {
         self.0.retain(|node, (at, _)| doubts.contains_key(node) || now.duration_since(*at) < TELL_EVERY);
         let mut news = Vec::new();

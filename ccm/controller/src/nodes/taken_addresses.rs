@@ -1,8 +1,8 @@
-//! Which addresses are believed to be other hosts', on the word of nodes. Pure.
+//! Addresses that are believed to be other hosts', by the reports of nodes. Pure.
 //!
-//! A node says in its `NodeNetwork`, which is its own to write, at which host it saw an address. Each node is believed about a few
-//! addresses at a time, so that no node alone takes a pool from the Services. A host that answers for several addresses (proxy ARP) takes
-//! none of them: it would answer for the next one as well.
+//! A node reports in its `NodeNetwork`, which is its own to write, at which host it saw an address. Each node is believed about a few
+//! addresses at a time, so that no node alone takes a pool from the Services. A host that answers for several addresses (proxy ARP)
+//! takes none of them: it would answer for the next one as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,15 +17,15 @@ use super::reports::{Doubt, ReviewedReports};
 #[cfg(test)]
 mod tests;
 
-/// Most addresses at once that are taken from Services on the word of one node.
+/// Maximum number of addresses that are taken from Services at the same time by the report of one node.
 pub(crate) const MAX_TAKEN: usize = 8;
-/// How long an address that a host has is not given, and counts.
+/// Time for which an address that a host has is not given, and counts.
 pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(10);
 
-/// A host that answers for so many addresses answers for all.
+/// Number of addresses from which on a host that answers for them counts as answering for all.
 const ANSWERS_FOR_ALL: usize = 3;
 
-/// What was believed lately: the addresses, by the node that reported them, each with the time and the host that answered.
+/// Recently believed reports: the addresses, by the node that reported them, each with the time and the host that answered.
 #[derive(Debug, Default)]
 pub(crate) struct TakenAddresses {
     by_node: BTreeMap<String, BTreeMap<IpAddr, (Timestamp, String)>>,

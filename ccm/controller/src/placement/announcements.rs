@@ -23,7 +23,7 @@ use super::plan::NodeTraits;
 pub(crate) use status::{AnnouncementFindings, status};
 use windlass_common::label_selector::selector;
 
-/// What an Announcement says, as far as it can be read.
+/// Announcement, as far as it can be read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParsedAnnouncement {
     /// `None`: what holds for virtual IPs that no Announcement selects.
@@ -34,7 +34,7 @@ pub(crate) struct ParsedAnnouncement {
     unschedulable_nodes: UnschedulableNodePolicy,
     interfaces: Vec<String>,
     excluded: Vec<String>,
-    /// What each node asks by itself.
+    /// Checks that each node runs itself.
     pub(crate) checks: Vec<NodeCheck>,
     pub(crate) address_conflict: AddressConflictPolicy,
     pub(crate) connections: ConnectionPolicy,
@@ -43,7 +43,7 @@ pub(crate) struct ParsedAnnouncement {
     pub(crate) problems: Vec<String>,
 }
 
-/// How the virtual routers of an Announcement speak VRRP.
+/// VRRP settings of the virtual routers of an Announcement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RouterSettings {
     pub(crate) interval_ms: u32,
@@ -76,7 +76,7 @@ impl Selection {
             && (service_selectors.is_empty() || any(service_selectors, &service.labels))
     }
 
-    /// Whether it is for each address of the pool, whatever Service has it.
+    /// Returns true if it applies to each address of the pool, whatever Service has it.
     fn is_for_all_of(&self, pool: &str) -> bool {
         self.may_be_for(pool)
             && self.namespaces.is_empty()
@@ -167,17 +167,17 @@ impl ParsedAnnouncement {
         }
     }
 
-    /// Whether it selects this virtual IP of `pool` and `service`.
+    /// Returns true if it selects this virtual IP of `pool` and `service`.
     fn selects(&self, pool: &str, service: &Requester) -> bool {
         self.problems.is_empty() && self.selection.selects(pool, service)
     }
 
-    /// Whether it allows a node with these labels to announce.
+    /// Returns true if it allows a node with these labels to announce.
     pub(crate) fn allows_node(&self, labels: &Labels) -> bool {
         self.nodes.is_empty() || self.nodes.iter().any(|one| one.matches(labels))
     }
 
-    /// Whether it allows an interface to announce: a bridge without a way out of the node only if it names it.
+    /// Returns true if it allows an interface to announce. It allows a bridge without a way out of the node only if it names it.
     pub(crate) fn allows_interface(&self, interface: &InterfaceInfo) -> bool {
         let name = interface.name.as_str();
         if interface.isolated && !self.interfaces.iter().any(|one| one == name) {
@@ -188,13 +188,13 @@ impl ParsedAnnouncement {
             || ((self.interfaces.is_empty() || is_in(&self.interfaces)) && !is_in(&self.excluded))
     }
 
-    /// How much it prefers a node with these labels.
+    /// Returns its preference for a node with these labels.
     pub(crate) fn weight(&self, labels: &Labels) -> i32 {
         let weights = self.preferred.iter().filter(|(_, one)| one.matches(labels)).map(|(weight, _)| *weight);
         weights.fold(0, i32::saturating_add)
     }
 
-    /// Whether it moves addresses away from nodes that are unschedulable.
+    /// Returns true if it moves addresses away from nodes that are unschedulable.
     fn drains_unschedulable_nodes(&self) -> bool {
         match self.unschedulable_nodes {
             UnschedulableNodePolicy::Serve => false,
@@ -202,33 +202,33 @@ impl ParsedAnnouncement {
         }
     }
 
-    /// Whether a node is to have addresses: it is not being removed, excluded or drained.
+    /// Returns true if a node is to have addresses: it is not being removed, excluded or drained.
     pub(crate) fn is_healthy(&self, node: &NodeTraits) -> bool {
         node.is_stable && !(node.is_unschedulable && self.drains_unschedulable_nodes())
     }
 
-    /// Whether the node of this report says that something fails there on which addresses of it depend.
+    /// Returns true if the node reports a failure that affects addresses of this Announcement.
     pub(crate) fn fails_on(&self, report: &NodeNetworkSpec) -> bool {
         let key = self.vrrp.authentication.map(|one| one.key_id);
         failures::that_matter(&report.failed_checks).any(|what| failures::concerns(what, &self.checks, key))
     }
 
-    /// Whether it depends on the labels of nodes.
+    /// Returns true if it depends on the labels of nodes.
     fn looks_at_labels(&self) -> bool {
         !self.nodes.is_empty() || !self.preferred.is_empty()
     }
 
-    /// Whether it names the interfaces: on those a subnet that does not hold an address will do.
+    /// Returns true if it names the interfaces. On those, a subnet that does not contain an address is accepted.
     pub(crate) fn names_interfaces(&self) -> bool {
         !self.interfaces.is_empty()
     }
 
-    /// The interfaces that it names, for people.
+    /// Returns the interfaces that it names, for messages.
     pub(crate) fn interfaces(&self) -> String {
         self.interfaces.join(", ")
     }
 
-    /// Whether its nodes are, in every respect, what they are without any Announcement.
+    /// Returns true if its nodes are, in every respect, the same as without any Announcement.
     pub(crate) fn has_default_nodes(&self) -> bool {
         self.is_from_everywhere()
             && !self.drains_unschedulable_nodes()
@@ -236,7 +236,7 @@ impl ParsedAnnouncement {
             && self.vrrp.authentication.is_none()
     }
 
-    /// Whether every node announces on the interfaces that it does without any Announcement.
+    /// Returns true if every node announces on the same interfaces as without any Announcement.
     pub(crate) fn is_from_everywhere(&self) -> bool {
         let Self { nodes, preferred, interfaces, excluded, .. } = self;
         nodes.is_empty()
@@ -287,7 +287,7 @@ pub(crate) struct SelectedBy {
 }
 
 impl Announcements {
-    /// Of these objects, but for those that are being deleted.
+    /// Collects these objects, except those that are being deleted.
     pub(crate) fn new<'a>(objects: impl Iterator<Item = &'a Arc<Announcement>>) -> Self {
         let mut objects: Vec<_> = objects.filter(|one| one.metadata.deletion_timestamp.is_none()).collect();
         objects.sort_by_cached_key(|one| {
@@ -298,12 +298,12 @@ impl Announcements {
         Self { ordered: objects.into_iter().map(parsed).collect(), ..Self::default() }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.ordered.is_empty()
     }
 
-    /// Each, and at the end what holds where none is.
+    /// Returns each, and last the default, which applies where none does.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ParsedAnnouncement> {
         self.ordered.iter().chain([&self.none])
     }
@@ -313,13 +313,13 @@ impl Announcements {
         self.iter().find(|one| one.name.as_deref() == name)
     }
 
-    /// The same, and what holds where none is for one that does not exist.
+    /// Returns the Announcement of this name, or the default if it does not exist.
     pub(crate) fn get_or_none(&self, name: Option<&str>) -> &ParsedAnnouncement {
         self.get(name).unwrap_or(&self.none)
     }
 
-    /// Which select a virtual IP of `pool`, whose Service is `service` if that is known. What applied until now, `shown`, does so
-    /// while nobody can tell whether it still should.
+    /// Returns the Announcements that select a virtual IP of `pool`, whose Service is `service` if that is known. The one that applied
+    /// until now, `shown`, still applies while it cannot be decided whether it should.
     pub(crate) fn select(&self, pool: &str, service: Option<&Requester>, shown: Option<&str>) -> SelectedBy {
         let Some(service) = service else {
             let applied = self.get(shown).and_then(|one| one.name.clone());
@@ -331,7 +331,7 @@ impl Announcements {
         SelectedBy { applied: names.next(), overruled: names.collect() }
     }
 
-    /// Those that may apply to addresses of `pool`: the last of them to each for which no other one does.
+    /// Returns the Announcements that may apply to addresses of `pool`. The last applies to each address to which no other does.
     pub(crate) fn of_pool(&self, pool: &str) -> Vec<&ParsedAnnouncement> {
         let mut may = Vec::new();
         for one in self.ordered.iter().filter(|one| one.problems.is_empty()) {
@@ -346,12 +346,12 @@ impl Announcements {
         may
     }
 
-    /// Whether one of them depends on the labels of nodes.
+    /// Returns true if one of them depends on the labels of nodes.
     pub(crate) fn look_at_labels(&self) -> bool {
         self.ordered.iter().any(ParsedAnnouncement::looks_at_labels)
     }
 
-    /// Whether one of them depends on which nodes are unschedulable.
+    /// Returns true if one of them depends on which nodes are unschedulable.
     pub(crate) fn look_at_unschedulable(&self) -> bool {
         self.ordered.iter().any(ParsedAnnouncement::drains_unschedulable_nodes)
     }

@@ -140,19 +140,19 @@ impl Applier {
         Ok(())
     }
 
-    /// Somebody changed an object meanwhile. The watch may have shown that before, or it may be no reason for a pass, as a
-    /// changed status.
+    /// Requests a pass of the planner after a conflict: another writer changed an object meanwhile. The watch may have shown that
+    /// before, or it may be no reason for a pass, as a changed status.
     fn on_conflict(&self) {
         self.shared.planner_wakeup.request_at(Instant::now() + RETRY_AFTER_CONFLICT);
     }
 
-    /// Whether a VIP is to name a virtual router that could not be made.
+    /// Returns true if the patch makes a VIP name a virtual router that could not be made.
     fn names_what_is_missing(&self, patch: &Value) -> bool {
         let named = patch.pointer("/spec/virtualRouter").and_then(Value::as_str);
         named.is_some_and(|router| self.shared.state().stores.routers.get(router).is_none())
     }
 
-    /// Whether a VIP that is to be announced could not leave the virtual router.
+    /// Returns true if a VIP that is to be announced still names the virtual router.
     fn is_named(&self, router: &str) -> bool {
         let state = self.shared.state();
         state.stores.vips.iter().any(|vip| {

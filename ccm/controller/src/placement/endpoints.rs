@@ -1,4 +1,4 @@
-//! Which nodes have endpoints of which Services, by their EndpointSlices.
+//! Endpoints of Services on nodes, by their EndpointSlices.
 //!
 //! A node with a new endpoint serves it only once its kube-proxy has written its rules, which kube-proxy does once a second
 //! (`minSyncPeriod`). So for two seconds it counts for less than a node that serves already, even by an endpoint that is about to end.
@@ -18,10 +18,10 @@ mod tests;
 
 /// Names the Service of a slice.
 const LABEL_SERVICE: &str = "kubernetes.io/service-name";
-/// How long kube-proxy may need until a new endpoint is served: its rules are written at most once a second, and take their time.
+/// Time that kube-proxy may need until a new endpoint is served: it writes its rules at most once a second, and that takes time.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// What a node has to serve a Service with; the better, the greater.
+/// Endpoints of a Service on a node, by their ability to serve; the better, the greater.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EndpointState {
     /// Nothing.
@@ -39,7 +39,7 @@ pub(crate) enum EndpointState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NodeEndpoints {
     pub(crate) state: EndpointState,
-    /// How many are ready.
+    /// Number of ready endpoints.
     pub(crate) ready: usize,
 }
 
@@ -49,7 +49,7 @@ pub(crate) type ServingNodes = BTreeMap<String, NodeEndpoints>;
 /// A Service, by the key of its store, and whether the family is IPv4.
 type ServiceFamily = (String, bool);
 
-/// What is known of endpoints beside the slices.
+/// Knowledge of endpoints beside the slices.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointIndex {
     /// Keys of the slices of each Service.
@@ -59,8 +59,8 @@ pub(crate) struct EndpointIndex {
 }
 
 impl EndpointIndex {
-    /// A slice came, changed or went, as `slices` has it now. `is_new` says of which Services a first endpoint is news: what a first
-    /// list shows was there before.
+    /// Handles a slice that was added, changed or removed, as `slices` has it now. `is_new` returns true for Services whose first
+    /// endpoint is new: the endpoints of a first list were there before.
     pub(crate) fn on_change(
         &mut self,
         slices: &Store<EndpointSlice>,
@@ -145,7 +145,7 @@ impl EndpointIndex {
         nodes
     }
 
-    /// When the first of the nodes with new endpoints counts as serving.
+    /// Returns the time at which the first of the nodes with new endpoints counts as serving.
     pub(crate) fn next_settled(&self, now: Instant) -> Option<Instant> {
         self.settled_at.values().flat_map(BTreeMap::values).copied().filter(|at| *at > now).min()
     }
@@ -206,7 +206,7 @@ pub(crate) fn slimmed(mut slice: EndpointSlice) -> EndpointSlice {
     slice
 }
 
-/// Whether the change of a slice changes what nodes have.
+/// Returns true if the change of a slice changes the endpoints of nodes.
 pub(crate) fn may_differ(change: &Change<EndpointSlice>) -> bool {
     let endpoints = |slice: &EndpointSlice| -> Vec<(String, EndpointState)> {
         serving_endpoints(slice).map(|(node, state)| (node.to_owned(), state)).collect()

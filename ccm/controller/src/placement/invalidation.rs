@@ -22,7 +22,7 @@ impl ClusterState {
         }
     }
 
-    /// What the status of pools reports, by their names.
+    /// Returns the findings for the status of pools, by their names.
     pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
         let Self { stores, ledger, refused_external_ips, .. } = self;
         let known = self
@@ -32,7 +32,7 @@ impl ClusterState {
         Arc::clone(self.findings.insert(known))
     }
 
-    /// Whether the status of its pool reports it.
+    /// Returns true if the status of its pool reports it.
     fn is_a_finding(&self, vip: &VirtualIP) -> bool {
         match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
             None => self.ledger.pool_of(vip.spec.address).is_none(),
@@ -41,7 +41,8 @@ impl ClusterState {
         }
     }
 
-    /// Agents write the status for people to read.
+    /// Invalidates the ready routers if the spec or identity of a router changed. Its status, which agents write for people to read,
+    /// does not count.
     pub(crate) fn invalidate_by_router(&mut self, change: &Change<VirtualRouter>) {
         let what_counts = |router: &Arc<VirtualRouter>| {
             let metadata = &router.metadata;

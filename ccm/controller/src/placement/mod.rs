@@ -1,4 +1,4 @@
-//! Which virtual router carries which VIP, and which nodes elect its owner.
+//! Placement: the virtual router that carries each VIP, and the nodes that elect its owner.
 //!
 //! In: VIPs, Announcements, virtual routers, nodes, the networks that their agents report, and endpoints. Out: writes to VirtualRouters, to
 //! `VirtualIP.spec.virtualRouter` and to the status of VIPs, pools and Announcements. [`plan`] decides, [`writes`] compares, [`apply`] is the

@@ -1,24 +1,25 @@
-//! Which virtual router carries which VIP, and which nodes elect its owner. Pure: the same input gives the same plan, and
-//! a plan made from its own result is that result.
+//! The plan: the virtual router that carries each VIP, and the nodes that elect its owner. Pure: the same input gives the same plan,
+//! and a plan made from its own result is that result.
 //!
-//! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
-//!   family by itself. One node's prefix length makes no segment of others' LAN, and VIPs stay while a LAN gets another one; see [`lans`].
-//! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router
-//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the
-//!   same Service and the other family, and stays for as long as that router has candidates.
+//! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each family by
+//!   itself. One node's prefix length makes no segment of others' LAN, and VIPs stay while a LAN gets another one; see [`lans`].
+//! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router of
+//!   its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the same
+//!   Service and the other family, and stays for as long as that router has candidates.
 //! - A virtual router is of the Announcement of most of its VIPs; the others leave it. See [`succession`].
-//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy
-//!   node, so that the share of a node that dies goes to two others, see [`takeover`], and where a healthy node is first in none while a
+//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy node, so
+//!   that the share of a node that dies goes to two others, see [`takeover`], and where a healthy node is first in none while a
 //!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A router whose VRID a foreign router uses on its links, see [`strangers`], or that cannot change to what its Announcement says while it runs, is
-//!   replaced by one that has another VRID and the same nodes.
+//! - A router is replaced by one that has another VRID and the same nodes if a foreign router uses its VRID on its links, see
+//!   [`strangers`], or if it cannot change to the settings of its Announcement while it runs.
 //! - A node that has less than its share is given routers of others, when all is calm; see [`rebalancing`].
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
-//! - A VIP whose clients are restricted goes to no virtual router with a node whose agent does not obey that, and a virtual router
-//!   that carries one loses such a node at once; see [`topology`].
-//! - What an admin wants of a router (`windlass move`) says which of its nodes has the VIPs, and nothing else: other routers, and where
-//!   new VIPs go, are as without it, but for the VIPs of one Service, which are kept on different nodes as they are now.
+//! - A VIP whose clients are restricted goes to no virtual router with a node whose agent does not enforce that, and a virtual router
+//!   that carries one loses such a node immediately; see [`topology`].
+//! - An admin's choice for a router (`windlass move`) decides which of its nodes has the VIPs, and nothing else. Other routers, and
+//!   the placement of new VIPs, are the same as without it, except for the VIPs of one Service, which are kept on different nodes as
+//!   they are now.
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
@@ -75,35 +76,36 @@ pub(crate) struct PlanInput {
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) now: Timestamp,
-    /// How long a node has to be well until it counts as settled.
+    /// Time that a node has to be healthy until it counts as settled.
     pub(crate) settling: Duration,
-    /// From when on each node that is well does.
+    /// Time from which each healthy node counts as settled.
     pub(crate) settled: BTreeMap<String, Timestamp>,
-    /// What no other cluster has: two that leave a VRID to each other do not take the same one next.
+    /// Identifier that no other cluster has: two clusters that leave a VRID to each other do not choose the same one next.
     pub(crate) cluster: String,
 }
 
-/// What the cluster should look like.
+/// Desired state of the cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PlacementPlan<'a> {
-    /// Every virtual router that is to be, by name.
+    /// Desired virtual routers, by name.
     pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
     /// The nodes that an admin wants to have the VIPs of virtual routers, by the routers' names: those that are made in the place of
     /// others are made with what those had.
     pub(crate) preferred_nodes: BTreeMap<String, String>,
-    /// Which change of VRIDs in a row each virtual router was made by, if it was made for a foreign router; by the routers' names.
+    /// Number of VRID changes in a row up to the one that made each virtual router, if it was made for a foreign router; by the
+    /// routers' names.
     pub(crate) vrid_changes: BTreeMap<String, u32>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) routers_by_vip: BTreeMap<String, String>,
     /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it.
     pub(crate) left_behind: BTreeSet<IpAddr>,
-    /// Those of them for which that is because nodes do not have the key that is to sign.
+    /// Subset of `left_behind` whose nodes do not have the key that is to sign.
     pub(crate) without_key: BTreeSet<IpAddr>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
-    /// When another plan may be better, without any other cause.
+    /// Time at which another plan may be better, without any other cause.
     pub(crate) look_again: Option<Timestamp>,
 }
 
@@ -115,7 +117,7 @@ impl PlanInput {
         self.vips.iter().map(AsRef::as_ref).filter(is_wanted)
     }
 
-    /// What says how a VIP is announced.
+    /// Returns the Announcement that applies to a VIP, or the default.
     fn announcement(&self, vip: &VirtualIP) -> &ParsedAnnouncement {
         let selected = self.selected.get(&vip.spec.address);
         self.announcements.get_or_none(selected.and_then(|by| by.applied.as_deref()))
@@ -138,7 +140,7 @@ struct Planner<'a> {
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
     without_key: BTreeSet<IpAddr>,
-    /// From when on a router may leave its VRID to a foreign router that uses it now.
+    /// Time from which a router may leave its VRID to a foreign router that uses it now.
     next_vrid_change: Option<Timestamp>,
 }
 
@@ -327,7 +329,7 @@ impl<'a> Planner<'a> {
         is_local.then(|| input.serving.get(&vip.spec.address)).flatten()
     }
 
-    /// Those of the nodes that serve a VIP best, as far as they are on the segment.
+    /// Returns the nodes that serve a VIP best, of those that are on the segment.
     fn best(
         &self,
         segment: IpNet,
@@ -434,7 +436,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether a VIP stays on its router.
+/// Decision whether a VIP stays on its router.
 enum Stay {
     Yes,
     /// If no other can be had.

@@ -20,7 +20,7 @@ use crate::stores::Stores;
 #[cfg(test)]
 mod tests;
 
-/// Every cluster has it from its beginning to its end, with a UID of its own.
+/// Namespace that every cluster has from its beginning to its end, with a UID of its own.
 const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
 
 /// The input of a plan.
@@ -48,7 +48,7 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     PlanInput { selected, vips, serving, now, settling, settled, ..input }
 }
 
-/// What of a node matters to a plan, as far as one of the Announcements asks for it.
+/// Returns the properties of a node that matter to a plan, as far as one of the Announcements asks for them.
 pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
     let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
     let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
@@ -59,13 +59,13 @@ pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
     }
 }
 
-/// From when on a node counts as settled: it has been ready for as long. `None`: it is not ready.
+/// Returns the time from which a node counts as settled: it has been ready for as long. `None`: it is not ready.
 fn settled(node: &Node, settling: Duration) -> Option<Timestamp> {
     let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
     since.checked_add(settling).ok()
 }
 
-/// Since when the node's kubelet has said that it is ready, if it does.
+/// Returns the time since which the node's kubelet reports it as ready, if it does.
 pub(crate) fn ready_since(node: &Node) -> Option<Timestamp> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status == "True")?;
@@ -107,8 +107,8 @@ impl ClusterState {
         addresses.iter().map(first_node).collect()
     }
 
-    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write. Its
-    /// Announcement is known. `None`: the planner decides when the object exists.
+    /// Returns the virtual router that `vip`, which is about to be created for `holder`, can name immediately, which saves a second
+    /// write. Its Announcement is known. `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
         let VirtualIPSpec { address, external_traffic_policy: policy, .. } = vip.spec;
         if !policy.is_cluster() {

@@ -1,5 +1,5 @@
-//! How many VIPs each virtual router carries, kept up change by change: a new VIP needs to know it, and to count ten thousand
-//! for each of ten thousand would take the controller's time.
+//! Number of VIPs of each virtual router, updated change by change: a new VIP needs it, and counting ten thousand for each of ten
+//! thousand would take the controller's time.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ mod tests;
 /// VIPs of each virtual router.
 #[derive(Debug, Default)]
 pub(crate) struct RouterLoads {
-    /// Of objects that are known, by the router's name.
+    /// VIPs of objects that are known, by the router's name.
     carried: BTreeMap<String, usize>,
-    /// Of objects that are being made.
+    /// Routers of objects that are being made, by address.
     expected: BTreeMap<IpAddr, String>,
-    /// How many of those each router is to carry.
+    /// Number of objects being made that each router is to carry.
     expected_by: BTreeMap<String, usize>,
 }
 
@@ -36,8 +36,8 @@ impl RouterLoads {
         }
     }
 
-    /// A VIP is being made that `router` is to carry. What comes of it, the next [`Self::on_change`] tells; if nothing does, the
-    /// next try for the same address takes its place.
+    /// Records that a VIP is being made that `router` is to carry. The next [`Self::on_change`] shows the result; without one, the
+    /// next try for the same address replaces it.
     pub(crate) fn expect(&mut self, address: IpAddr, router: String) {
         self.no_longer_expected(address);
         *self.expected_by.entry(router.clone()).or_default() += 1;
@@ -56,14 +56,14 @@ impl RouterLoads {
         }
     }
 
-    /// How many VIPs `router` carries, with those that are expected.
+    /// Returns the number of VIPs that `router` carries, with those that are expected.
     pub(crate) fn of(&self, router: &str) -> usize {
         let count = |counts: &BTreeMap<String, usize>| counts.get(router).copied().unwrap_or(0);
         count(&self.carried) + count(&self.expected_by)
     }
 }
 
-/// One less; none of the counts is 0.
+/// Decreases a count by one. A count that becomes 0 is removed.
 fn decrease(counts: &mut BTreeMap<String, usize>, router: &str) {
     if let Some(count) = counts.get_mut(router) {
         *count -= 1;

@@ -1,5 +1,5 @@
-//! How often the counts in the status of a pool or an Announcement are written. They change with every Service, and nobody waits for them: one write
-//! tells of many. Conditions are written at once. Pure.
+//! Limit on the writes of counts in the status of a pool or an Announcement. They change with every Service, and nothing waits for
+//! them: one write covers many changes. Conditions are written immediately. Pure.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,14 +18,14 @@ pub(crate) enum CountedKind {
     Announcement,
 }
 
-/// When each object's status was written last, by its kind and name.
+/// Time of the last write of each object's status, by its kind and name.
 #[derive(Debug, Default)]
 pub(crate) struct StatusThrottle {
     written: HashMap<(CountedKind, String), Instant>,
 }
 
 impl StatusThrottle {
-    /// Whether the status of an object may be written at `now`, which then counts as done; else when.
+    /// Returns `Ok` if the status of an object may be written at `now`, and records the write; else the time from which it may be.
     pub(crate) fn take(
         &mut self,
         (kind, name): (CountedKind, &str),

@@ -17,11 +17,11 @@ use crate::stores::Stores;
 pub(crate) struct TopologyCache {
     topology: Option<Arc<Topology>>,
     ready_routers: HashMap<PlacementClass, ReadyRouters>,
-    /// What of the pools can be announced, and the pools that it was worked out for.
+    /// Announceability of the pools, and the pools from which it was computed.
     announceability_by_pool: Option<(Arc<[ReviewedPool]>, Arc<AnnounceabilityByPool>)>,
 }
 
-/// What of each pool can be announced, by the pools' names.
+/// Announceability of each pool, by the pools' names.
 pub(crate) type AnnounceabilityByPool = BTreeMap<String, Announceability>;
 
 impl TopologyCache {
@@ -47,7 +47,7 @@ impl TopologyCache {
         Arc::clone(topology)
     }
 
-    /// What of each of the pools can be announced: worked out anew only if they changed, or the topology.
+    /// Returns the announceability of each pool, computed anew only if the pools or the topology changed.
     pub(crate) fn announceability_by_pool(
         &mut self,
         stores: &Stores,

@@ -110,12 +110,12 @@ impl PlannedWrites {
         Some(writes)
     }
 
-    /// In how long a time to plan again, without any other cause.
+    /// Returns the time until the next plan, without any other cause.
     pub(crate) fn look_again(&self) -> Option<Duration> {
         self.look_again
     }
 
-    /// Each stage is to be done before the next.
+    /// Returns the writes in stages; each stage is to be done before the next.
     pub(crate) fn stages(self) -> [Vec<PlannedWrite>; 3] {
         let Self { routers, vips, rest, look_again: _ } = self;
         [routers, vips, rest]
@@ -293,7 +293,7 @@ impl PlannedWrites {
     }
 }
 
-/// What VIPs and nodes show of each Announcement.
+/// Collects the findings about each Announcement from VIPs and nodes.
 fn announcement_findings(
     input: &PlanInput,
     plan: &PlacementPlan<'_>,
@@ -327,21 +327,21 @@ fn announcement_findings(
     all
 }
 
-/// What the plan says of a VIP; `None` where nothing changes.
+/// Placement of a VIP by the plan; `None` where nothing changes.
 #[derive(Default)]
 struct VipPlacement<'a> {
     /// The name of the one that applies; `None`: none does.
     announcement: Option<&'a String>,
     router: Option<&'a String>,
-    /// Why it has none.
+    /// Reason that it has no router.
     unplaced: Option<&'a Unplaced>,
-    /// Why no other one takes it, whose own has no candidate left.
+    /// Reason that no other router takes it, if its own has no candidate left.
     without_candidates: Option<&'a Unplaced>,
 }
 
 impl<'a> VipPlacement<'a> {
-    /// Why nobody announces the VIP, unless a node may do so all the same: one without a report. A node that is gone cannot
-    /// report that it stopped.
+    /// Returns the reason that no node announces the VIP; `None` if a node without a report may still announce it. A node that is gone
+    /// cannot report that it stopped.
     fn unannounced_reason(&self, stores: &Stores, vip: &VirtualIP) -> Option<&'a Unplaced> {
         let active = vip.active_node();
         let is_gone = || {
@@ -357,7 +357,7 @@ fn precondition(object: &impl kube::ResourceExt) -> Value {
     json!({ "uid": object.uid(), "resourceVersion": object.resource_version() })
 }
 
-/// The conditions of a VIP that nobody can announce; `None` if they say so already.
+/// Returns the conditions of a VIP that no node can announce; `None` if they are up to date.
 fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<Condition>> {
     let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,

@@ -1,5 +1,5 @@
-//! Claiming an address for a Service: the calls that create its `VirtualIP`, add the Service to its owners, or end its
-//! quarantine. Each is guarded by the version that was seen; the API server's answer tells if another controller was faster.
+//! Claiming an address for a Service: the calls that create its `VirtualIP`, add the Service to its owners, or end its quarantine.
+//! Each is guarded by the version that was seen; the API server's answer shows if another controller was faster.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ use crate::allocation::ledger::{ClaimAction, ObservedVip};
 use crate::stores::call::call;
 
 impl Provider {
-    /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may be
-    /// that somebody else was faster.
+    /// Takes one step towards `holder` owning the address. Afterwards the ledger has the API server's state, in which another
+    /// controller may have been faster.
     pub(crate) async fn claim(
         &self,
         holder: &ServiceRef,
@@ -45,7 +45,7 @@ impl Provider {
         }
     }
 
-    /// A patch of the spec, with what is to be said or unsaid of the traffic to the address.
+    /// Returns a patch of the spec with the traffic settings of the address that are to be set or removed.
     fn with_traffic(&self, mut spec: Value, address: IpAddr, owners: &[ServiceRef]) -> Value {
         let state = self.shared.state();
         if let Some(patch) = spec.as_object_mut() {
@@ -116,7 +116,7 @@ impl Provider {
         }
     }
 
-    /// Deletes the object as it was seen, or finds it gone. `false`: it has changed since. `which` it is, the error says.
+    /// Deletes the object as it was seen, or finds it gone. Returns false if it has changed since. `which` names it in the error.
     pub(crate) async fn delete_as_seen(
         &self,
         address: IpAddr,

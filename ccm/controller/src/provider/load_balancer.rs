@@ -28,7 +28,7 @@ use crate::allocation::settings::Settings;
 use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 
-/// When to ask again while the lists are not complete yet.
+/// Retry delay while the lists are not complete yet.
 const NOT_READY: Duration = Duration::from_millis(200);
 /// Steps of one call for one Service: more than two controllers that race for all its addresses ever need.
 pub(crate) const MAX_STEPS: usize = 64;
@@ -51,8 +51,8 @@ enum EnsureStep {
     QuarantineTaken { address: IpAddr, object: ObservedVip, node: String, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
-    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: events,
-    /// and their messages, about addresses in use that another host has or uses, too.
+    /// Finishes: all addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`:
+    /// events, and their messages, about addresses in use that another host has or uses, too.
     Finish {
         result: Result<Ensured, ProviderError>,
         unused: Vec<IpAddr>,
@@ -61,7 +61,7 @@ enum EnsureStep {
     },
 }
 
-/// What the result depends on besides the plan.
+/// Part of the request that the result depends on besides the plan.
 struct RequestSummary {
     families: Families,
     pool: Option<String>,
@@ -72,7 +72,7 @@ fn shown(service: &Service) -> BTreeSet<IpAddr> {
     status_addresses(service).collect()
 }
 
-/// What is next, and the other Services concerned by it.
+/// Returns the next step, and the other Services that it concerns.
 fn next_step(
     state: &mut ClusterState,
     holder: &ServiceRef,
@@ -109,8 +109,8 @@ fn next_step(
     (Ok(step), affected)
 }
 
-/// The claim of an address that a Service with an impossible request shows: an object that somebody deleted, or put into
-/// quarantine, is made anew.
+/// Returns the claim of an address that a Service with an impossible request shows: an object that was deleted, or put into
+/// quarantine, by hand is created again.
 fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Option<EnsureStep> {
     let shown = shown(service);
     let kept = state.held_as_load_balancer(holder).into_iter().filter(|address| shown.contains(address));
@@ -142,7 +142,7 @@ fn is_among(lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> bool {
     lost.iter().any(|one| one.address == address)
 }
 
-/// Releases the addresses that the status does not show. One that was in use stays, whoever emptied the status.
+/// Releases the addresses that the status does not show. An address that was in use stays, whatever emptied the status.
 fn release_unshown(
     state: &ClusterState,
     holder: &ServiceRef,
@@ -158,9 +158,9 @@ fn release_unshown(
     EnsureStep::Release { addresses, error }
 }
 
-/// The status of a Service with an impossible request, if it is wrong. A Service that changed so that it can no longer share its
-/// address loses it: first the status no longer shows it, then it is released. The status shows every address that was in
-/// use, though somebody has removed it, and no address of our pools that the Service does not hold.
+/// Corrects the status of a Service with an impossible request, if it is wrong. A Service that changed so that it can no longer share
+/// its address loses it: first the status no longer shows it, then it is released. The status shows every address that was in use,
+/// even if it was removed by hand, and no address of our pools that the Service does not hold.
 fn correct_status(
     state: &ClusterState,
     holder: &ServiceRef,
@@ -191,12 +191,12 @@ fn correct_status(
     Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None, taken: Vec::new() })
 }
 
-/// Why a Service leaves an address that it shared.
+/// Returns the reason that a Service leaves an address that it shared.
 fn unshared(SharingConflict { address, holder, why }: &SharingConflict<ServiceRef>) -> String {
     format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
 }
 
-/// Why a Service leaves `address` although it did not ask to.
+/// Returns the reason that a Service leaves `address` although it did not ask to.
 fn why_left(state: &ClusterState, lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
@@ -358,8 +358,8 @@ impl LoadBalancer for Provider {
         Some(CONDITION_ADDRESS_ALLOCATED)
     }
 
-    /// Labels, selector and order of families are part of a request, too. And a status that somebody else has written is
-    /// put right, though not as often as somebody writes it.
+    /// Returns when to sync again. Labels, selector and order of families are part of a request, too. A status that another writer
+    /// changed is corrected, but not as often as it is written.
     fn requeue_after(&self, old: &Service, new: &Service) -> Option<Duration> {
         if asks_otherwise(old, new, self.settings) {
             return Some(Duration::ZERO);
@@ -407,12 +407,12 @@ impl LoadBalancer for Provider {
         )))
     }
 
-    /// Which node announces an address is decided by the planner, which looks at the nodes itself.
+    /// Returns false: the planner, which reads the nodes itself, decides which node announces an address.
     fn depends_on_nodes(&self) -> bool {
         false
     }
 
-    /// Nothing: it is not asked.
+    /// Does nothing: it is not called.
     async fn update_nodes(
         &self,
         _cluster: &str,

@@ -1,4 +1,4 @@
-//! Addresses that another node announces than before, told on their Services. Pure.
+//! Addresses that moved to another node, reported on their Services. Pure.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use windlass_common::priorities::{Class, class};
 #[cfg(test)]
 mod tests;
 
-/// So many wait to be told. Of more, as when a node dies that has thousands, the others are not: what counts is that it shows on
-/// the `VirtualIP`s.
+/// Maximum number of changes in the queue. Further ones, as when a node with thousands of addresses dies, are not reported: the
+/// `VirtualIP`s show them.
 const MOST: usize = 1024;
 
 /// An address that another node announces than before.
@@ -25,19 +25,19 @@ pub(crate) struct NodeChange {
     pub(crate) message: String,
 }
 
-/// Those that are to be told.
+/// Queue of changes to report.
 #[derive(Debug, Default)]
 pub(crate) struct NodeChanges(Vec<NodeChange>);
 
 impl NodeChanges {
-    /// One more.
+    /// Adds a change, if there is room.
     pub(crate) fn add(&mut self, change: NodeChange) {
         if self.0.len() < MOST {
             self.0.push(change);
         }
     }
 
-    /// All of them, which are told now.
+    /// Takes all of them, to report them now.
     pub(crate) fn take(&mut self) -> Vec<NodeChange> {
         std::mem::take(&mut self.0)
     }
@@ -56,7 +56,7 @@ fn announces(vip: &VirtualIP) -> Option<&str> {
     vip.active_node().filter(|_| vip.is_announced())
 }
 
-/// What the cluster knows as an address goes from one node to another.
+/// State of the cluster as an address moves from one node to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known<'a> {
     /// The virtual router that carries it.
@@ -66,13 +66,13 @@ pub(crate) struct Known<'a> {
     pub(crate) network: Option<&'a NodeNetwork>,
 }
 
-/// What is told of an address.
+/// Returns the message about an address that moved.
 pub(crate) fn message(address: IpAddr, from: &str, to: &str, known: Known<'_>) -> String {
     format!("{address} is announced by node {to}, before by node {from}: {}", why(from, to, known))
 }
 
-/// Why a node does not have an address any more, as far as the cluster knows. The nodes elect by themselves: this is told after the
-/// fact, by what each of them is known to be.
+/// Returns the reason that a node does not have an address any more, as far as the cluster knows. The nodes elect by themselves: the
+/// reason is derived after the fact, from the state of each of them.
 fn why(from: &str, to: &str, Known { router, node, network }: Known<'_>) -> String {
     let Some(node) = node else { return format!("Node {from} is gone") };
     if !is_stable(node) {

@@ -12,14 +12,14 @@ use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 use crate::allocation::condition;
 use crate::placement::plan::{Flaw, why_unplaced};
 
-/// Whether one address of a Service is announced.
+/// Announcement state of one address of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Announcement {
     /// Some node announces it.
     Announced,
     /// Some node announces it, and another host of the LAN uses it, too.
     Contested {
-        /// Which.
+        /// The other host.
         message: String,
     },
     /// Some node announces it, and clients do not reach it all the same.
@@ -29,31 +29,31 @@ pub(crate) enum Announcement {
         /// For what.
         message: String,
     },
-    /// Nobody can announce it until somebody changes something.
+    /// No node can announce it until a configuration or object changes.
     Blocked {
-        /// What, and by whom.
+        /// The required change, and the actor that has to make it.
         message: String,
     },
     /// Another host of the LAN has it.
     Taken {
-        /// Which.
+        /// The other host.
         message: String,
     },
     /// The Service's status shows it already, or did, and it stays there, but nobody announces it at the moment.
     ShownPending {
-        /// What is waited for.
+        /// The event that it waits for.
         message: String,
     },
-    /// The Service's status shows it already, and it stays there, but nobody announces it until somebody changes something,
-    /// or another host lets go of it.
+    /// The Service's status shows it already, and it stays there, but no node announces it until a configuration or object changes, or
+    /// another host releases it.
     ShownBlocked {
-        /// What, and by whom.
+        /// The required change, and the actor that has to make it.
         message: String,
     },
 }
 
 impl Announcement {
-    /// Whether some node announces it.
+    /// Returns true if a node announces it.
     const fn is_announced(&self) -> bool {
         match self {
             Self::Announced | Self::Contested { .. } | Self::Flawed(_) => true,
@@ -66,8 +66,8 @@ impl Announcement {
     }
 }
 
-/// Whether an address is announced. `used`: the Service's status has it, or had it. `flaw`: why clients
-/// do not reach it although a node announces it.
+/// Returns the announcement state of an address. `used`: the Service's status has it, or had it. `flaw`: the reason that clients do
+/// not reach it although a node announces it.
 pub(crate) fn announcement(
     address: IpAddr,
     vip: Option<&VirtualIP>,
@@ -105,8 +105,8 @@ pub(crate) fn announcement(
     }
 }
 
-/// The event, and its message, about an address in use of the Service that another host has or uses, too; `None`: there is no
-/// such host, or the Service's condition tells of it already.
+/// Returns the event and its message about an address in use of the Service that another host has or uses, too; `None`: there is no
+/// such host, or the Service's condition reports it already.
 pub(crate) fn newly_taken(service: &Service, vip: &VirtualIP) -> Option<(&'static str, String)> {
     let is_taken = |one: &&Condition| {
         !vip.is_announced() && vip.spec.quarantine.is_none() && one.reason == announced::ADDRESS_TAKEN
@@ -257,7 +257,7 @@ pub(crate) fn foreign(service: &Service, is_ours: impl Fn(IpAddr) -> bool) -> Ve
     entries.filter(|entry| !is_own(entry, &is_ours)).cloned().collect()
 }
 
-/// Whether an entry of a status is ours.
+/// Returns true if an entry of a status is ours.
 pub(crate) fn is_own(entry: &LoadBalancerIngress, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     entry.ip.as_deref().and_then(|ip| ip.parse().ok()).is_some_and(is_ours)
 }

@@ -9,7 +9,7 @@ use windlass_ipam::{AllocateError, PoolRefusal, QuarantineCause, Quarantined, Re
 
 use crate::allocation::request::RequestError;
 
-/// Why a Service is given no address: reason and message of its condition.
+/// Reason and message of the condition of a Service that is given no address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) reason: &'static str,
@@ -29,9 +29,9 @@ impl From<&RequestError> for Rejection {
     }
 }
 
-/// The pools do not give what the Service asks for. `node_with` says which node has an address itself: such an address belongs to
-/// no pool, whatever the pool lists, and adding it to one would not help. `foreign_service_with`: the Service that another load
-/// balancer gave an address. `stays_with`: with whom a released address stays.
+/// Returns the rejection of a request that the pools cannot meet. `node_with` returns the node that has an address itself: such an
+/// address belongs to no pool, whatever the pool lists, and adding it to one would not help. `foreign_service_with`: the Service that
+/// another load balancer gave an address. `stays_with`: the holder that a released address stays with.
 pub(crate) fn allocation_rejected<'a>(
     error: &AllocateError<ServiceRef>,
     node_with: impl Fn(IpAddr) -> Option<&'a str>,
@@ -72,16 +72,16 @@ pub(crate) fn allocation_rejected<'a>(
     better.unwrap_or_else(|| because(reason(error), error.to_string()))
 }
 
-/// With whom an address stays that a Service let go of.
+/// Holder that an address stays with after a Service released it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StaysWith {
-    /// With that Service.
+    /// The Service that released it.
     Service,
-    /// With its namespace, as the pool says.
+    /// Its namespace, by the setting of the pool.
     Namespace,
 }
 
-/// Until when an address stays with whom.
+/// Returns the text that an address stays with its holder, and until when.
 fn stays_until(
     address: IpAddr,
     quarantined: &Quarantined<ServiceRef>,
@@ -129,12 +129,12 @@ fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     }
 }
 
-/// Whether it is a limit that keeps the pool from giving an address.
+/// Returns true if a limit keeps the pool from giving an address.
 const fn is_limit(refused: &PoolRefusal) -> bool {
     matches!(refused.why, RefusalReason::NamespaceLimit { .. } | RefusalReason::OwnerLimit { .. })
 }
 
-/// Whether all pools that could give an address are for other namespaces or labels.
+/// Returns true if all pools that could give an address are for other namespaces or labels.
 fn are_for_others(considered: &[PoolRefusal]) -> bool {
     let mut for_others = false;
     for refused in considered {

@@ -1,5 +1,5 @@
 //! Releasing an address of a Service: the Service leaves those it shared with, or the address goes into quarantine, or is free
-//! at once. And the quarantine of addresses that another host of the LAN has.
+//! immediately. Also the quarantine of addresses that another host of the LAN has.
 
 use std::net::IpAddr;
 
@@ -136,8 +136,8 @@ impl Provider {
     }
 }
 
-/// Until when `address` is kept back if its last owner leaves it now. `None`: not at all, because its pool says so, no
-/// pool holds it, or no node ever announced it.
+/// Returns the end of the quarantine of `address` if its last owner leaves it now. `None`: there is none, because its pool sets that,
+/// no pool holds it, or no node ever announced it.
 fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -> Option<Timestamp> {
     let pool = state.ledger.pool_of(address)?;
     let vip = state.vip(address).filter(|vip| version(&***vip) == object.version);
@@ -146,7 +146,7 @@ fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -
     (!untouched && !time.is_zero()).then(|| state.clock.now() + time)
 }
 
-/// No virtual router carries it or ever did, as far as the object tells.
+/// Returns true if no virtual router carries it or ever did, by the object.
 fn never_announced(vip: &VirtualIP) -> bool {
     let has_conditions = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
     vip.spec.virtual_router.is_none() && !has_conditions

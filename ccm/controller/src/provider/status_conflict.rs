@@ -1,8 +1,8 @@
-//! Services whose status another controller writes, too: when its changes are corrected, and when they are reported. Pure.
+//! Services whose status another controller writes, too: schedule of corrections and reports. Pure.
 //!
-//! A single write, by a user or by a controller that is just being replaced, is corrected at once. Correcting a controller that
-//! writes the same again and again as often as it writes would help nobody: each time every kube-proxy programs the Service
-//! anew, and neither controller wins.
+//! A single write, by a user or by a controller that is just being replaced, is corrected immediately. A controller that writes the
+//! same again and again is not corrected as often as it writes: each time every kube-proxy would program the Service again, and
+//! neither controller would win.
 
 mod leftovers;
 mod report;
@@ -18,16 +18,16 @@ use windlass_ccm::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// Changes that are corrected at once.
+/// Number of changes that are corrected immediately.
 const AT_ONCE: u32 = 3;
-/// How long later changes wait.
+/// Delay before later changes are corrected.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
-/// Without a change for so long the conflict is over.
+/// Time without a change after which the conflict is over.
 const OVER: Duration = Duration::from_mins(15);
-/// How often a lasting conflict is reported again: events are kept for an hour.
+/// Interval at which a lasting conflict is reported again: events are kept for an hour.
 const REPORT_AGAIN: Duration = Duration::from_mins(55);
 
-/// When a change that is not ours is corrected.
+/// Time at which a change that is not ours is corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Correction {
     /// Now.
@@ -42,7 +42,7 @@ pub(crate) enum Correction {
 #[derive(Debug)]
 struct StatusConflict {
     changes: u32,
-    /// When the last change is, or was to be, corrected.
+    /// Time at which the last change is, or was to be, corrected.
     corrected_at: Timestamp,
     reported_at: Option<Timestamp>,
 }
@@ -52,7 +52,7 @@ struct StatusConflict {
 pub(crate) struct StatusConflicts(BTreeMap<ServiceRef, StatusConflict>);
 
 impl StatusConflicts {
-    /// Somebody else changed the status of `holder`'s Service.
+    /// Records that another writer changed the status of `holder`'s Service. Returns when to correct it.
     pub(crate) fn changed(&mut self, holder: &ServiceRef, now: Timestamp) -> Correction {
         self.0.retain(|_, conflict| !conflict.is_over(now));
         let new = StatusConflict { changes: 0, corrected_at: now, reported_at: None };
@@ -66,13 +66,13 @@ impl StatusConflicts {
         if pause.is_zero() { Correction::Now } else { Correction::After(pause) }
     }
 
-    /// Whether another controller changes the status of `holder`'s Service again and again.
+    /// Returns true if another controller changes the status of `holder`'s Service again and again.
     pub(crate) fn is_ongoing(&self, holder: &ServiceRef, now: Timestamp) -> bool {
         self.0.get(holder).is_some_and(|conflict| conflict.changes > AT_ONCE && !conflict.is_over(now))
     }
 
-    /// Whether to report that another controller writes the status of `holder`'s Service: once it is clear that it goes on
-    /// doing so, and every hour that it does.
+    /// Returns true if a conflict over the status of `holder`'s Service with another controller is to be reported: once it clearly
+    /// lasts, and again every `REPORT_AGAIN` while it does.
     pub(crate) fn should_report(&mut self, holder: &ServiceRef, now: Timestamp) -> bool {
         let Some(conflict) = self.0.get_mut(holder) else { return false };
         let lately = conflict.reported_at.is_some_and(|reported_at| elapsed(reported_at, now) < REPORT_AGAIN);
@@ -90,12 +90,12 @@ impl StatusConflict {
     }
 }
 
-/// How long the change with this number waits.
+/// Returns the delay before the change with this number is corrected.
 fn pause(change: u32) -> Duration {
     BACKOFF.delay(change.saturating_sub(AT_ONCE))
 }
 
-/// Nothing for a time to come.
+/// Returns the time from `since` to `now`; zero if `since` is later.
 fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }

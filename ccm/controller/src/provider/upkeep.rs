@@ -24,9 +24,9 @@ use crate::nodes::reports::DoubtsByNode;
 use crate::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::stores::call::{CallFailed, call};
 
-/// How long after its end an object in quarantine is deleted.
+/// Delay between the end of a quarantine and the deletion of its object.
 const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
-/// How many objects are worked on at the same time.
+/// Number of objects that are processed at the same time.
 const PARALLEL: usize = 8;
 
 /// Reconciles external IPs, orphaned addresses and quarantines.
@@ -78,7 +78,7 @@ impl Provider {
         ReconcileReport { decision_time, failures }
     }
 
-    /// Says what of the nodes' reports is not believed: in the log, and on the Node, if there is one.
+    /// Reports doubts about the nodes' reports: in the log, and on the Node, if there is one.
     fn tell_doubts(&self, doubts: &DoubtsByNode, now: Instant) {
         let mut state = self.shared.state();
         for (node, message) in state.told_doubts.news(doubts, now) {
@@ -94,7 +94,7 @@ impl Provider {
         }
     }
 
-    /// Says on Services which node announces their addresses now. What others wait for comes first.
+    /// Reports on Services which node announces their addresses now. Work that others wait for comes first.
     fn tell_node_changes(&self) {
         let mut state = self.shared.state();
         for NodeChange { owners, message } in state.node_changes.take() {
@@ -144,8 +144,8 @@ impl Provider {
         }
     }
 
-    /// Releases the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
-    /// released: the controller was away, or somebody removed the finalizer. If it fails, the Service stays a candidate.
+    /// Releases the addresses of a Service that is gone, was recreated, or is no LoadBalancer any more, and that were never released:
+    /// the controller was away, or the finalizer was removed by hand. If it fails, the Service stays a candidate.
     async fn remove_orphan(&self, orphan_candidate: ServiceRef) -> Result<(), ProviderError> {
         let removed = self.remove_if_orphaned(&orphan_candidate).await;
         if removed.is_err() {

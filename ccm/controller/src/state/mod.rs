@@ -45,17 +45,17 @@ pub(crate) struct ClusterState {
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
     pub(crate) loads: RouterLoads,
-    /// What the restricted ports of all VIPs are to the nodes.
+    /// Elements that the restricted ports of all VIPs need on the nodes.
     pub(crate) source_elements: SourceElements,
     /// The segments of the nodes, and what was worked out from them.
     pub(crate) topology_cache: TopologyCache,
     /// The Announcements, as far as they can be read.
     pub(crate) announcements: Arc<Announcements>,
-    /// Which nodes have endpoints.
+    /// Nodes with endpoints.
     pub(crate) endpoints: EndpointIndex,
-    /// What the status of pools reports, by their names; `None`: it is to be worked out anew.
+    /// Findings that the status of pools reports, by their names; `None`: to be computed anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
-    /// Why clients do not reach addresses that are announced.
+    /// Reasons that clients do not reach addresses that are announced.
     pub(crate) flaws: BTreeMap<IpAddr, Flaw>,
     pub(crate) waiting: Waiting,
     pool_reviewer: PoolReviewer,
@@ -70,11 +70,11 @@ pub(crate) struct ClusterState {
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(crate) status_conflicts: StatusConflicts,
-    /// What of the nodes' reports is not believed and was told.
+    /// Doubts about the nodes' reports that were published.
     pub(crate) told_doubts: ToldDoubts,
-    /// Which addresses were taken from Services on the word of a node.
+    /// Addresses that were taken from Services by the report of a node.
     pub(crate) taken_addresses: TakenAddresses,
-    /// Which addresses went from node to node and were not told yet.
+    /// Addresses that moved from node to node and were not reported yet.
     pub(crate) node_changes: NodeChanges,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses and that are not queued yet.
@@ -125,7 +125,7 @@ impl ClusterState {
         (reviewed, keys)
     }
 
-    /// Records the flaws of addresses, and returns the Services that have to say something else now.
+    /// Records the flaws of addresses, and returns the Services whose conditions change by it.
     pub(crate) fn set_flaws(&mut self, now: BTreeMap<IpAddr, Flaw>) -> Vec<ServiceKey> {
         let before = std::mem::replace(&mut self.flaws, now);
         let now = &self.flaws;
@@ -139,7 +139,7 @@ impl ClusterState {
         self.pool_reviewer.reviewed()
     }
 
-    /// What of the nodes' reports is not believed, by node.
+    /// Returns the doubts about the nodes' reports, by node.
     pub(crate) fn doubts(&self) -> DoubtsByNode {
         let mut doubts = self.stores.reports().doubts.clone();
         let mut withheld: BTreeMap<String, usize> = BTreeMap::new();
@@ -189,7 +189,7 @@ impl ClusterState {
         keys
     }
 
-    /// Notes for its Services that another node announces an address than before.
+    /// Queues a report for its Services if another node announces an address than before.
     fn note_node_change(&mut self, change: &Change<VirtualIP>) {
         let Some((vip, from, to)) = node_changes::nodes(change) else { return };
         let router = vip.spec.virtual_router.as_ref().and_then(|name| self.stores.routers.get(name));
@@ -232,14 +232,14 @@ impl ClusterState {
     }
 }
 
-/// What of a `VirtualIP` its Services depend on.
+/// Parts of a `VirtualIP` that its Services depend on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct VipSummary {
     announced: bool,
     unplaced: Option<String>,
-    /// Why a node that could announce the address does not.
+    /// Reason that a node that could announce the address does not.
     blocked_by: Option<String>,
-    /// Who uses the address beside the node that announces it.
+    /// Host that uses the address beside the node that announces it.
     conflict: Option<String>,
     pool: String,
     may_move: bool,

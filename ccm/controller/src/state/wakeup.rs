@@ -1,5 +1,5 @@
-//! When the planner, or the upkeep beside it, reconciles: at once where an address waits for it, else a little later and for
-//! many changes together.
+//! Schedule of the planner, and of the upkeep beside it: they reconcile immediately where an address waits for it, else a little later
+//! and for many changes together.
 //!
 //! A pass looks at everything. With ten thousand addresses it takes tens of milliseconds; one for each change of a burst would
 //! take a processor of its own. So after each pass it rests for a multiple of the time that took.
@@ -26,7 +26,7 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 /// Pause after failed passes.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// How soon a change is to be reconciled.
+/// Urgency with which a change is to be reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Not at all.
@@ -87,10 +87,10 @@ impl Wakeup {
     }
 }
 
-/// How a pass went.
+/// Result of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct ReconcileReport {
-    /// How long it took to decide.
+    /// Time that the decision took.
     pub(crate) decision_time: Duration,
     pub(crate) failures: Vec<ProviderError>,
 }
@@ -137,7 +137,7 @@ pub(crate) async fn run(mut work: impl Reconciler, token: CancellationToken) {
     }
 }
 
-/// Until when to rest after a pass that took `taken` to decide and ended at `now`.
+/// Returns the end of the rest after a pass that took `taken` to decide and ended at `now`.
 fn rest(now: Instant, taken: Duration) -> Instant {
     now + (taken * REST).min(LONGEST_REST)
 }

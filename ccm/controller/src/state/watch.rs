@@ -18,7 +18,7 @@ use windlass_ccm::watch::{self, Event};
 use crate::state::shared::SharedState;
 use crate::state::watched_kinds::WatchedKind;
 
-/// How long the first list of a kind that may not be there is waited for.
+/// Maximum wait for the first list of a kind that the API server may not have.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known

@@ -40,13 +40,13 @@ pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
         Vec::new()
     }
 
-    /// How soon the planner is to run after a change.
+    /// Returns how soon the planner is to run after a change.
     fn urgency(_state: &ClusterState, _change: &Change<Self>) -> Urgency {
         Urgency::Now
     }
 }
 
-/// Whether the object existed before and after, with the same `part`.
+/// Returns true if the object existed before and after, with the same `part`.
 fn same<K, T: PartialEq>(change: &Change<K>, part: impl Fn(&K) -> &T) -> bool {
     matches!((&change.old, &change.new), (Some(old), Some(new)) if part(old) == part(new))
 }
@@ -137,7 +137,8 @@ impl WatchedKind for VirtualRouter {
         Vec::new()
     }
 
-    /// Which node is Active matters where another one is to be; the rest of the status is for people to read.
+    /// Returns the urgency: a change of the Active node matters if another one is to be Active; the rest of the status is for people
+    /// to read.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let active = |router: &Option<Arc<Self>>| router.as_ref()?.active_node().map(str::to_owned);
         if !same(change, |router| &router.spec) || !same(change, |router| &router.metadata.annotations) {
@@ -194,7 +195,8 @@ impl WatchedKind for Service {
         state.on_service_change(change)
     }
 
-    /// An address that the Service left is not urgent; who may send to it is, and where it is served.
+    /// Returns the urgency: an address that the Service left is not urgent; a change of the clients that may send to it, or of the
+    /// nodes that serve it, is.
     fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if traffic::may_differ(change) { Urgency::Now } else { Urgency::Soon }
     }

@@ -7,10 +7,10 @@ use windlass_ccm::ProviderError;
 use windlass_ccm::apiserver::{CallError, call_within};
 use windlass_common::strict;
 
-/// How long one call may take.
+/// Maximum duration of one call.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What could not be done, and why.
+/// Failed call and its reason.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {error}{}", strict::remedy(&error.to_string()))]
 pub(crate) struct CallFailed {
@@ -25,7 +25,7 @@ impl From<CallFailed> for ProviderError {
     }
 }
 
-/// Makes one call; `what` says what could not be done if it fails.
+/// Makes one call; `what` names the operation in the error if it fails.
 ///
 /// # Errors
 /// The API server refuses, or does not answer in time.

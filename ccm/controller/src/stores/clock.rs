@@ -1,4 +1,4 @@
-//! What time it is, so that tests can say it.
+//! Clock that tests can replace.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Clock {
         (self.0)()
     }
 
-    /// A clock that says what `time` says.
+    /// Returns a clock that shows the time that `time` returns.
     #[cfg(test)]
     pub(crate) fn new(time: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(time))

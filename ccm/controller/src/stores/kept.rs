@@ -1,4 +1,5 @@
-//! What is kept of objects that others write: what is read. A Service may have 256 KiB of annotations, and there may be thousands.
+//! Reduction of objects that others write to the parts that are read. A Service may have 256 KiB of annotations, and there may be
+//! thousands.
 //!
 //! An object as it is kept is never written back: all writes to it are patches, which say what they change.
 
@@ -57,8 +58,8 @@ fn keep_annotations(metadata: &mut ObjectMeta, is_read: impl Fn(&str) -> bool) {
     }
 }
 
-/// Where what is read is too much, something stands in place of the long texts that no reader takes for what it reads, so that the
-/// Service is told of it. Half of a list of ranges would be another list.
+/// Replaces the long texts of annotations that are too long in total by a placeholder that no reader accepts, so that the Service gets
+/// an error. Half of a list of ranges would be another list.
 fn bound(annotations: &mut BTreeMap<String, String>) {
     let total: usize = annotations.values().map(String::len).sum();
     if total > LONGEST {
@@ -68,8 +69,8 @@ fn bound(annotations: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The same for lists that only the size of the object bounds. Of external IPs one more is kept than is looked at: that there are more
-/// is told.
+/// Bounds lists that only the size of the object bounds. Of external IPs one more is kept than is examined, so that the excess is
+/// reported.
 fn bound_lists(spec: &mut ServiceSpec) {
     if let Some(external_ips) = &mut spec.external_ips {
         external_ips.truncate(MAX_EXTERNAL_IPS + 1);

@@ -31,7 +31,7 @@ pub(crate) struct Stores {
     pub(crate) vips: Store<VirtualIP>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) networks: Store<NodeNetwork>,
-    /// What of the networks is believed.
+    /// Believed parts of the networks.
     pub(crate) reports: NodeReports,
     pub(crate) services: Informer<Service>,
     pub(crate) nodes: Informer<Node>,
@@ -80,7 +80,7 @@ impl Stores {
         self.services.get(&key(Some(&owner.namespace), &owner.name))
     }
 
-    /// Whether the Service of this key sends its traffic to endpoints of the node only that gets it.
+    /// Returns true if the Service of this key sends its traffic only to endpoints of the node that receives it.
     pub(crate) fn is_local(&self, service: &str) -> bool {
         let policy = |service: &Service| service.spec.as_ref()?.external_traffic_policy.clone();
         self.services.get(service).is_some_and(|service| policy(&service).as_deref() == Some("Local"))
@@ -97,7 +97,7 @@ pub(crate) fn service_key(owner: &ServiceRef) -> ServiceKey {
     ServiceKey { namespace: owner.namespace.clone(), name: owner.name.clone() }
 }
 
-/// When the Service was made.
+/// Returns the creation time of the Service.
 pub(crate) fn created(service: &Service) -> Option<Timestamp> {
     service.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }

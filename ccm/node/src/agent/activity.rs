@@ -1,4 +1,4 @@
-//! How this node stands in each virtual router, from what the engine tells. Pure.
+//! State of this node in each virtual router, built from the engine's events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::duplicates::FORGET_AFTER;
 
-/// An address that another host answered for is called taken after this time only: a node of the cluster that learns
-/// later of an address's move still answers for it, and it is asked for again each second.
+/// Delay before an address that another host answered for is reported as taken. A node of the cluster that learns later of an address's
+/// move still answers for it, and the engine probes it again each second.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
 
 /// A stretch of time in which this node was Active for a virtual router without a break.
@@ -17,7 +17,7 @@ pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
 pub(crate) struct ActivePeriod {
     /// Counts the periods of all routers since the start of the process.
     pub(crate) number: u64,
-    /// When it began, by the wall clock: it is for people to read.
+    /// Wall-clock start of the period, for display.
     pub(crate) since: Timestamp,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct ActivePeriod {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConflictingHost {
     pub(crate) mac: [u8; 6],
-    /// When it was first found.
+    /// First detection.
     pub(crate) found: Instant,
 }
 
 impl ConflictingHost {
-    /// When the address is called taken.
+    /// Returns the instant from which the address is reported as taken.
     pub(crate) fn confirmed_at(&self) -> Instant {
         self.found + CONFIRM_AFTER
     }
@@ -40,7 +40,7 @@ impl ConflictingHost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claimant {
     pub(crate) mac: [u8; 6],
-    /// When it last did.
+    /// Last claim.
     pub(crate) heard: Instant,
 }
 
@@ -50,23 +50,23 @@ impl Claimant {
     }
 }
 
-/// What this node does in one virtual router.
+/// Activity of this node in one virtual router.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouterActivity {
-    /// While it is Active.
+    /// Current Active period; `None` while this node is not Active.
     pub(crate) period: Option<ActivePeriod>,
-    /// What it answers for.
+    /// Addresses that this node answers for.
     pub(crate) claimed: BTreeSet<IpAddr>,
-    /// What it would answer for if nobody else did.
+    /// Addresses that this node would answer for if another host did not.
     pub(crate) taken: BTreeMap<IpAddr, ConflictingHost>,
-    /// Who claimed what it answers for, since it does.
+    /// Hosts that claimed an address in `claimed` since this node answers for it.
     pub(crate) claimants: BTreeMap<IpAddr, Claimant>,
-    /// The peers that do not hear its multicast, while it is Active.
+    /// Peers that do not receive this node's multicast, while it is Active.
     pub(crate) deaf: BTreeSet<IpAddr>,
 }
 
 impl RouterActivity {
-    /// It answers for these from now on; gives those that another host had.
+    /// Adds addresses that this node answers for from now on. Returns the ones that another host had.
     pub(crate) fn claim(&mut self, addresses: &[IpAddr]) -> Vec<IpAddr> {
         for address in addresses {
             if self.claimed.insert(*address) {
@@ -79,15 +79,15 @@ impl RouterActivity {
         addresses.iter().copied().filter(|address| self.taken.remove(address).is_some()).collect()
     }
 
-    /// Another host has an address.
+    /// Records that another host has an address.
     pub(crate) fn note_taken(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         self.claimed.remove(&address);
         self.claimants.remove(&address);
         self.taken.entry(address).or_insert(ConflictingHost { mac, found: now }).mac = mac;
     }
 
-    /// A host claims an address, which is of interest while this node answers for it. Of several the first is kept until it is
-    /// silent, so that forged claims of further ones are no news.
+    /// Records that a host claims an address, if this node answers for it. Of several claimants the first is kept until it stops claiming,
+    /// so that forged claims of further ones cause no update.
     pub(crate) fn note_claimant(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         if !self.claimed.contains(&address) {
             return;
@@ -98,19 +98,19 @@ impl RouterActivity {
         }
     }
 
-    /// Who claims an address that this node answers for.
+    /// Returns the host that claims an address that this node answers for.
     pub(crate) fn claimant(&self, address: IpAddr, now: Instant) -> Option<&Claimant> {
         self.claimants.get(&address).filter(|claimant| claimant.is_fresh(now))
     }
 
-    /// Its virtual IPs are these.
+    /// Drops all state of addresses that are not virtual IPs of this router.
     pub(crate) fn restrict(&mut self, addresses: &BTreeSet<IpAddr>) {
         self.claimed.retain(|address| addresses.contains(address));
         self.claimants.retain(|address, _| addresses.contains(address));
         self.taken.retain(|address, _| addresses.contains(address));
     }
 
-    /// Nothing is known of these.
+    /// Drops all state of these addresses.
     pub(crate) fn forget(&mut self, addresses: &[IpAddr]) {
         for address in addresses {
             self.claimed.remove(address);
@@ -119,7 +119,7 @@ impl RouterActivity {
         }
     }
 
-    /// Who has the address, once that is believed.
+    /// Returns the host that has the address, once [`CONFIRM_AFTER`] has passed.
     pub(crate) fn host(&self, address: IpAddr, now: Instant) -> Option<&ConflictingHost> {
         self.taken.get(&address).filter(|host| host.confirmed_at() <= now)
     }

@@ -1,4 +1,4 @@
-//! Which addresses are the machine's own: what the cluster may call the node by, and what it need not give up. Pure.
+//! The machine's own addresses: the node addresses to report to the cluster, and the VIPs that the kernel already answers for. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,12 +11,11 @@ use super::network::{is_containers, is_the_nodes};
 #[cfg(test)]
 mod tests;
 
-/// Most further addresses: as many as the API server takes.
+/// Largest number of further addresses: the limit of the API server.
 const MAX_FURTHER: usize = 256;
 
-/// Of each family the address from which the machine speaks to the world, as the kernel chooses it by the default route: of
-/// its interface, or of the loopback interface if it has none (RFC 5549). A temporary IPv6 address (RFC 8981), which would not
-/// last, gives way to one of the same interface that does.
+/// Returns, per family, the source address that the kernel chooses by the default route: one of its interface, or of the loopback interface
+/// if it has none (RFC 5549). A temporary IPv6 address (RFC 8981), which would not last, gives way to a lasting one of the same interface.
 pub(crate) fn primary(machine: &HostAddresses) -> Vec<IpAddr> {
     let source = |source: &IpAddr| {
         let has = |interface: &&InterfaceInfo| match source {
@@ -35,8 +34,8 @@ pub(crate) fn primary(machine: &HostAddresses) -> Vec<IpAddr> {
     machine.sources.iter().filter_map(source).collect()
 }
 
-/// `source`, or in its place an address of the interface that lasts: one of a subnet, if possible. What others bind to be
-/// reached by, as kube-vip the API server's address, is of none (/128).
+/// Returns `source`, or in its place an address of the interface that lasts: one of a subnet, if possible. Addresses that other programs
+/// add to be reached by, such as kube-vip's for the API server, are /128.
 fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
     let lasting = || {
         let lasting = interface.ipv6.iter().take(interface.ipv6_lasting);
@@ -49,8 +48,8 @@ fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
     of_subnet.or_else(|| lasting().next()).map_or(source, |(address, _)| *address)
 }
 
-/// The addresses that are on none of the node's own interfaces that are reported: on the loopback interface, on tunnels, on interfaces
-/// that are down or whose address is still being checked. Those of container networks are not the machine's.
+/// Returns the addresses that are on none of the node's own interfaces that are reported: on the loopback interface, on tunnels, on
+/// interfaces that are down or whose address is still being checked. Addresses of container networks are left out.
 pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(interface));
     let reported: BTreeSet<IpAddr> = reported
@@ -65,19 +64,18 @@ pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     further.into_iter().take(MAX_FURTHER).collect()
 }
 
-/// What the kernel of this machine answers ARP and neighbour solicitations for by itself, on the node's own interfaces.
-/// (Addresses on the loopback interface and on those of container networks may be VIPs: kube-proxy and servers that answer
-/// directly put them there.)
+/// Addresses on the node's own interfaces, for which the kernel answers ARP and neighbour solicitations by itself. (Addresses on the
+/// loopback interface and on those of container networks may be VIPs: kube-proxy and servers that answer directly put them there.)
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answered {
-    /// The interface of each address of its own.
+    /// Interface of each own address.
     pub(crate) own: BTreeMap<IpAddr, String>,
     /// The IPv6 subnet of each subnet-router anycast address (RFC 4291 §2.6.1). A machine that does not forward has none; a node of
     /// a cluster does, and such an address is no host's in any case.
     pub(crate) anycast: BTreeMap<IpAddr, Ipv6Net>,
 }
 
-/// What the kernel of `machine` answers for.
+/// Collects the addresses that the kernel of `machine` answers for.
 pub(crate) fn answered(machine: &HostAddresses) -> Answered {
     let mut answered = Answered::default();
     for InterfaceInfo { name, ipv4, ipv6, .. } in
@@ -94,7 +92,7 @@ pub(crate) fn answered(machine: &HostAddresses) -> Answered {
     answered
 }
 
-/// Whether the address means something beyond the machine and its links.
+/// Returns true if the address is valid beyond the machine and its links.
 fn is_wide(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),

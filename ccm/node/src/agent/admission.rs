@@ -1,5 +1,5 @@
-//! Which virtual IPs this node may announce: one whose Service lets in some clients only, not before its agent keeps the
-//! others out. Pure.
+//! Virtual IPs that this node may announce. One whose Service admits some clients only is not announced before the agent blocks the others.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,29 +15,30 @@ use super::desired::{Assignment, Desired};
 #[cfg(test)]
 mod tests;
 
-/// A node that cannot guard leaves its virtual routers to those that can: its priority is so many times lower. Ranks among
-/// such nodes stay as they are, as priorities of a ranking are 16 apart.
+/// Divisor of the priority of a node that cannot guard: it leaves its virtual routers to nodes that can. Ranks among such nodes stay as
+/// they are, as priorities of a ranking are 16 apart.
 const UNGUARDED_DIVISOR: u8 = 16;
 
-/// A virtual IP that not everybody may use, or not every Service, or whose owners are known. Kept on disk, so its fields are part of the state file's format.
+/// A virtual IP that is limited to some clients or some Services, or whose owners are known. Kept on disk, so its fields are part of the
+/// state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Restricted {
     /// The virtual IP, of any node's virtual router: this node's own packets to it never leave the node.
     pub(crate) address: IpAddr,
-    /// As its object has it.
+    /// Allowed client ranges, copied from the object.
     pub(crate) sources: Vec<PortSources>,
-    /// The ports of its owners, as its object has them; left out where they are not known.
+    /// Ports of the owners, copied from the object; left out where they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<RestrictedPort>,
-    /// The Services that own it, as `namespace/name`: a Service that was made again under its name keeps its connections. Empty: none
-    /// does, as in quarantine. Left out in files of agents that did not know it.
+    /// Services that own it, as `namespace/name`: a Service that is recreated under its name keeps its connections. Empty while in
+    /// quarantine. Left out in files of agents that did not have the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owners: Option<Vec<String>>,
 }
 
 impl Restricted {
-    /// As the object says. In quarantine it has no owner: `spec.owners` are those that had it last.
+    /// Copies the restriction from the object. A VIP in quarantine has no owner: its `spec.owners` are the last ones.
     pub(crate) fn of(vip: &VirtualIP) -> Self {
         let spec = &vip.spec;
         let owners = spec.owners.iter().filter(|_| spec.quarantine.is_none()).map(ToString::to_string);
@@ -50,14 +51,14 @@ impl Restricted {
     }
 }
 
-/// Who may use the virtual IPs, by address.
+/// Returns the restrictions of the virtual IPs, sorted by address.
 pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
     let mut all: Vec<Restricted> = vips.iter().map(|vip| Restricted::of(vip.as_ref())).collect();
     all.sort_by_key(|one| one.address);
     all
 }
 
-/// As the engine wants them. What is no range lets nobody in.
+/// Converts to the engine's format. A range that does not parse admits no client.
 pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
     let mut restrictions = Restrictions::default();
     for Restricted { address, sources, ports, owners } in restricted {
@@ -73,7 +74,7 @@ pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
     restrictions
 }
 
-/// The number of an owner, the same for as long as this process runs.
+/// Returns the number of an owner, constant while this process runs.
 fn number_of(owner: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     owner.hash(&mut hasher);
@@ -89,10 +90,10 @@ fn port_of(RestrictedPort { protocol, port }: RestrictedPort) -> ProtocolPort {
     ProtocolPort { protocol, port }
 }
 
-/// What of the desired state the engine may be told. `wanted`: its restrictions; `status`: those that are in force;
-/// `announced`: the virtual IPs that it was told before.
+/// Returns the assignments that may be passed to the engine. `wanted`: desired restrictions; `status`: those that are in force;
+/// `announced`: the virtual IPs that the engine already has.
 ///
-/// A virtual IP that was announced without restrictions, or with others, stays while they are on their way, and goes if
+/// A virtual IP that was announced without restrictions, or with others, stays while the new ones are being installed. It is withdrawn if
 /// they cannot be enforced.
 pub(crate) fn admitted(
     desired: &Desired,
@@ -106,7 +107,7 @@ pub(crate) fn admitted(
     desired.assignments.iter().map(admit).collect()
 }
 
-/// The same of one virtual router.
+/// Does the same for one virtual router.
 pub(crate) fn admit(
     assignment: &Assignment,
     restricted: &[Restricted],
@@ -124,7 +125,7 @@ pub(crate) fn admit(
     if restricted.is_empty() || !assignment.addresses.iter().any(unguarded) {
         return assignment;
     }
-    // That the kernel refuses a single address is no reason to leave others to another node.
+    // A single address that the kernel refuses is no reason to leave others to another node.
     if status.error.is_some() {
         assignment.priority = (assignment.priority / UNGUARDED_DIVISOR).max(1);
     }
@@ -133,22 +134,22 @@ pub(crate) fn admit(
     assignment
 }
 
-/// Why this node cannot keep out who may not use an address.
+/// Reasons why this node cannot block the clients that may not use an address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unguarded {
-    /// Of any address.
+    /// Reason that applies to every address.
     pub(crate) all: Option<String>,
-    /// Of single ones.
+    /// Reasons that apply to single addresses.
     pub(crate) some: BTreeMap<IpAddr, String>,
 }
 
 impl Unguarded {
-    /// What is in the way.
+    /// Extracts the reasons from the guard's status.
     pub(crate) fn of(status: &GuardStatus) -> Self {
         Self { all: status.error.clone(), some: status.refused.clone() }
     }
 
-    /// Why it cannot for this address; `None`: it can.
+    /// Returns the reason for this address; `None` if it can be guarded.
     pub(crate) fn why(&self, address: IpAddr) -> Option<&str> {
         self.all.as_deref().or_else(|| self.some.get(&address).map(String::as_str))
     }

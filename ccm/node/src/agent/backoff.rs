@@ -1,11 +1,11 @@
-//! How long an agent waits before it tries again.
+//! Delay between an agent's retries.
 
 use std::time::Duration;
 
 use windlass_ccm::backoff::Backoff;
 
-/// 0.25 s, doubled with each failure up to 5 s, the whole times a factor between 0.75 and 1.25 that depends on the node's
-/// name, so that the agents of a cluster do not all come back to a restarted API server in the same instant.
+/// Returns the agent's backoff: 0.25 s, doubled with each failure up to 5 s, times a factor between 0.75 and 1.25 that depends on the
+/// node's name, so that the agents of a cluster do not all reconnect to a restarted API server in the same instant.
 pub(crate) fn backoff(node: &str) -> Backoff {
     // FNV-1a: well spread also for names that differ in their last digit only.
     let hash =

@@ -1,4 +1,4 @@
-//! What is to be looked at again. Whoever tells never waits, and what is told twice is looked at once.
+//! Queue of changes to process. A producer never waits, and repeated changes are merged.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,11 +10,11 @@ use windlass_api::virtual_ip_name;
 /// Objects to look at, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// All there are, these and others.
+    /// True if any object may have changed.
     pub(crate) all: bool,
     pub(crate) routers: BTreeSet<String>,
     pub(crate) vips: BTreeSet<String>,
-    /// A list was received: what was deleted meanwhile nobody told.
+    /// True if a list was received: deletions before it were not reported.
     pub(crate) listed: bool,
     /// Virtual IPs that were deleted while they were in service.
     pub(crate) vanished_vips: BTreeSet<String>,
@@ -25,28 +25,28 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    /// All objects.
+    /// Returns a change of all objects.
     pub(crate) fn all() -> Self {
         Self { all: true, ..Self::default() }
     }
 
-    /// A list: it may be any object.
+    /// Returns the change for a received list, which may affect any object.
     pub(crate) fn list() -> Self {
         Self { all: true, listed: true, ..Self::default() }
     }
 
-    /// This virtual IP.
+    /// Returns the change of this virtual IP.
     pub(crate) fn vip(name: String) -> Self {
         Self { vips: [name].into(), ..Self::default() }
     }
 
-    /// The virtual IPs with these addresses.
+    /// Returns the change of the virtual IPs with these addresses.
     pub(crate) fn addresses<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Self {
         let names = addresses.into_iter().map(|address| virtual_ip_name(*address));
         Self { vips: names.collect(), ..Self::default() }
     }
 
-    /// This virtual router.
+    /// Returns the change of this virtual router.
     pub(crate) fn router(name: String) -> Self {
         Self { routers: [name].into(), ..Self::default() }
     }
@@ -55,12 +55,12 @@ impl Changed {
         !self.all && self.routers.is_empty() && self.vips.is_empty()
     }
 
-    /// What is to be reported of it.
+    /// Keeps only the part that the reporter needs.
     pub(crate) fn into_report(self) -> Self {
         Self { all: self.all, routers: self.routers, vips: self.vips, ..Self::default() }
     }
 
-    /// Takes up to `most` of each kind out of what is named.
+    /// Removes up to `most` names of each kind and returns them.
     pub(crate) fn split(&mut self, most: usize) -> Self {
         let take = |names: &mut BTreeSet<String>| match names.iter().nth(most).cloned() {
             Some(first_left) => {
@@ -72,7 +72,7 @@ impl Changed {
         Self { routers: take(&mut self.routers), vips: take(&mut self.vips), ..Self::default() }
     }
 
-    /// These, too.
+    /// Merges `more` into this change.
     pub(crate) fn add(&mut self, mut more: Self) {
         self.all |= more.all;
         self.routers.append(&mut more.routers);
@@ -84,7 +84,7 @@ impl Changed {
     }
 }
 
-/// Changes that one reader is to take.
+/// Changes that wait for their single reader.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeQueue {
     waiting: Mutex<Changed>,
@@ -96,7 +96,7 @@ impl ChangeQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever takes them.
+    /// Adds a change and wakes the reader.
     pub(crate) fn add(&self, changed: Changed) {
         if !changed.is_empty() {
             self.waiting().add(changed);
@@ -104,12 +104,12 @@ impl ChangeQueue {
         }
     }
 
-    /// All that was told since it was asked last.
+    /// Takes all changes since the last call.
     pub(crate) fn take(&self) -> Changed {
         std::mem::take(&mut *self.waiting())
     }
 
-    /// Returns once something was told since it returned last.
+    /// Returns once a change was added since it last returned.
     pub(crate) async fn changed(&self) {
         self.notify.notified().await;
     }

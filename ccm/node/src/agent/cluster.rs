@@ -1,7 +1,7 @@
 //! Identity of the cluster that the state on disk belongs to: the UID of the namespace kube-system.
 //!
-//! A machine that is taken into another cluster, or whose cluster is built anew, may keep its disk. What it announced before is not to
-//! be announced there. The identity has a file of its own beside the state, so that agents of an earlier version read the state as ever.
+//! A machine that joins another cluster, or whose cluster is rebuilt, may keep its disk. The addresses that it announced before must not be
+//! announced there. The identity has a file of its own beside the state, so that agents of an earlier version can still read the state.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ mod tests;
 /// Holds the UID.
 const FILE: &str = "cluster-uid";
 const NAMESPACE: &str = "kube-system";
-/// Period until the API server answers, and limit of one question.
+/// Retry interval until the API server answers, and timeout of one request.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Longer than the state takes to be written.
@@ -29,7 +29,7 @@ const STORE_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterFile(PathBuf);
 
-/// How the state on disk relates to the cluster that the API server is of.
+/// Relation of the state on disk to the API server's cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The state is of this cluster, or no identity is on disk.
@@ -38,7 +38,7 @@ pub(crate) enum Origin {
 }
 
 impl ClusterFile {
-    /// That of this folder.
+    /// Returns the identity file in this folder.
     pub(crate) fn of(folder: &Path) -> Self {
         Self(folder.join(FILE))
     }
@@ -51,7 +51,8 @@ impl ClusterFile {
         }
     }
 
-    /// Writes the identity once the state on disk has been replaced, so that after a crash neither is taken for that of the other.
+    /// Writes the identity once the state on disk has been replaced, so that after a crash the old state is not attributed to the new
+    /// cluster.
     pub(crate) async fn store_later(&self, uid: &str) {
         tokio::time::sleep(STORE_AFTER).await;
         if let Err(error) = self.store(uid) {
@@ -69,8 +70,8 @@ impl ClusterFile {
     }
 }
 
-/// Asks the API server for the identity until it answers, and sends it. Sends nothing where the role does not allow the question, as
-/// that of an earlier version: then the state counts as of this cluster.
+/// Asks the API server for the identity until it answers, and sends it. Sends nothing if the role does not allow the request, as an earlier
+/// version's: then the state counts as of this cluster.
 pub(crate) async fn ask(client: Client, found: oneshot::Sender<String>) {
     let namespaces: Api<Namespace> = Api::all(client);
     loop {

@@ -1,4 +1,4 @@
-//! From what changed in the copies of the cluster's objects to what this node is to do.
+//! Turns changes in the copies of the cluster's objects into this node's desired state.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,34 +13,34 @@ use super::hold::{Hold, News, Objects};
 use super::index::{Index, Part, Update};
 use super::keys::Keys;
 
-/// The copies, and what was decided from them.
+/// Copies of the cluster's objects, and the decisions made from them.
 pub(super) struct Decider {
     pub(super) node: String,
     pub(super) routers: Store<VirtualRouter>,
     pub(super) vips: Store<VirtualIP>,
     pub(super) engine_state: Arc<EngineState>,
-    /// The keys that this node has. Whoever changes them asks for a look at all objects.
+    /// Keys that this node has. Code that changes them requests a full recomputation.
     pub(super) keys: Arc<Keys>,
-    /// `None`: nothing yet.
+    /// `None` before the first full computation.
     pub(super) index: Option<Index>,
-    /// What is announced although its objects are gone.
+    /// Addresses that are announced although their objects are gone.
     pub(super) hold: Hold,
-    /// What is to be told of that.
+    /// Report about the held addresses.
     pub(super) news: Option<News>,
 }
 
 impl Decider {
-    /// The truth is what is known once both lists are complete; half of it would withdraw addresses.
+    /// Returns true once both lists are complete; acting on an incomplete copy would withdraw addresses.
     pub(super) fn is_complete(&self) -> bool {
         is_complete(&self.routers) && is_complete(&self.vips)
     }
 
-    /// Forgets what was decided, and what is held: it is of another cluster.
+    /// Drops the decisions and held addresses of another cluster.
     pub(super) fn forget(&mut self, hold: Hold) {
         (self.index, self.hold, self.news) = (None, hold, None);
     }
 
-    /// Brings `desired` up to date after these objects changed. `None`: it is as it was.
+    /// Updates `desired` after these objects changed. Returns `None` if it is unchanged.
     pub(super) fn decide(
         &mut self,
         changed: &Changed,
@@ -74,7 +74,7 @@ impl Decider {
         Some(Update::Whole)
     }
 
-    /// Whether it was enough to look at what changed.
+    /// Returns true if it was enough to process the changed objects.
     fn decide_part(&mut self, changed: &Changed, desired: &mut Arc<Desired>, part: &mut Part) -> bool {
         let Some(index) =
             self.index.as_mut().filter(|index| !changed.all && index.is_of(&self.engine_state.answered()))
@@ -97,7 +97,7 @@ where
     futures::FutureExt::now_or_never(store.wait_until_ready()).is_some_and(|ready| ready.is_ok())
 }
 
-/// Says once what is new among the problems.
+/// Logs each new problem once.
 fn log_new(old: &[Problem], new: &[Problem]) {
     for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
         tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");

@@ -1,4 +1,4 @@
-//! From the cluster's objects to the virtual routers this node takes part in. Pure.
+//! Computes the virtual routers that this node takes part in from the cluster's objects. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,11 +21,11 @@ mod withheld;
 
 pub(crate) use self::assignment::{Assignment, Replica, TURNS};
 
-/// Of so many other nodes with higher priorities, and of so many with lower ones, some may be told the connections: the best of each.
+/// Largest numbers of nodes with higher and with lower priorities that may receive the connections: the best of each.
 const ABOVE: usize = 4;
 const BELOW: usize = 8;
 
-/// A part of the cluster's state that this node cannot do, and why.
+/// A part of the cluster's state that this node cannot apply, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     /// The object, as `VirtualRouter v4-192.0.2.0-24-64`.
@@ -33,20 +33,20 @@ pub(crate) struct Problem {
     pub(crate) reason: String,
 }
 
-/// What this node is to do.
+/// Desired state of this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Desired {
     /// By interface, family and VRID; every one has at least one address and a valid [`Assignment::config`].
     pub(crate) assignments: Vec<Assignment>,
-    /// The virtual IPs of the cluster that not everybody or not every Service may use.
+    /// Virtual IPs of the cluster that are restricted to some clients or some Services.
     pub(crate) restricted: Vec<Restricted>,
     /// Virtual IPs of this node's virtual routers that are not announced here.
     pub(crate) refused: Vec<Refused>,
-    /// What was left out.
+    /// Parts that were left out.
     pub(crate) problems: Vec<Problem>,
     /// The keys for want of which virtual routers were left out.
     pub(crate) missing_keys: BTreeSet<u8>,
-    /// This node's virtual routers that another node is joining: it is obeyed from here on.
+    /// This node's virtual routers that another node is joining: this node accepts its adverts from here on.
     pub(crate) known_routers: Vec<KnownRouter>,
 }
 
@@ -55,17 +55,17 @@ pub(crate) struct Desired {
 pub(crate) struct Refused {
     pub(crate) address: IpAddr,
     pub(crate) reason: String,
-    /// This node may say so although it is not Active for the virtual router, which has no other address: nobody else is, or
-    /// everybody says the same.
+    /// True if this node may report the refusal although it is not Active for the virtual router, which has no other address: no other node
+    /// is Active, or all nodes report the same.
     pub(crate) alone: bool,
 }
 
-/// The virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
+/// Returns the virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
 ///
-/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is in quarantine is not
-/// announced: it is no Service's, and may be given to another. Nor is what the kernel of this node has `answered` before we can. What
-/// is being deleted counts until it is gone: the controller takes it out of service before, and
-/// whoever else deletes it may do so by mistake.
+/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP in quarantine is not announced: it
+/// belongs to no Service, and may be given to another. Nor is an address in `answered`, for which the kernel of this node answers before
+/// the engine could. An object that is being deleted counts until it is gone: the controller takes it out of service before, and any other
+/// deletion may be a mistake.
 pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V], answered: &Answered) -> Desired
 where
     R: AsRef<VirtualRouter>,
@@ -195,17 +195,17 @@ where
     }
 }
 
-/// Whether some Service has it.
+/// Returns true if a Service has the VIP.
 pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.spec.quarantine.is_none()
 }
 
-/// Whether it is announced although another host has it.
+/// Returns true if the VIP is announced even if another host has it.
 pub(crate) fn is_forced(vip: &VirtualIP) -> bool {
     !vip.spec.on_address_in_use.refuses()
 }
 
-/// Whether `node` may announce an address in a virtual router with these candidates, its own adverts coming from `source`.
+/// Returns true if `node` may announce an address in a virtual router with these candidates, its own adverts coming from `source`.
 pub(crate) fn is_announceable(
     node: &str,
     address: IpAddr,
@@ -216,14 +216,14 @@ pub(crate) fn is_announceable(
     announceable(address, source, candidates).and_then(|()| not_answered(node, address, answered)).is_ok()
 }
 
-/// The source of this node's adverts: the address by which the others have known it until now, if it has that and not the new one.
+/// Returns the source of this node's adverts: the address that its peers know until now, if the node has that and not the new one.
 fn source(own: &RankedNode, answered: &Answered) -> IpAddr {
     let has = |address: &IpAddr| answered.own.contains_key(address);
     own.former_address.filter(|former| has(former) && !has(&own.address)).unwrap_or(own.address)
 }
 
-/// The other nodes that may be told the connections of `node`, the best first: those that would take an address from it, and those that
-/// would take over when it dies.
+/// Returns the other nodes that may receive the connections of `node`, the best first: the ones that would take an address from it, and the
+/// ones that would take over when it dies.
 fn replicas(node: &str, source: IpAddr, nodes: &[RankedNode]) -> Vec<Replica> {
     let own = nodes.iter().find(|candidate| candidate.name == node).map_or(0, |own| own.priority);
     let mut others: Vec<_> = nodes.iter().filter(|candidate| candidate.name != node).collect();
@@ -238,19 +238,19 @@ fn replicas(node: &str, source: IpAddr, nodes: &[RankedNode]) -> Vec<Replica> {
     above.into_iter().take(ABOVE).chain(below.into_iter().take(BELOW)).collect()
 }
 
-/// Whether another candidate's address is one whose adverts this node can hear.
+/// Returns true if another candidate's adverts come from this address and can reach this node.
 fn is_peer(address: IpAddr, source: IpAddr) -> bool {
     address != source && Family::of(address) == Family::of(source)
 }
 
-/// Why an address is not announced.
+/// Reason why an address is not announced.
 struct Refusal {
     reason: String,
-    /// Every node has the same reason, in the same words.
+    /// True if every node has the same reason, in the same words.
     alike: bool,
 }
 
-/// Refuses what would harm the segment: answering for a node's own address, or for what is no host's address.
+/// Refuses addresses that would harm the segment: a node's own address, or one that no host can have.
 fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) -> Result<(), Refusal> {
     if Family::of(address) != Family::of(source) {
         let reason = format!(
@@ -279,7 +279,7 @@ fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) 
     Ok(())
 }
 
-/// Refuses what the kernel of `node` answers for: two would answer, and neither would know of the other.
+/// Refuses addresses that the kernel of `node` answers for: two would answer, and neither would know of the other.
 fn not_answered(node: &str, address: IpAddr, answered: &Answered) -> Result<(), Refusal> {
     if let Some(subnet) = answered.anycast.get(&address) {
         let reason = format!(

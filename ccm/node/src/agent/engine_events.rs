@@ -1,4 +1,4 @@
-//! What is said of the engine's events in the log, and which are faults that somebody has to mend. Pure but for the log.
+//! Log lines of the engine's events, and the faults that an operator has to repair. Pure but for the log.
 
 use std::net::IpAddr;
 
@@ -10,21 +10,21 @@ use super::network::mac;
 #[cfg(test)]
 mod tests;
 
-/// What helps where multicast does not pass.
+/// Remedy where multicast does not pass.
 pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
     IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
 
-/// What helps, by the settings of whoever runs the engine.
+/// Remedies, in terms of the settings of the program that runs the engine.
 pub(crate) struct Remedies {
-    /// Where multicast does not pass.
+    /// Remedy where multicast does not pass.
     pub(crate) multicast: &'static str,
-    /// Against a host that sends in a peer's name.
+    /// Remedy against a host that sends in a peer's name.
     pub(crate) forged: &'static str,
-    /// Where a virtual IP is an address of the interface.
+    /// Remedy where a virtual IP is an address of the interface.
     pub(crate) on_interface: &'static str,
 }
 
-/// Those of an agent.
+/// Remedies of an agent.
 pub(crate) const AGENT: Remedies = Remedies {
     multicast: MULTICAST_REMEDY,
     forged: "require a key (spec.vrrp.authentication of the Announcement)",
@@ -34,13 +34,13 @@ pub(crate) const AGENT: Remedies = Remedies {
 /// A fault of this machine or of the LAN that does not go away by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Of [`node_event::ALL`].
+    /// Reason, one of [`node_event::ALL`].
     pub(crate) reason: &'static str,
-    /// The virtual router that met it. Those of one interface share what is to be mended.
+    /// Virtual router that met it. The routers of one interface share the remedy.
     pub(crate) key: RouterKey,
-    /// Whom it is about; `None`: this node.
+    /// Host that it concerns; `None`: this node.
     pub(crate) about: Option<IpAddr>,
-    /// What is wrong, and what helps.
+    /// Description of the fault, and its remedy.
     pub(crate) message: String,
 }
 
@@ -49,7 +49,7 @@ impl Fault {
         Self { reason, key: key.clone(), about, message: format!("on {}: {message}", key.interface) }
     }
 
-    /// The one that an event tells of, if it does.
+    /// Returns the fault that an event reports, if any.
     pub(crate) fn of(event: &Event, remedies: &Remedies) -> Option<Self> {
         match event {
             Event::SourceInUse { key } => Some(Self::new(
@@ -110,7 +110,7 @@ impl Fault {
     }
 }
 
-/// One line of the log for an event that is no [`Fault`].
+/// Logs one line for an event that is no [`Fault`].
 pub(crate) fn log(event: &Event, remedies: &Remedies) {
     match event {
         Event::StateChanged { key, state, reason } => {
@@ -153,7 +153,7 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
             vrid = key.vrid.get(), interface = %key.interface, ?peers,
             "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", remedies.multicast
         ),
-        // The engine has said why.
+        // The engine has already logged the reason.
         Event::GuardChanged | Event::HelperAway { .. } | Event::HelperBack { .. } => {}
         Event::PeersNotRecognised { key } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface,

@@ -1,4 +1,4 @@
-//! What the engine last reported, for everybody who needs to know.
+//! Last reported state of the engine, shared by all parts of the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ mod tests;
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Of the routers in which this node was Active or claimed something lately.
+    /// Activity in the routers in which this node recently was Active or claimed an address.
     activities: BTreeMap<RouterKey, RouterActivity>,
     periods: u64,
     foreign_routers: ForeignRouters,
@@ -31,7 +31,7 @@ struct Inner {
     /// The peers between which and this node multicast does not pass, by virtual router.
     without_multicast: BTreeMap<RouterKey, BTreeSet<IpAddr>>,
     unguarded: Arc<Unguarded>,
-    /// What is to be told of the connections of virtual routers for which this node is Active.
+    /// Findings about the connections of virtual routers for which this node is Active.
     connections: Arc<BTreeMap<RouterKey, Finding>>,
     answered: Arc<Answered>,
 }
@@ -42,7 +42,7 @@ impl Inner {
             State::Active => {
                 self.periods += 1;
                 let period = ActivePeriod { number: self.periods, since: wall };
-                // What it claims may have been told before: by another of the engine's threads.
+                // Another of the engine's threads may have reported its claims before.
                 self.activities.entry(key.clone()).or_default().period = Some(period);
             }
             State::Initialize | State::Backup => {
@@ -68,7 +68,7 @@ impl Inner {
         }
     }
 
-    /// Lists hosts that are believed to have an address that this node would claim.
+    /// Lists hosts that are confirmed to have an address that this node would claim.
     fn confirm_conflicts(&mut self, now: Instant) {
         for (key, activity) in &self.activities {
             for (address, host) in &activity.taken {
@@ -81,11 +81,11 @@ impl Inner {
     }
 }
 
-/// The engine's news.
+/// State collected from the engine's events.
 #[derive(Debug, Default)]
 pub(crate) struct EngineState {
     inner: Mutex<Inner>,
-    /// What the cluster may have to be told about.
+    /// Objects whose status in the cluster may have to be updated.
     pub(crate) to_report: ChangeQueue,
 }
 
@@ -94,7 +94,7 @@ impl EngineState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of an event.
+    /// Records an event.
     pub(crate) fn record(&self, event: &Event, now: Instant, wall: Timestamp) {
         match event {
             Event::StateChanged { key, state, .. } => {
@@ -127,7 +127,7 @@ impl EngineState {
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
                 let activity = inner.activities.entry(key.clone()).or_default();
-                // Of an address in service the conflict was counted that it is yielded in.
+                // For an address in service, the conflict in which it is yielded was already counted.
                 let is_yielded = activity.claimed.contains(address);
                 activity.note_taken(*address, *mac, now);
                 if !is_yielded {
@@ -149,7 +149,7 @@ impl EngineState {
         }
     }
 
-    /// Puts right what events that were lost would have told. That an address is taken is told again within a minute.
+    /// Corrects the state after lost events. That an address is taken is reported again within a minute.
     pub(crate) fn resync(&self, snapshot: &[RouterStatus], wall: Timestamp) {
         let mut inner = self.lock();
         inner.activities.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
@@ -172,7 +172,7 @@ impl EngineState {
         self.to_report.add(Changed::all());
     }
 
-    /// These are the virtual routers of this node and their virtual IPs: what was known of others is forgotten.
+    /// Sets this node's virtual routers and their virtual IPs: the state of others is dropped.
     pub(crate) fn restrict(&self, routers: &BTreeMap<RouterKey, &BTreeSet<IpAddr>>) {
         let mut inner = self.lock();
         for (key, activity) in &mut inner.activities {
@@ -180,14 +180,14 @@ impl EngineState {
         }
     }
 
-    /// Of a virtual router these addresses are its own no longer, or anew.
+    /// Drops the state of addresses that a virtual router has lost or gained.
     pub(crate) fn forget(&self, key: &RouterKey, addresses: &[IpAddr]) {
         if let Some(activity) = self.lock().activities.get_mut(key) {
             activity.forget(addresses);
         }
     }
 
-    /// Where this node cannot keep out who may not use an address, and why.
+    /// Sets the reasons why this node cannot block clients that may not use an address.
     pub(crate) fn set_unguarded(&self, unguarded: Unguarded) {
         let mut inner = self.lock();
         if *inner.unguarded != unguarded {
@@ -197,12 +197,12 @@ impl EngineState {
         }
     }
 
-    /// Where this node cannot keep out who may not use an address, and why.
+    /// Returns the reasons why this node cannot block clients that may not use an address.
     pub(crate) fn unguarded(&self) -> Arc<Unguarded> {
         Arc::clone(&self.lock().unguarded)
     }
 
-    /// What is to be told of connections, by virtual router.
+    /// Sets the findings about connections, by virtual router.
     pub(crate) fn set_connections(&self, findings: BTreeMap<RouterKey, Finding>) {
         let mut inner = self.lock();
         if *inner.connections != findings {
@@ -212,12 +212,12 @@ impl EngineState {
         }
     }
 
-    /// What is to be told of connections, by virtual router.
+    /// Returns the findings about connections, by virtual router.
     pub(crate) fn connections(&self) -> Arc<BTreeMap<RouterKey, Finding>> {
         Arc::clone(&self.lock().connections)
     }
 
-    /// What the kernel of this node answers for by itself; says whether that is news.
+    /// Sets the addresses that the kernel of this node answers for. Returns true if they changed.
     pub(crate) fn set_answered(&self, answered: Answered) -> bool {
         let mut inner = self.lock();
         let is_news = *inner.answered != answered;
@@ -227,12 +227,12 @@ impl EngineState {
         is_news
     }
 
-    /// What the kernel of this node answers for by itself.
+    /// Returns the addresses that the kernel of this node answers for.
     pub(crate) fn answered(&self) -> Arc<Answered> {
         Arc::clone(&self.lock().answered)
     }
 
-    /// Reads how this node stands in its routers: in those that have a period it is Active.
+    /// Reads this node's activity in its routers: it is Active in those that have a period.
     pub(crate) fn read<T>(
         &self,
         now: Instant,
@@ -243,55 +243,55 @@ impl EngineState {
         read(&inner.activities)
     }
 
-    /// The same as a copy, of the routers that it is Active for.
+    /// Returns a copy of the activities of the routers that this node is Active for.
     #[cfg(test)]
     pub(crate) fn activities(&self, now: Instant) -> BTreeMap<RouterKey, RouterActivity> {
         let is_active = |(_, activity): &(RouterKey, RouterActivity)| activity.period.is_some();
         self.read(now, |activities| activities.clone().into_iter().filter(is_active).collect())
     }
 
-    /// The addresses that another host has, or may have.
+    /// Returns the addresses that another host has, or may have.
     pub(crate) fn taken(&self) -> Vec<IpAddr> {
         self.lock().activities.values().flat_map(|activity| activity.taken.keys().copied()).collect()
     }
 
-    /// When an address will be believed to be another host's that is not yet.
+    /// Returns the next instant at which an address becomes confirmed as another host's.
     pub(crate) fn next_confirmation(&self, now: Instant) -> Option<Instant> {
         let inner = self.lock();
         let hosts = inner.activities.values().flat_map(|activity| activity.taken.values());
         hosts.map(super::activity::ConflictingHost::confirmed_at).filter(|at| *at > now).min()
     }
 
-    /// Whether this node is Active for a virtual router.
+    /// Returns true if this node is Active for a virtual router.
     pub(crate) fn is_active(&self, key: &RouterKey) -> bool {
         self.lock().activities.get(key).is_some_and(|activity| activity.period.is_some())
     }
 
-    /// Whether `period` lasts.
+    /// Returns true if `period` is still the current one.
     pub(crate) fn lasts(&self, key: &RouterKey, period: ActivePeriod) -> bool {
         self.lock().activities.get(key).is_some_and(|activity| activity.period == Some(period))
     }
 
-    /// Works with the foreign routers that were heard.
+    /// Calls `work` with the observed foreign routers.
     pub(crate) fn foreign_routers<T>(&self, work: impl FnOnce(&mut ForeignRouters) -> T) -> T {
         work(&mut self.lock().foreign_routers)
     }
 
-    /// The interfaces of this node and the peers there between which and this node multicast does not pass.
+    /// Returns the peers between which and this node multicast does not pass, with this node's interface.
     pub(crate) fn without_multicast(&self) -> BTreeSet<(String, IpAddr)> {
         let inner = self.lock();
         let all = inner.without_multicast.iter();
         all.flat_map(|(key, peers)| peers.iter().map(|peer| (key.interface.clone(), *peer))).collect()
     }
 
-    /// Hosts that have or claim virtual IPs.
+    /// Returns the hosts that have or claim virtual IPs.
     pub(crate) fn duplicates(&self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
         let mut inner = self.lock();
         inner.confirm_conflicts(now);
         inner.duplicates.list(now, is_vip)
     }
 
-    /// Foreign claims to addresses this node announces, by interface.
+    /// Returns the number of foreign claims to addresses this node announces, by interface.
     pub(crate) fn conflicts(&self) -> BTreeMap<String, u64> {
         self.lock().conflicts.clone()
     }

@@ -1,4 +1,4 @@
-//! What the engine is told, and in which order: who may use what is in force before an address is announced.
+//! Updates of the engine and their order: restrictions are in force before an address is announced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -23,24 +23,24 @@ use super::service_proxy::ServiceProxy;
 #[cfg(test)]
 mod tests;
 
-/// What the engine was told, and what it may be told.
+/// State passed to the engine, and the inputs that determine it.
 pub(super) struct EngineUpdates {
     engine: Arc<Engine>,
     engine_state: Arc<EngineState>,
-    /// Why this node's guard keeps nobody out, although it may be there.
+    /// Reason why this node's guard blocks nothing, although it may be installed.
     guard_obstacle: Option<String>,
-    /// Whether something else than netfilter takes the packets of Services: the guard lets pass what it sees untranslated.
+    /// True if something else than netfilter handles the packets of Services: the guard then passes packets that it sees untranslated.
     passes_untranslated: bool,
-    /// kube-proxy's mark for what it masquerades; `None`: not known.
+    /// kube-proxy's mark for packets that it masquerades; `None`: not known.
     masquerade_mark: Option<u32>,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
-    /// What does not work on this node: it lowers its priority.
+    /// Failed checks of this node: they lower its priority.
     failed: FailedChecks,
     keys: Arc<Keys>,
-    /// When this node's interfaces were lost lately.
+    /// Recent losses of this node's interfaces.
     flaps: BTreeMap<String, Flaps>,
-    /// Whose connections other nodes know.
+    /// Replication of connections to other nodes.
     replication: Replication,
 }
 
@@ -69,7 +69,7 @@ impl EngineUpdates {
         }
     }
 
-    /// This node has other keys.
+    /// Replaces this node's keys.
     pub(super) fn set_keys(&mut self, keys: Arc<Keys>) {
         if self.keys != keys {
             self.keys = keys;
@@ -77,7 +77,7 @@ impl EngineUpdates {
         }
     }
 
-    /// Something else keeps the guard from seeing what it is to keep out, or nothing does.
+    /// Sets or clears the obstacle that keeps the guard from seeing the packets that it should block.
     pub(super) fn set_guard_obstacle(&mut self, obstacle: Option<String>, desired: Option<&Desired>) {
         if self.guard_obstacle != obstacle {
             self.guard_obstacle = obstacle;
@@ -85,7 +85,7 @@ impl EngineUpdates {
         }
     }
 
-    /// Something else than netfilter takes the packets of Services, or no longer.
+    /// Sets whether something else than netfilter handles the packets of Services.
     pub(super) fn set_passes_untranslated(&mut self, passes: bool, desired: Option<&Desired>) {
         if self.passes_untranslated == passes {
             return;
@@ -96,7 +96,7 @@ impl EngineUpdates {
         }
     }
 
-    /// kube-proxy masquerades packets with this mark; `None`: it is not known with which.
+    /// Sets the mark with which kube-proxy masquerades packets; `None`: not known.
     pub(super) fn set_masquerade_mark(&mut self, mark: Option<u32>, desired: Option<&Desired>) {
         if self.masquerade_mark == mark {
             return;
@@ -107,7 +107,7 @@ impl EngineUpdates {
         }
     }
 
-    /// Other checks fail.
+    /// Replaces the set of failing checks.
     pub(super) fn set_failed(&mut self, failed: FailedChecks) {
         if self.failed != failed {
             self.failed = failed;
@@ -115,37 +115,37 @@ impl EngineUpdates {
         }
     }
 
-    /// An interface can no longer be used.
+    /// Records that an interface can no longer be used.
     pub(super) fn note_lost(&mut self, interface: &str, now: Instant) {
         if self.flaps.entry(interface.to_owned()).or_default().note(now) {
             self.apply();
         }
     }
 
-    /// When [`Self::shorten_delays`] has something to do next.
+    /// Returns the next instant at which [`Self::shorten_delays`] has an effect.
     pub(super) fn next_delay_change(&self) -> Option<Instant> {
         let now = Instant::now();
         self.flaps.values().filter_map(|flaps| flaps.next_change(now)).min()
     }
 
-    /// What was lost long ago counts no longer.
+    /// Applies delays again, without losses that have expired.
     pub(super) fn shorten_delays(&self) {
         self.apply();
     }
 
-    /// This node has become Active for a virtual router, or is no longer.
+    /// Reapplies priorities after this node became Active for a virtual router or ceased to be.
     pub(super) fn follow_activity(&self) {
         if self.failed.spares_active() {
             self.apply();
         }
     }
 
-    /// Whether connections of some virtual router are to be replicated.
+    /// Returns true if connections of some virtual router are to be replicated.
     pub(super) fn replicates(&self) -> bool {
         !self.replication.is_idle() || self.given.iter().any(Assignment::replicates)
     }
 
-    /// Looks how the replication of connections stands, and tells the engine and the cluster what follows.
+    /// Reads the state of the replication of connections, and passes the result to the engine and the report.
     pub(super) fn follow_replication(
         &mut self,
         proxy: ServiceProxy,
@@ -167,12 +167,12 @@ impl EngineUpdates {
         self.engine_state.set_connections(self.replication.findings());
     }
 
-    /// How many addresses the engine has.
+    /// Returns the number of addresses the engine has.
     pub(super) fn addresses(&self) -> usize {
         self.given.iter().map(|one| one.addresses.len()).sum()
     }
 
-    /// Another state is desired. Who may use what first: no address is announced before that is in force.
+    /// Applies another desired state. Restrictions come first: no address is announced before its restrictions are in force.
     pub(super) fn update(&mut self, desired: &Desired, update: &Update) {
         match update {
             Update::Whole | Update::Part(Part { restricted: true, .. }) => {
@@ -197,7 +197,7 @@ impl EngineUpdates {
         }
     }
 
-    /// What is in force may have changed.
+    /// Admits the desired state again: the restrictions in force may have changed.
     pub(super) fn refresh(&mut self, desired: Option<&Desired>) {
         let status = self.status();
         self.engine_state.set_unguarded(Unguarded::of(&status));
@@ -211,7 +211,7 @@ impl EngineUpdates {
         }
     }
 
-    /// These virtual routers are to have other addresses; all else is as it was.
+    /// Applies the new addresses of these virtual routers; all else is unchanged.
     fn update_routers(&mut self, desired: &Desired, routers: &BTreeSet<String>) {
         let status = self.status();
         self.engine_state.set_unguarded(Unguarded::of(&status));
@@ -247,7 +247,7 @@ impl EngineUpdates {
         if self.guard_obstacle.is_none() {
             return (*self.engine.guard_status()).clone();
         }
-        // What is in the kernel keeps nobody out.
+        // The rules in the kernel block no client.
         let mut status = GuardStatus::default();
         status.error.clone_from(&self.guard_obstacle);
         status
@@ -269,8 +269,8 @@ impl EngineUpdates {
     }
 }
 
-/// As the engine is told it. `delay`: how long another node is left in place at least. `desired` and the state file let only valid
-/// ones through; `None`: this node does not have the key, as may be with what the state file says.
+/// Builds the engine's config. `delay`: shortest time for which another node is left in place. `desired` and the state file admit valid
+/// assignments only; `None`: this node lacks the key, as is possible with an assignment from the state file.
 fn config(
     assignment: &Assignment,
     failed: &FailedChecks,
@@ -284,8 +284,8 @@ fn config(
         Some(id) => Some(keys.authentication(id, config.interval)?),
         None => None,
     };
-    // Who is not fit comes after everybody, whatever the list says: where two nodes' checks fail, it must not be faster than those
-    // that are fit.
+    // A node that is not fit comes after all others, whatever the list says: where two nodes' checks fail, it must not be faster than the
+    // fit ones.
     let mut preferred = config.preferred;
     if priority < config.priority {
         let others: Vec<IpAddr> =

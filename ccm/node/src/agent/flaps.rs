@@ -1,8 +1,7 @@
-//! How long what comes and goes, as a node's link or a server that is checked, has to be back before it counts as before. Pure.
+//! Delay until a flapping link or checked server counts as recovered. Pure.
 //!
-//! A node that comes back takes its addresses back, which costs no connection. But the next time that its link goes away costs those
-//! that it has by then: so after the second time within [`MEMORY`] it has to be back for a while first, and longer after each
-//! further time.
+//! A node that comes back takes its addresses back, which costs no connection. But the next loss of its link costs the connections that it
+//! has by then. After the second loss within [`MEMORY`] it therefore has to be back for a while first, and longer after each further loss.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,24 +9,24 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How long it counts that it was lost.
+/// Time for which a loss counts.
 const MEMORY: Duration = Duration::from_mins(15);
-/// All virtual routers of an interface lose it at once, and a cable that is plugged or a speed that is negotiated makes a link come
-/// and go for some seconds: that is once.
+/// Window in which losses count as one. All virtual routers of an interface lose it together, and a plugged cable or a negotiated speed
+/// makes a link come and go for some seconds.
 const ONCE: Duration = Duration::from_secs(5);
-/// How long it has to be back after the second time.
+/// Delay after the second loss.
 const FIRST: Duration = Duration::from_secs(30);
-/// And at most.
+/// Longest delay.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// When it was lost lately, the latest time last.
+/// Recent losses, the latest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flaps {
     lost: VecDeque<Instant>,
 }
 
 impl Flaps {
-    /// It is lost. Says whether that counts.
+    /// Records a loss. Returns true if it counts.
     pub(crate) fn note(&mut self, now: Instant) -> bool {
         let is_new = self.lost.back().is_none_or(|last| now.saturating_duration_since(*last) >= ONCE);
         if is_new {
@@ -37,7 +36,7 @@ impl Flaps {
         is_new
     }
 
-    /// How long it has to be back.
+    /// Returns the time for which it has to be back.
     pub(crate) fn delay(&self, now: Instant) -> Duration {
         let times = self.lost.iter().filter(|at| is_remembered(**at, now)).count();
         let Some(further) = times.checked_sub(2) else { return Duration::ZERO };
@@ -46,7 +45,7 @@ impl Flaps {
         (FIRST * 2_u32.pow(doubled)).min(LONGEST)
     }
 
-    /// When the next delay becomes shorter.
+    /// Returns the instant at which the delay becomes shorter.
     pub(crate) fn next_change(&self, now: Instant) -> Option<Instant> {
         let ends = self.lost.iter().map(|at| *at + MEMORY);
         ends.filter(|end| *end > now).min()

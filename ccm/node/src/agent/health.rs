@@ -1,4 +1,4 @@
-//! Whether this node can serve, judged from the node itself: what needs neither the API server nor the controller.
+//! Fitness of this node to serve, judged from the node itself: checks that need neither the API server nor the controller.
 //!
 //! | part | does |
 //! |---|---|
@@ -54,10 +54,10 @@ use super::service_proxy::ServiceProxy;
 #[cfg(test)]
 mod tests;
 
-/// Questions of each kind at the same time.
+/// Largest number of concurrent requests of each kind.
 const PARALLEL: usize = 16;
 
-/// Asks, judges and tells.
+/// Runs the node's checks, judges them and publishes the failures.
 pub(crate) struct HealthMonitor {
     kube_proxy: KubeProxyMonitor,
     lateness: LatenessMonitor,
@@ -67,8 +67,8 @@ pub(crate) struct HealthMonitor {
 }
 
 impl HealthMonitor {
-    /// What is known at the start: of a node's kube-proxy, asked at `kube_proxy` if there is to be one, and of the checks that failed
-    /// before. `folder` is that of the state.
+    /// Creates the monitors and the receiver of failures. `kube_proxy` is the address of kube-proxy's health check, if there is to be one.
+    /// Remembered results are read from `folder`, that of the state.
     pub(crate) fn new(
         kube_proxy: Option<SocketAddr>,
         folder: &Path,
@@ -84,8 +84,8 @@ impl HealthMonitor {
         (Self { kube_proxy, lateness, forwarding, node_condition, node_checks }, receiver)
     }
 
-    /// Asks until `token` is cancelled. `take_lateness` tells how late the engine was since it was last asked, `proxy` which program
-    /// takes the packets of Services. `read_node` reads this node's Node.
+    /// Runs the checks until `token` is cancelled. `take_lateness` returns the engine's lateness since the last call, `proxy` the program
+    /// that handles the packets of Services. `read_node` reads this node's Node.
     pub(crate) async fn run(
         self,
         desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -105,7 +105,7 @@ impl HealthMonitor {
     }
 }
 
-/// Tells what changed, and logs it.
+/// Publishes a change, and logs it.
 fn change(sender: &watch::Sender<FailedChecks>, change: impl FnOnce(&mut FailedChecks)) {
     sender.send_if_modified(|known| {
         let old = known.clone();
@@ -124,7 +124,7 @@ fn change(sender: &watch::Sender<FailedChecks>, change: impl FnOnce(&mut FailedC
     });
 }
 
-/// This node's addresses on the segments of its virtual routers, where somebody may listen who does not on the loopback interface.
+/// Returns this node's addresses on the segments of its virtual routers, where servers may listen that do not on the loopback interface.
 fn sources(desired: &Desired) -> BTreeSet<IpAddr> {
     let all = desired.assignments.iter().map(|one| one.source);
     all.filter(|source| !matches!(source, IpAddr::V6(source) if source.is_unicast_link_local())).collect()

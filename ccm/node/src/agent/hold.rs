@@ -1,13 +1,13 @@
-//! What this node goes on announcing although the objects that it announces it by are gone. Pure.
+//! Addresses that this node keeps announcing although their objects are gone. Pure.
 //!
-//! The controller never deletes what is in service: it puts a `VirtualIP` into quarantine first, and takes the addresses off a
-//! `VirtualRouter`. An object that vanishes while it is in service was deleted by somebody else's hand, or with the definition
-//! of its kind, or an emptied database lacks it. If it is one, the node falls silent once the controller has had the time to make
-//! it anew. If it is several, or most, that is an accident: the node goes on until they are back, for [`Hold::time`] at most.
+//! The controller never deletes an object that is in service: it puts a `VirtualIP` into quarantine first, and removes the addresses from a
+//! `VirtualRouter`. If an object vanishes while in service, another client deleted it or the definition of its kind, or an emptied database
+//! lacks it. If one object vanishes, the node withdraws its address once the controller has had the time to recreate it. If several vanish,
+//! or most, that is an accident: the node keeps serving until they are back, for [`Hold::time`] at most.
 //!
-//! Only whose object is gone is held. What an object says counts as ever: an address that is in quarantine, that is on another
-//! virtual router, or whose virtual router does not name this node any more is left at once. So all nodes of a virtual router
-//! hold it alike, and which of them answers they settle among themselves, as ever.
+//! Only addresses whose object is gone are held. Existing objects apply as usual: an address that is in quarantine, that is on another
+//! virtual router, or whose virtual router no longer names this node is withdrawn immediately. All nodes of a virtual router therefore hold
+//! it alike, and elect the Active among themselves as usual.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -22,43 +22,44 @@ use super::desired::{Assignment, Desired, is_wanted};
 #[cfg(test)]
 mod tests;
 
-/// How long a node waits for others to vanish, and for one that vanished alone to be made anew.
+/// Time for which a node waits for further objects to vanish, and for a single vanished one to be recreated.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// The objects as they are.
+/// Current objects.
 pub(crate) struct Objects<'a, R, V> {
     pub(crate) node: &'a str,
     pub(crate) routers: &'a [R],
     pub(crate) vips: &'a [V],
-    /// What the kernel of this node answers for.
+    /// Addresses that the kernel of this node answers for.
     pub(crate) answered: &'a Answered,
 }
 
-/// An address that was in service here, and whose object is gone, or that of its virtual router.
+/// An address that was in service here, and whose object, or that of its virtual router, is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     since: Instant,
-    /// The API server told of the deletion. Else a list lacks it, and what the controller did before was perhaps not seen.
+    /// True if the API server reported the deletion. Otherwise a list lacks the object, and the controller's steps before may have been
+    /// missed.
     is_seen: bool,
-    /// It did not vanish alone.
+    /// True if it did not vanish alone.
     is_accident: bool,
 }
 
-/// What is to be told.
+/// Changes to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The objects of these many addresses, of so many that this node announces or stands by for, are gone by an accident.
+    /// The objects of `addresses` addresses are gone by an accident, out of `of` that this node announces or stands by for.
     Held { addresses: usize, of: usize },
-    /// All are back, or were taken out of service.
+    /// All objects are back, or were taken out of service.
     Back,
-    /// The time is over, and these many addresses are given up.
+    /// The time has expired, and this many addresses are withdrawn.
     Over { addresses: usize },
 }
 
-/// What is held, and for how long.
+/// Missing addresses, and the time for which they are held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// How long an accident is waited out; zero: nothing is held, not for a moment.
+    /// Time for which an accident is held; zero: nothing is held, not for a moment.
     time: Duration,
     missing: BTreeMap<IpAddr, Missing>,
 }
@@ -68,22 +69,22 @@ impl Hold {
         Self { time, missing: BTreeMap::new() }
     }
 
-    /// Whether the objects alone say what this node is to do, and nothing has vanished among what `changed`.
+    /// Returns true if nothing is missing and nothing in `changed` has vanished: the objects alone decide.
     pub(crate) fn is_idle(&self, changed: &Changed) -> bool {
         self.missing.is_empty() && changed.vanished_vips.is_empty() && changed.vanished_routers.is_empty()
     }
 
-    /// How many addresses are announced for want of an object that says otherwise.
+    /// Returns the number of addresses that are held by an accident.
     pub(crate) fn held(&self) -> usize {
         self.missing.values().filter(|one| one.is_accident).count()
     }
 
-    /// When it is to be asked again without any other cause.
+    /// Returns the instant at which [`Self::apply`] has to run again without any other cause.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.missing.values().map(|one| one.ends(self.time)).min()
     }
 
-    /// What this node is to do after `changed`: what the objects say, `new`, and what is held of what it did `before`.
+    /// Returns the desired state after `changed`: `new`, computed from the objects, plus the held part of `before`.
     pub(crate) fn apply<R: AsRef<VirtualRouter>, V: AsRef<VirtualIP>>(
         &mut self,
         before: &Desired,
@@ -131,8 +132,7 @@ impl Hold {
         (self.merge(before, new), news)
     }
 
-    /// The addresses that were in service and are no longer, not because an object says so but because there is none; and the
-    /// virtual router of each.
+    /// Returns the addresses that were in service and are no longer because their object is gone, each with its virtual router.
     fn vanished<'a, R: AsRef<VirtualRouter>, V: AsRef<VirtualIP>>(
         &self,
         before: &'a Desired,
@@ -160,7 +160,7 @@ impl Hold {
                     None => true,
                     Some(vip) if !is_wanted(vip) => false,
                     Some(vip) => match vip.spec.virtual_router.as_deref() {
-                        // Made anew, and not on a virtual router yet.
+                        // Recreated, and not on a virtual router yet.
                         None => self.missing.contains_key(address),
                         Some(carrier) => carrier == name && router.is_none(),
                     },
@@ -174,7 +174,7 @@ impl Hold {
         vanished
     }
 
-    /// `new`, and of what was done `before` the addresses that are missing.
+    /// Returns `new` plus the missing addresses of `before`.
     fn merge(&self, before: &Desired, mut new: Desired) -> Desired {
         if self.missing.is_empty() {
             return new;
@@ -218,7 +218,7 @@ impl Missing {
     }
 }
 
-/// Whether the two are one virtual router for the engine.
+/// Returns true if the two are the same virtual router for the engine.
 fn is_same(one: &Assignment, other: &Assignment) -> bool {
     one.key().is_ok_and(|key| other.key() == Ok(key))
 }

@@ -1,7 +1,7 @@
-//! What this node is to do, kept true by what changed: a virtual IP that changed costs work for itself. Pure.
+//! Incremental update of the desired state: a changed virtual IP costs work for itself only. Pure.
 //!
-//! [`desired`] says what is true. Here is only what spares it: one address that joins, leaves or is announced for the first
-//! time in a virtual router that this node runs already. Whatever else changes is computed anew, all of it.
+//! [`desired`] defines the result. This module only spares that computation in one case: an address that joins, leaves or is announced for
+//! the first time in a virtual router that this node already runs. Any other change recomputes everything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -17,21 +17,21 @@ use super::keys::Keys;
 #[cfg(test)]
 mod tests;
 
-/// What an update has changed.
+/// Scope of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Update {
-    /// Everything may be another.
+    /// Everything may have changed.
     Whole,
-    /// The virtual IPs of these virtual routers.
+    /// The virtual IPs of these virtual routers changed.
     Part(Part),
 }
 
-/// A part of the desired state.
+/// Changed part of the desired state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Names of the virtual routers whose assignments are others.
+    /// Names of the virtual routers whose assignments changed.
     pub(crate) routers: BTreeSet<String>,
-    /// Whether others may use what.
+    /// True if restrictions of virtual IPs changed.
     pub(crate) restricted: bool,
 }
 
@@ -41,22 +41,22 @@ impl Part {
     }
 }
 
-/// What was known when the desired state was computed.
+/// Inputs from which the desired state was computed.
 #[derive(Debug)]
 pub(crate) struct Index {
     node: String,
     answered: Arc<Answered>,
     routers: HashMap<String, Arc<VirtualRouter>>,
     vips: HashMap<String, Known>,
-    /// Virtual IPs that are not named after their address: of those two may have one.
+    /// Number of virtual IPs that are not named after their address: two of these may share one.
     misnamed: usize,
 }
 
-/// What counts of a virtual IP.
+/// Relevant fields of a virtual IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     address: IpAddr,
-    /// The virtual router that is to carry it.
+    /// Virtual router that is to carry it.
     router: Option<String>,
     announced: bool,
     forced: bool,
@@ -80,11 +80,11 @@ impl Known {
     }
 }
 
-/// There is no saying without looking at everything.
+/// Error: the change needs a full computation.
 struct NeedsWhole;
 
 impl Index {
-    /// What `node`, which has these keys, is to do, from all objects.
+    /// Computes the desired state of `node`, which has these keys, from all objects.
     pub(crate) fn new(
         node: &str,
         routers: &[Arc<VirtualRouter>],
@@ -108,12 +108,12 @@ impl Index {
         (Self { node: node.to_owned(), answered, routers, vips, misnamed }, desired)
     }
 
-    /// Whether the desired state was computed from the same answers.
+    /// Returns true if the desired state was computed from this very `answered`.
     pub(crate) fn is_of(&self, answered: &Arc<Answered>) -> bool {
         Arc::ptr_eq(&self.answered, answered)
     }
 
-    /// Whether a virtual router, as it is now, makes no difference.
+    /// Returns true if a virtual router is unchanged in all that matters.
     pub(crate) fn is_as_known(&self, name: &str, now: Option<&VirtualRouter>) -> bool {
         let is_same = |one: &VirtualRouter, other: &VirtualRouter| {
             let (times, others) = (&one.metadata, &other.metadata);
@@ -126,8 +126,8 @@ impl Index {
         }
     }
 
-    /// Takes in a virtual IP as it is now. Whether `desired`, which was true before, is again; if not, everything is to be
-    /// computed anew. What has changed in it is added to `part`.
+    /// Applies a virtual IP's current state to `desired`, which was up to date before, and adds the changes to `part`. Returns false if
+    /// everything has to be computed anew.
     pub(crate) fn take(
         &mut self,
         name: &str,
@@ -148,7 +148,7 @@ impl Index {
         if self.misnamed + of(&old) > 0 {
             return false;
         }
-        // They are those of all its virtual router's addresses together; few Services have one.
+        // The router's ports are the union of all its addresses' ports; few Services have one.
         let has_ports =
             |known: &Option<Known>| known.as_ref().is_some_and(|one| !one.health_check_node_ports.is_empty());
         if has_ports(&old) || has_ports(&new) {
@@ -163,7 +163,7 @@ impl Index {
         }
     }
 
-    /// Takes the address out of the virtual router that it leaves.
+    /// Removes the address from the virtual router that it leaves.
     fn leave(
         &self,
         old: Option<&Known>,
@@ -186,7 +186,7 @@ impl Index {
         if assignment.addresses.is_empty() { Err(NeedsWhole) } else { Ok(()) }
     }
 
-    /// Puts the address into the virtual router that it joins, or notes that it is known to be announced, or not.
+    /// Inserts the address into the virtual router that it joins, and updates its sets `unproven` and `forced`.
     fn join(&self, new: Option<&Known>, desired: &mut Desired, part: &mut Part) -> Result<(), NeedsWhole> {
         let Some((known, router)) = new.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
@@ -204,7 +204,7 @@ impl Index {
         Ok(())
     }
 
-    /// What this node does for a virtual router that may carry the address; `None`: it has nothing to do with it.
+    /// Returns this node's assignment of a virtual router that may carry the address; `None` if the node does not take part in it.
     fn assignment<'a>(
         &self,
         router: &str,
@@ -223,7 +223,7 @@ impl Index {
     }
 }
 
-/// Brings who may use the address up to date.
+/// Updates the restrictions of the address.
 fn restrict(old: Option<&Known>, new: Option<&Known>, desired: &mut Desired, part: &mut Part) {
     let of = |known: Option<&Known>| known.map(|known| known.restricted.clone());
     let (old, new) = (of(old), of(new));

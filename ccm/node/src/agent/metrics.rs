@@ -1,4 +1,4 @@
-//! The engine's counters as metrics, read when they are asked for.
+//! Metrics of the engine's counters, read at each scrape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const ROUTER: [&str; 3] = ["vrid", "family", "interface"];
 /// Reads one counter.
 type Read = fn(&RouterStatus) -> u64;
 
-/// Whether the last write of the state failed.
+/// Registers the gauge that is 1 while the last write of the state failed.
 pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntGauge> {
     register_int_gauge_with_registry!(
         "windlass_agent_state_write_failed",
@@ -36,7 +36,7 @@ pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntG
     )
 }
 
-/// How many addresses are announced although the objects that they were announced by are gone.
+/// Registers the gauge of the addresses that are announced although their objects are gone.
 pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge> {
     register_int_gauge_with_registry!(
         "windlass_agent_held_addresses",
@@ -46,7 +46,7 @@ pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge
     )
 }
 
-/// Who takes the packets of Services on this node.
+/// Registers the gauge of the program that handles the packets of Services on this node.
 pub(crate) fn service_proxy(
     registry: &Registry,
     proxy: watch::Receiver<ServiceProxy>,
@@ -62,7 +62,7 @@ pub(crate) fn service_proxy(
     })
 }
 
-/// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
+/// Registers metrics that read the engine at each scrape. Holds it weakly: at its end the process takes the engine apart.
 pub(crate) fn register(
     registry: &Registry,
     engine: &Arc<Engine>,
@@ -87,7 +87,7 @@ pub(crate) fn register(
     })
 }
 
-/// Of each interface, also those without one: Prometheus sees no increase of a counter that begins at 1.
+/// Returns the conflicts of each interface, zero included: Prometheus sees no increase of a counter that begins at 1.
 fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily {
     let mut conflicts: BTreeMap<String, u64> = links.iter().map(|link| (link.interface.clone(), 0)).collect();
     conflicts.extend(seen);
@@ -275,7 +275,7 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
     ]
 }
 
-/// Of an agent's engine and of that of `windlass vip`.
+/// Returns the metrics of the engine's helper threads, for the agent and for `windlass vip`.
 pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
     let thread = |helper: &HelperStatus| [helper.thread.to_owned()];
     vec![

@@ -1,23 +1,23 @@
-//! The agent: makes this node announce what the cluster wants it to, and goes on doing so when the cluster is silent.
+//! The agent: makes this node announce its part of the cluster's virtual IPs, and keeps doing so while the API server is unavailable.
 //!
 //! | part | does | needs the API server |
 //! |---|---|---|
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
-//! | [`index`] | keeps that true by what changed: one virtual IP costs work for itself (pure) | |
-//! | [`changes`], [`decide`] | which objects changed; what that makes of the desired state | |
-//! | [`cluster`] | whether the state on disk is of this cluster | yes |
-//! | [`hold`] | what goes on although its objects were deleted all at once (pure) | |
-//! | [`admission`], [`engine_updates`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
+//! | [`index`] | updates that incrementally: one virtual IP costs work for itself (pure) | |
+//! | [`changes`], [`decide`] | queue of changed objects; their effect on the desired state | |
+//! | [`cluster`] | checks that the state on disk is of this cluster | yes |
+//! | [`hold`] | keeps announcing addresses whose objects were deleted by accident (pure) | |
+//! | [`admission`], [`engine_updates`] | admits restricted virtual IPs once they are guarded (pure); updates the engine | |
 //! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
-//! | [`engine_state`], [`activity`], [`duplicates`] | what the engine last said | no |
+//! | [`engine_state`], [`activity`], [`duplicates`] | last reported state of the engine | no |
 //! | [`keys`] | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
-//! | [`health`] | whether this node can serve, by kube-proxy's word and by what Announcements have checked; what fails lowers its priority | no |
-//! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
+//! | [`health`] | checks that this node can serve (kube-proxy, Announcements' checks); failures lower its priority | no |
+//! | [`status`], [`report`] | report what this node is Active for | yes; retried with the state by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and hosts with our addresses → this node's NodeNetwork | yes; retried |
-//! | [`replication`] | which nodes are told the connections of an address, and whether it works; holds this node back until it has them | no |
+//! | [`replication`] | selects nodes that receive connections; holds this node back until it has them | no |
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
-//! | [`throttle`] | lets a burst of news be looked at a few times | |
+//! | [`throttle`] | processes a burst of events in a few rounds | |
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
 
@@ -94,20 +94,20 @@ use self::state::StateFile;
 use self::throttle::Throttle;
 use self::watch::Shown;
 
-/// Field manager of what the agents write with server-side apply, and who tells their events.
+/// Field manager of the agents' server-side apply, and source of their events.
 const FIELD_MANAGER: &str = "windlass-agent";
-/// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
+/// Capacity of the queue of engine events; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
-/// How often it is looked whether faults that last are to be told on the Node: at first within seconds.
+/// Interval at which lasting faults are checked for a repeated event on the Node.
 const TELL_LASTING: Duration = Duration::from_secs(5);
-/// How often it is looked whether other nodes know the connections of this one, and this one theirs.
+/// Interval at which the replication of connections is checked, in both directions.
 const LOOK_AT_REPLICATION: Duration = Duration::from_millis(250);
-/// How many times as long as it took to find what this node is to do it is not looked for again.
+/// After a recomputation that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if that is less.
 const IDLE_FACTOR: u32 = 29;
-/// How long the last write of the state may hold up the end of the process.
+/// Longest delay of the process's end by the last write of the state.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
 
-/// What the agent is told on its command line.
+/// Settings from the agent's command line.
 pub struct Options {
     /// Name of this node.
     pub node_name: String,
@@ -115,23 +115,23 @@ pub struct Options {
     pub state_dir: PathBuf,
     /// Folder in which the Secret with the keys of adverts is mounted, if there is one.
     pub vrrp_keys_dir: PathBuf,
-    /// Where to serve health and metrics.
+    /// Addresses on which to serve health and metrics.
     pub endpoints: Endpoints,
-    /// Whether the engine asks for real-time scheduling.
+    /// True if the engine requests real-time scheduling.
     pub realtime: bool,
-    /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
+    /// Mode of the guard: nftables answers ping to virtual IPs and refuses packets that no Service takes.
     pub guard: GuardMode,
-    /// How established connections are forwarded to the node that handed an address over; `None`: they are not.
+    /// Forwarding of established connections to the node that handed an address over; `None`: they are not forwarded.
     pub connection_forwarding: Option<ConnectionForwarding>,
-    /// How nodes tell each other connections, where an Announcement wants that.
+    /// Replication of connections between nodes, where an Announcement enables it.
     pub connection_replication: ConnectionReplication,
-    /// Where kube-proxy says whether it is well; `None`: it is not asked.
+    /// Address of kube-proxy's health check; `None`: it is not queried.
     pub kube_proxy: Option<SocketAddr>,
-    /// Where it says in which mode it is; `None`: it is not asked.
+    /// Address at which kube-proxy reports its mode; `None`: it is not queried.
     pub kube_proxy_metrics: Option<SocketAddr>,
-    /// By which mark it knows what it masquerades, if the admin says so.
+    /// kube-proxy's mark for packets that it masquerades, if the admin configured it.
     pub masquerade_mark: MasqueradeMark,
-    /// How long this node goes on announcing what most objects were deleted of at once; zero: not at all.
+    /// Time for which this node keeps announcing addresses after most of their objects were deleted together; zero: not at all.
     pub deletion_hold: Duration,
 }
 
@@ -179,11 +179,11 @@ pub async fn run(
     options.connection_replication = has_guard.then_some(connection_replication);
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let engine_state = Arc::new(EngineState::default());
-    // Before anything is decided; from then on the publisher looks.
+    // Set before anything is decided; from then on the publisher updates it.
     let machine = Engine::host_addresses().context("cannot list the interfaces")?;
     engine_state.set_answered(addresses::answered(&machine));
 
-    // First of all what was in force before: it may be long until the API server answers.
+    // Apply the previous state first: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
     let (monitor, mut failed) = HealthMonitor::new(kube_proxy, &state_dir, Instant::now());
     metrics::register(&registry, &engine, &engine_state, failed.clone())?;
@@ -314,10 +314,10 @@ pub async fn run(
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
-            // What is written and reported would be out of date for ever, and nobody would see it.
+            // Otherwise status and state file would stay out of date, and nothing would show it.
             Some(Err(panicked)) = tasks.join_next() => break Err(panicked).context("a part of the agent failed"),
             ended = &mut writer, if is_writing => match ended {
-                // Asked to stop, as this loop is about to hear.
+                // The writer was asked to stop, as this loop is about to be.
                 Ok(()) => is_writing = false,
                 Err(panicked) => break Err(panicked).context("the writer of the state failed"),
             },
@@ -344,7 +344,7 @@ pub async fn run(
                 if let Event::StateChanged { key, reason: TransitionReason::InterfaceLost, .. } = &event {
                     engine_updates.note_lost(&key.interface, Instant::now());
                 }
-                // Of many that come together the last is enough.
+                // Of several queued changes the last is enough.
                 activity_changed |= matches!(event, Event::StateChanged { .. });
                 if activity_changed && incoming.is_empty() {
                     activity_changed = false;
@@ -463,7 +463,7 @@ pub async fn run(
     outcome
 }
 
-/// Returns at this moment, or never.
+/// Waits until this instant; without one, forever.
 async fn due(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -471,7 +471,7 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-/// What is to be looked at after a change of virtual routers.
+/// Returns the changes to process after a change of virtual routers.
 fn of_router(shown: &Shown<'_, VirtualRouter>) -> Changed {
     match shown {
         Shown::List => Changed::list(),
@@ -483,7 +483,7 @@ fn of_router(shown: &Shown<'_, VirtualRouter>) -> Changed {
     }
 }
 
-/// What is to be looked at after a change of virtual IPs. The controller deletes none that is in service.
+/// Returns the changes to process after a change of virtual IPs. The controller deletes none that is in service.
 fn of_vip(shown: &Shown<'_, VirtualIP>) -> Changed {
     match shown {
         Shown::List => Changed::list(),
@@ -500,7 +500,7 @@ fn of_vip(shown: &Shown<'_, VirtualIP>) -> Changed {
     }
 }
 
-/// The last state, unless it cannot be used: then it is put aside, which the log says, and the API server is waited for.
+/// Loads the last state. An unusable file is logged and set aside; the agent then waits for the API server.
 fn restore(file: &StateFile) -> Option<Desired> {
     let path = file.path();
     match file.load() {

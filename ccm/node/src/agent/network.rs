@@ -1,4 +1,4 @@
-//! What this node sees of its network: which interfaces count, and which VRRP routers are not ours. Pure.
+//! This node's view of its network: interfaces to report, and VRRP routers that are not the cluster's. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use windlass_common::bridges::{is_container_bridge, is_of_pods};
 #[cfg(test)]
 mod tests;
 
-/// A stranger that is not heard any more is forgotten after this time.
+/// Time after which a silent foreign router is removed.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
-/// A stranger is reported only after this time: the adverts of a virtual router that another node of the cluster has
-/// just been given may come before this node has read of it.
+/// Delay before a foreign router is reported: the adverts of a virtual router that another node of the cluster has just been given may
+/// arrive before this node has read of it.
 const GRACE: Duration = Duration::from_secs(3);
-/// Adverts of a node that was ranked until so recently are the end of its work, not a stranger's.
+/// Time for which adverts of a formerly ranked node count as its last ones, not as a foreign router's.
 const LAST_ADVERTS: Duration = Duration::from_secs(30);
-/// More foreign routers than this are not kept: an attacker must not fill the memory or the API server.
+/// Largest number of foreign routers: an attacker must not fill the memory or the API server.
 const MAX_STRANGERS: usize = 256;
-/// More of them with one VRID on one interface are not kept: they say nothing more.
+/// Largest number of them with one VRID on one interface: further ones add no information.
 const MAX_OF_A_VRID: usize = 4;
 
-/// An interface that lost its carrier comes before others of its subnet again once it has had carrier for so long.
+/// Time with carrier after which an interface that lost its carrier is preferred again to others of its subnet.
 const STEADY: Duration = Duration::from_mins(1);
 
 /// Interfaces that lost their carrier, each with the time since which it is back. Of two interfaces in one subnet, those that have
@@ -34,7 +34,7 @@ pub(crate) struct Carriers {
 }
 
 impl Carriers {
-    /// Takes in the interfaces as they are now.
+    /// Records the current interfaces.
     pub(crate) fn note(&mut self, found: &[windlass_engine::InterfaceInfo], now: Instant) {
         self.lost.retain(|name, _| found.iter().any(|one| one.name == *name));
         for interface in found {
@@ -86,15 +86,15 @@ fn is_of_pod_network(interface: &windlass_engine::InterfaceInfo) -> bool {
     is_of_pods(&interface.name) && !interface.hardware
 }
 
-/// Whether a container network made the interface: Kubernetes' or another.
+/// Returns true if a container network, Kubernetes' or another, created the interface.
 pub fn is_containers(name: &str) -> bool {
     is_of_pods(name) || is_container_bridge(name)
 }
 
-/// The interfaces to report, by name: those first that can carry the node's own addresses, and of several in one subnet those that have
-/// carrier. The bridges of containers and virtual
-/// machines are among them: whether one announces, an Announcement says. Link-local IPv6 addresses are not among their addresses:
-/// every link has those, they tell no segment. The lowest of them is the source of adverts.
+/// Returns the interfaces to report, by name: first the ones that can carry the node's own addresses, and of several in one subnet the ones
+/// that have carrier. Bridges of containers and virtual machines are included: an Announcement decides whether one announces. Link-local
+/// IPv6 addresses are left out of the addresses: every link has them, and they identify no segment. The lowest of them is the source of
+/// adverts.
 pub(crate) fn interfaces(
     found: &[windlass_engine::InterfaceInfo],
     carriers: &Carriers,
@@ -121,7 +121,7 @@ pub(crate) fn interfaces(
         .collect()
 }
 
-/// The nodes between which and this one multicast does not pass, by what the candidates of the virtual routers are called.
+/// Returns the nodes between which and this one multicast does not pass, named after the candidates of the virtual routers.
 pub(crate) fn without_multicast<'a>(
     peers: impl IntoIterator<Item = (String, IpAddr)>,
     candidates: impl Iterator<Item = &'a RankedNode>,
@@ -134,12 +134,12 @@ pub(crate) fn without_multicast<'a>(
     peers.into_iter().map(peer).take(MAX_STRANGERS).collect()
 }
 
-/// A link-layer address as `02:00:00:00:00:01`.
+/// Formats a link-layer address as `02:00:00:00:00:01`.
 pub(crate) fn mac(bytes: [u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// The strangers heard lately.
+/// Foreign routers observed lately.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignRouters {
     heard: BTreeMap<ForeignRouter, (Instant, Instant)>,
@@ -168,7 +168,7 @@ impl ForeignRouters {
         self.heard.insert(router, (now, now));
     }
 
-    /// The router that gives way to one with this VRID: none unless the cluster uses the VRID.
+    /// Returns the router that gives way to one with this VRID: none unless the cluster uses the VRID.
     fn least_important(&self, vrid: u8) -> Option<ForeignRouter> {
         let ours: BTreeSet<u8> = self.ranked.keys().map(|(vrid, _)| *vrid).collect();
         let others = self.heard.iter().filter(|(one, _)| !ours.contains(&one.vrid));
@@ -176,14 +176,14 @@ impl ForeignRouters {
         ours.contains(&vrid).then(oldest).flatten()
     }
 
-    /// The VRID and address of every candidate of every virtual router of the cluster, as known now.
+    /// Records the VRID and address of every candidate of every virtual router of the cluster.
     pub(crate) fn rank(&mut self, candidates: impl Iterator<Item = (u8, IpAddr)>, now: Instant) {
         self.ranked.extend(candidates.map(|candidate| (candidate, now)));
         self.ranked.retain(|_, last| now.duration_since(*last) < FORGET_AFTER);
     }
 
-    /// The routers that are not the cluster's: heard in the last ten minutes, from a source that was no candidate for
-    /// the VRID then.
+    /// Returns the routers that are not the cluster's: observed in the last ten minutes, from a source that was no candidate for the VRID
+    /// then.
     pub(crate) fn foreign(&mut self, now: Instant) -> Vec<ForeignRouter> {
         self.heard.retain(|_, (_, last)| now.duration_since(*last) < FORGET_AFTER);
         let stranger = |router: &ForeignRouter, first: Instant, last: Instant| {

@@ -1,4 +1,4 @@
-//! What this node tells on its own Node, where `kubectl describe node` shows it, and in its log.
+//! Events on this node's own Node, where `kubectl describe node` shows them, and in the agent's log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,11 +16,11 @@ use super::hold::News;
 #[cfg(test)]
 mod tests;
 
-/// A fault that lasts is told again after this time: the API server forgets events within an hour.
+/// Interval after which a lasting fault is reported again: the API server removes events within an hour.
 const AGAIN: Duration = Duration::from_mins(10);
-/// More faults than these are not told at a time, only logged.
+/// Largest number of faults reported at a time; further ones are only logged.
 const MOST: usize = 64;
-/// Most peers that an event names.
+/// Largest number of peers that an event names.
 const NAMED: usize = 5;
 
 /// Writes events on the Node of this agent.
@@ -43,7 +43,7 @@ impl NodeEvents {
         Self { sink, node, told: Told::default() }
     }
 
-    /// Tells a fault, unless it was told a while ago; in the log each time.
+    /// Reports a fault, unless it was reported within [`AGAIN`]; logs it each time.
     pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
         tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message);
         if self.told.is_news((fault.reason, fault.key.interface, fault.about), now) {
@@ -51,7 +51,7 @@ impl NodeEvents {
         }
     }
 
-    /// Tells why the guard keeps nobody out, unless that was told a while ago. To be called for as long as it lasts.
+    /// Reports why the guard blocks nothing, unless it was reported within [`AGAIN`]. To be called repeatedly while it lasts.
     pub(crate) fn unguarded(&mut self, obstacle: &str, now: Instant) {
         if self.told.is_news((node_event::UNGUARDED, obstacle.to_owned(), None), now) {
             let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
@@ -74,7 +74,7 @@ impl NodeEvents {
         }
     }
 
-    /// Tells on which interfaces between this node and which peers there multicast does not pass. Likewise.
+    /// Reports, per interface, the peers between which and this node multicast does not pass. To be called repeatedly while it lasts.
     pub(crate) fn without_multicast(&mut self, all: &BTreeSet<(String, IpAddr)>, now: Instant) {
         let mut by_interface: BTreeMap<&String, BTreeSet<IpAddr>> = BTreeMap::new();
         for (interface, peer) in all {
@@ -92,7 +92,7 @@ impl NodeEvents {
         self.sink.send(self.node.clone(), EventType::Warning, reason, message);
     }
 
-    /// Tells what became of addresses whose objects were deleted by accident, which are announced for `time`; in the log, too.
+    /// Reports and logs the changes of held addresses, whose objects were deleted by accident and which are announced for `time`.
     pub(crate) fn hold(&self, news: News, time: Duration) {
         let (kind, reason, message) = of_hold(news, time);
         match kind {
@@ -103,7 +103,7 @@ impl NodeEvents {
     }
 }
 
-/// What is said of multicast that does not pass.
+/// Returns the message about multicast that does not pass.
 fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
     let peers = first_of(peers.iter(), NAMED);
     format!(
@@ -111,7 +111,7 @@ fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
     )
 }
 
-/// What is said of addresses that are held, in the log and on the Node.
+/// Returns type, reason and message of the event about held addresses.
 fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
     match news {
         News::Held { addresses, of } => (
@@ -140,15 +140,15 @@ fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
     }
 }
 
-/// Which faults were told, and when.
+/// Reported faults, each with the time of its last report.
 #[derive(Debug, Default)]
 struct Told(BTreeMap<FaultId, Instant>);
 
-/// Its reason; the interface, or what is in the way; whom it is about, if that is not this node.
+/// Reason; interface or obstacle; peer that it concerns, if that is not this node.
 type FaultId = (&'static str, String, Option<IpAddr>);
 
 impl Told {
-    /// Whether it is to be told. Then it is noted.
+    /// Returns true, and records the report, if the fault is to be reported.
     fn is_news(&mut self, fault: FaultId, now: Instant) -> bool {
         self.0.retain(|_, told| now.duration_since(*told) < AGAIN);
         if self.0.contains_key(&fault) || self.0.len() >= MOST {

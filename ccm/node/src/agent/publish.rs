@@ -1,4 +1,4 @@
-//! Keeping this node's `NodeNetwork` true.
+//! Publisher that keeps this node's `NodeNetwork` up to date.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,32 +30,32 @@ use super::keys::{Keys, SECRET};
 use super::network::Carriers;
 use super::{FIELD_MANAGER, addresses, network};
 
-/// How often the interfaces are looked at: the kernel's list is cheap to read.
+/// Interval at which the interfaces are read: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How soon the object is applied anew if the API server shows another one, or has never shown it.
+/// Interval after which the object is applied again if the API server shows another one, or has never shown it.
 const REPEAT_AFTER: Duration = Duration::from_mins(1);
-/// How long the API server may take.
+/// Timeout of a request to the API server.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is needed to publish.
+/// Inputs of the publisher.
 pub(crate) struct Publisher {
     pub(crate) client: Client,
     pub(crate) node: String,
     pub(crate) engine_state: Arc<EngineState>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
-    /// This node's alone.
+    /// Holds this node's object only.
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) failed: watch::Receiver<FailedChecks>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     pub(crate) keys: watch::Receiver<Arc<Keys>>,
-    /// This node may have to announce something else.
+    /// Receives a change if this node may have to announce something else.
     pub(crate) changes: Arc<ChangeQueue>,
 }
 
 impl Publisher {
-    /// Looks and publishes until `token` is cancelled. The engine listens on every interface that is reported.
+    /// Observes and publishes until `token` is cancelled. The engine listens on every interface that is reported.
     pub(crate) async fn run(self, token: CancellationToken) {
         let mut published: Option<Published> = None;
         let mut listening: Vec<String> = Vec::new();
@@ -154,12 +154,12 @@ impl Publisher {
         })
     }
 
-    /// What is in force here, not what was only read.
+    /// Returns the routers of the state in force here, not of one that was only read.
     fn known_routers(&self) -> Vec<KnownRouter> {
         self.desired.borrow().as_ref().map(|desired| desired.known_routers.clone()).unwrap_or_default()
     }
 
-    /// A sentence for each key for want of which this node takes no part in virtual routers.
+    /// Returns a sentence for each missing key that keeps this node out of virtual routers.
     fn missing_keys(&self) -> impl Iterator<Item = String> + use<> {
         let missing = self.desired.borrow().as_ref().map(|desired| desired.missing_keys.clone());
         missing.into_iter().flatten().map(|id| {
@@ -171,8 +171,8 @@ impl Publisher {
         })
     }
 
-    /// Makes the object or brings it up to date. It belongs to the Node and goes with it. Returns the fields that an older definition
-    /// does not know: a node without a report is no candidate, and whoever reads less of one believes less of the agent.
+    /// Creates or updates the object. It is owned by the Node and deleted with it. Returns the fields that an older definition does not
+    /// know: a node without a report is no candidate, and a reader of a partial report relies on less of the agent.
     async fn publish(&self, spec: &NodeNetworkSpec) -> Result<BTreeSet<String>, Error> {
         let nodes: Api<Lenient<Node>> = Api::all(self.client.clone());
         let node = read(nodes.get(&self.node)).await?;
@@ -195,7 +195,7 @@ impl Publisher {
         self.apply(&object).await.map(|()| unknown)
     }
 
-    /// Server-side apply.
+    /// Sends a server-side apply.
     async fn apply(&self, object: &Value) -> Result<(), Error> {
         let api: Api<Lenient<NodeNetwork>> = Api::all(self.client.clone());
         let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
@@ -203,18 +203,19 @@ impl Publisher {
     }
 }
 
-/// What was published last.
+/// Last published object.
 struct Published {
     spec: NodeNetworkSpec,
     at: Instant,
-    /// Whether the API server has shown it since.
+    /// True if the API server has shown it since.
     was_shown: bool,
 }
 
 impl Published {
-    /// Whether nothing is to be done for `spec` at `now`, where the API server shows `shown`: it shows it, or had no time to. What it
-    /// showed and shows no more was deleted, as by the deletion of the Node, and without it the node is no candidate: that is not
-    /// waited for. (Where another writes something else, it is: two that write the same object are not to outdo each other.)
+    /// Returns true if nothing is to be done for `spec` at `now`, where the API server shows `shown`: it shows `spec`, or did not have
+    /// [`REPEAT_AFTER`] to do so. An object that it showed and shows no more was deleted, for example with the Node; without it the node is
+    /// no candidate, so it is applied again immediately. (If another client writes something else, the publisher does wait, so that the two
+    /// do not overwrite each other all the time.)
     fn holds(&mut self, shown: Option<&NodeNetworkSpec>, spec: &NodeNetworkSpec, now: Instant) -> bool {
         self.was_shown |= shown == Some(&self.spec);
         let is_deleted = self.was_shown && shown.is_none();

@@ -1,5 +1,5 @@
-//! Whether the connections of a virtual router are known to other nodes, and what the engine is told for that. Pure, but for the look
-//! at the routes ([`way_back`]).
+//! Replication of a virtual router's connections to other nodes: its state, and the engine's settings for it. Pure, but for the look at the
+//! routes ([`way_back`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,41 +22,41 @@ pub(crate) mod way_back;
 pub(crate) use finding::{Finding, Obstacle};
 use way_back::Astray;
 
-/// How long a node that comes back leaves the one in place that announces, for want of its connections.
+/// Longest time for which a node that comes back leaves the Active in place because it lacks the connections.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// How long another node may lag behind before that is told.
+/// Lag of another node after which it is reported.
 const LAG: Duration = Duration::from_secs(10);
-/// How long no other node has the connections of one that has just become Active before that is told: 200,000 take up to five seconds.
+/// Time after becoming Active within which a missing copy of the connections is not reported: 200,000 take up to five seconds.
 const FIRST_LAG: Duration = Duration::from_secs(5);
-/// From when on it counts that other nodes have the connections of one that has become Active. Those of a Backup, of which there are none, they
-/// have always, and the engine takes a moment to find out more.
+/// Delay after becoming Active before it counts that other nodes have the connections. A Backup serves none, so other nodes always have all
+/// of them, and the engine takes a moment to learn more.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// What another node has of the connections that this one serves.
+/// Extent to which another node has the connections that this one serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Knowledge {
-    /// All.
+    /// It has all.
     All,
-    /// Not all, as far as is known.
+    /// It does not have all, as far as is known.
     NotAll,
-    /// Not all: its kernel has no room for them.
+    /// It does not have all: its kernel has no room for them.
     NoRoom,
 }
 
-/// What this node and another know of each other's connections.
+/// Replication state between this node and another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) own: IpAddr,
     pub(crate) address: IpAddr,
-    /// Whether it was heard lately.
+    /// True if the peer answered lately.
     pub(crate) answers: bool,
-    /// What it has of what this node serves.
+    /// Its copy of the connections that this node serves.
     pub(crate) knowledge: Knowledge,
-    /// Whether this node has all that it serves.
+    /// True if this node has all connections that the peer serves.
     pub(crate) in_sync: bool,
 }
 
-/// How the engine's replication stands.
+/// State of the engine's replication.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) peers: Vec<Peer>,
@@ -80,33 +80,33 @@ impl From<&ReplicationStatus> for Known {
     }
 }
 
-/// How this node stands in a virtual router.
+/// State of this node in a virtual router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) state: State,
-    /// Who is known to be Active.
+    /// Address of the known Active.
     pub(crate) active: Option<IpAddr>,
 }
 
-/// What the engine is told of a virtual router's connections.
+/// Engine settings for a virtual router's connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     replicas: BTreeSet<IpAddr>,
     vip_as_source: bool,
-    /// Where backends are whose answers to the VIP would not arrive.
+    /// Ranges of backends whose answers to the VIP would not arrive.
     astray: BTreeSet<IpNet>,
     succession: Succession,
 }
 
-/// How this node comes after an Active.
+/// Rule by which this node succeeds an Active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Succession {
-    /// By its priority, from one that lives or has died.
+    /// By its priority, whether the Active is alive or dead.
     #[default]
     Whole,
-    /// By its priority from one that has died. It takes over from none that lives, whose connections it does not know.
+    /// By its priority, but after a dead Active only. It takes over from none that is alive, whose connections it does not know.
     OfTheDead,
-    /// The same, but after nodes that know the connections.
+    /// As `OfTheDead`, but after nodes that know the connections.
     Trailing,
 }
 
@@ -127,12 +127,12 @@ impl Succession {
 }
 
 impl Share {
-    /// Of a virtual router that was not looked at yet.
+    /// Returns the settings of a virtual router that was not examined yet.
     fn unlooked() -> Self {
         Self { succession: Succession::Trailing, ..Self::default() }
     }
 
-    /// With what follows from it.
+    /// Returns the config with these settings applied.
     pub(crate) fn applied_to(&self, config: RouterConfig) -> RouterConfig {
         let preempt = config.preempt && !self.succession.holds_back();
         let trailing = Priority::new(priorities::trailing(config.priority.get())).ok();
@@ -142,54 +142,54 @@ impl Share {
     }
 }
 
-/// What is remembered of a virtual router.
+/// Stored state of a virtual router.
 #[derive(Debug)]
 struct Router {
     share: Share,
     finding: Option<Finding>,
-    /// Whether another node had all connections since replication began: where none ever answers, backends are not to answer to the
-    /// VIP, so that planned moves keep connections as they do without.
+    /// True if another node had all connections at some time since replication began: while none has ever answered, backends do not answer
+    /// to the VIP, so that planned moves keep connections as they do without replication.
     has_worked: bool,
-    /// Since when it waits for the connections of the Active.
+    /// Start of the wait for the connections of the Active.
     waits_since: Option<Instant>,
-    /// Since when this node is Active.
+    /// Start of this node's Active period.
     active_since: Option<Instant>,
-    /// Since when backends answer to the VIP, where that began while this node was Active: of what had begun before nobody is told.
+    /// Start of backends' answers to the VIP, if that was while this node was Active: connections from before are not replicated.
     replicates_since: Option<Timestamp>,
-    /// When other nodes had all connections last, by their names, since this node is Active.
+    /// Times at which other nodes last had all connections, by node name, since this node is Active.
     had_all: BTreeMap<String, Instant>,
-    /// Which answers go astray, by the last look that found out. What is in the way since then, if anything, may be so for a moment.
+    /// Answers that go astray, by the last conclusive look. An obstacle since then may be momentary.
     last_way: Option<Vec<Astray>>,
-    /// Since when something is in the way.
+    /// Start of the current obstacle.
     obstructed_since: Option<Instant>,
 }
 
-/// Of each virtual router whose connections are to be replicated what the engine and the cluster are told.
+/// Engine settings and findings of each virtual router whose connections are to be replicated.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     routers: BTreeMap<RouterKey, Router>,
 }
 
 impl Replication {
-    /// What the engine is told of a virtual router. Of one that was not looked at yet: to take nothing from an Active, whose connections
-    /// it cannot know.
+    /// Returns the engine settings of a virtual router. One that was not examined yet takes no address from an Active, whose connections it
+    /// cannot know.
     pub(crate) fn share(&self, key: &RouterKey) -> Share {
         self.routers.get(key).map_or_else(Share::unlooked, |router| router.share.clone())
     }
 
-    /// Whether nothing is replicated, and nothing to be told of it.
+    /// Returns true if nothing is replicated and there is nothing to report about it.
     pub(crate) fn is_idle(&self) -> bool {
         self.routers.is_empty()
     }
 
-    /// What is to be told of those for which this node is Active.
+    /// Returns the findings about the virtual routers for which this node is Active.
     pub(crate) fn findings(&self) -> BTreeMap<RouterKey, Finding> {
         let findings = self.routers.iter().filter_map(|(key, one)| Some((key.clone(), one.finding.clone()?)));
         findings.collect()
     }
 
-    /// Looks at how everything stands now; says whether the engine is to be told something else. `ways`: which answers to a virtual
-    /// router's addresses go astray, or what is in the way of all.
+    /// Evaluates the current state. Returns true if engine settings changed. `ways`: answers to a virtual router's addresses that go
+    /// astray, or the obstacle to all.
     pub(crate) fn look<'a>(
         &mut self,
         assignments: &[Assignment],
@@ -293,8 +293,8 @@ impl Router {
             self.active_since.and_then(|since| self.finding(assignment, &told, &astray, known, since, now));
     }
 
-    /// Which answers go astray, or what is in the way of all. What has been in the way for no longer than it may be for a moment changes nothing: what
-    /// a Backup knows would be forgotten for it.
+    /// Returns the answers that go astray, or the obstacle to all. An obstacle that has not yet outlasted its patience changes nothing:
+    /// otherwise a Backup would lose what it knows.
     fn outlasting(
         &mut self,
         way: Result<&[Astray], Obstacle>,
@@ -313,8 +313,8 @@ impl Router {
         }
     }
 
-    /// How it comes after an Active. Where none is heard it takes over in any case; between the end of one Active and the next it comes after
-    /// nodes that know the connections if it did before: so all that know them keep their order.
+    /// Returns the rule of succession. Without a known Active the node takes over in any case. Between two Actives it trails the nodes that
+    /// know the connections if it did before: so the nodes that know them keep their order.
     fn succession(&mut self, standing: Standing, in_sync: bool, now: Instant) -> Succession {
         match (standing.state, standing.active) {
             (State::Active, _) => {
@@ -385,7 +385,7 @@ impl Router {
     }
 }
 
-/// Why a virtual router's connections are not replicated on any node.
+/// Returns the reason, if any, why a virtual router's connections are replicated on no node.
 fn out_of_scope(assignment: &Assignment) -> Option<Finding> {
     let (reason, why) = if assignment.virtual_mac {
         let why =

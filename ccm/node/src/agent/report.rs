@@ -1,5 +1,5 @@
-//! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the state of the engine and the copies
-//! of the objects, and when the API server is away it waits and then says what is true by then.
+//! Reports to the cluster what this node is Active for. It never blocks the engine: it reads the state of the engine and the copies of the
+//! objects. While the API server is unavailable it waits, and then reports the state by then.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,20 +29,22 @@ use super::replication::Finding;
 use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
 use super::throttle::Throttle;
 
-/// Patches under way at the same time.
+/// Largest number of concurrent patches.
 const AT_ONCE: usize = 8;
-/// Objects looked at, and patches decided on, at once: among many thousands of news, what is told is never long behind.
+/// Largest number of objects examined, and of patches decided on, in one round: among many thousands of updates no report is long out of
+/// date.
 const BATCH: usize = 512;
-/// How many times as long as it took to decide on patches it is not done again.
+/// Pause factor: after a decision on patches that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if
+/// that is less.
 const IDLE_FACTOR: u32 = 9;
-/// Time from one look at all objects to the next, whatever is news.
+/// Interval between looks at all objects, independent of events.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// How long the API server may take over one patch.
+/// Timeout of one patch.
 const PATCH_LIMIT: Duration = Duration::from_secs(5);
-/// How much of the end of the process the last patches may take.
+/// Timeout of the last patches, at the end of the process.
 const SHUTDOWN_REPORT_LIMIT: Duration = Duration::from_millis(700);
 
-/// What is needed to report.
+/// Inputs of the reporter.
 pub(crate) struct Reporter {
     pub(crate) client: Client,
     pub(crate) node: String,
@@ -50,16 +52,16 @@ pub(crate) struct Reporter {
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
-    /// It was told that the definitions are older than this agent.
+    /// True once the log has a warning that the definitions are older than this agent.
     pub(crate) older_definitions: AtomicBool,
 }
 
-/// What became of one patch.
+/// Result of one patch.
 enum Outcome {
     Done,
-    /// The object changed meanwhile or is gone, or this node is no longer Active: nothing is owed.
+    /// The object changed meanwhile or is gone, or this node is no longer Active: no patch is needed.
     NotNeeded,
-    /// To be tried again.
+    /// To be retried.
     Failed(StatusPatch, String),
 }
 
@@ -116,8 +118,8 @@ impl Reporter {
             if !pending.is_empty() && wait.is_none() {
                 continue;
             }
-            // After a failure only time helps; else the next news does, or that an address is confirmed to be taken, or that
-            // another's word has stood for long enough.
+            // After a failure only time helps. Otherwise the next look follows an event, the confirmation that an address is taken, or the
+            // end of the time for which another node's status stands.
             let now = Instant::now();
             let due = self.engine_state.next_confirmation(now).map_or(look_again, |at| at.min(look_again));
             let limit = wait.unwrap_or_else(|| due.saturating_duration_since(now));
@@ -129,7 +131,7 @@ impl Reporter {
         }
     }
 
-    /// What this node was Active for when it was asked to stop.
+    /// Returns the assignments that this node is Active for, at the request to stop.
     pub(crate) fn active_assignments(&self) -> Vec<Assignment> {
         let desired = self.desired.borrow().clone().unwrap_or_default();
         self.engine_state.read(Instant::now(), |activities| {
@@ -138,7 +140,7 @@ impl Reporter {
         })
     }
 
-    /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
+    /// Reports, after the engine has resigned, what no other node will report. Makes one short attempt: the process is about to end.
     pub(crate) async fn report_shutdown(&self, was_active: &[Assignment]) {
         let todo = shutdown_patches(
             self.context(&Unguarded::default(), &BTreeMap::new()),
@@ -161,12 +163,12 @@ impl Reporter {
         NodeContext { node: &self.node, now, wall, unguarded, connections }
     }
 
-    /// The patches of the next objects that are to be looked at.
+    /// Returns the patches of the next objects to examine.
     fn todo(&self, pending: &mut Changed, reported: &Mutex<Reported>) -> Vec<StatusPatch> {
         let (unguarded, connections) = (self.engine_state.unguarded(), self.engine_state.connections());
         let context = self.context(&unguarded, &connections);
         pending.add(self.engine_state.to_report.take());
-        // That another host has an address is believed, and told, only after a while.
+        // An address that another host has is confirmed, and reported, only after a while.
         pending.add(Changed::addresses(&self.engine_state.taken()));
         if std::mem::take(&mut pending.all) {
             let name = |meta: &ObjectMeta| meta.name.clone();
@@ -200,7 +202,7 @@ impl Reporter {
     }
 
     async fn perform(&self, patch: StatusPatch, reported: &Mutex<Reported>) -> Outcome {
-        // The queue may be long and the server slow: old news is not told.
+        // The queue may be long and the server slow: outdated updates are not reported.
         if patch.basis.as_ref().is_some_and(|(key, period)| !self.engine_state.lasts(key, *period)) {
             return Outcome::NotNeeded;
         }
@@ -220,7 +222,7 @@ impl Reporter {
         }
     }
 
-    /// What is told restricts nobody, so that it is told also where the definitions are too old for a part of it.
+    /// Sends a patch. A status restricts no client, so it is sent even if the definitions are too old for a part of it.
     async fn send(&self, patch: &StatusPatch) -> Result<(), Error> {
         match self.send_with(&strict::params(), patch).await {
             Err(error) if strict::is_for_unknown_field(&error.to_string()) => {

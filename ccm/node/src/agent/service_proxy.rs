@@ -1,9 +1,11 @@
-//! Who takes the packets of Services on this node, and whether the guard sees them before.
+//! Detects the program that handles the packets of Services on this node, and whether the guard sees them before.
 //!
-//! kube-proxy in nftables or iptables mode takes them between the guard's chains. Programs that are attached to the node's interfaces
-//! (eBPF) take them before netfilter: the guard never sees them, and must not claim to keep anybody out. IPVS takes them after the
-//! guard has refused what it does not know, so that with the guard nothing would be served. Open vSwitch and routes of its own take them
-//! in Antrea, OVN-Kubernetes and Kube-OVN: to the guard those packets are untranslated, and it steps aside for them.
+//! - kube-proxy in nftables or iptables mode handles them between the guard's chains.
+//! - Programs that are attached to the node's interfaces (eBPF) handle them before netfilter: the guard never sees them, and must not claim
+//!   to block any client.
+//! - IPVS handles them after the guard has refused unknown packets: with the guard no Service would be served.
+//! - Open vSwitch and routes of their own handle them in Antrea, OVN-Kubernetes and Kube-OVN: the guard sees those packets untranslated,
+//!   and passes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,11 +26,11 @@ mod tests;
 
 pub use masquerade::MasqueradeMark;
 
-/// How often it is looked.
+/// Interval of the detection.
 const EVERY: Duration = Duration::from_secs(10);
-/// The kernel's list of what IPVS serves in this network namespace.
+/// The kernel's list of IPVS services in this network namespace.
 const IPVS: &str = "/proc/net/ip_vs";
-/// Interfaces that those have made whose programs take packets before netfilter.
+/// Interfaces created by systems whose programs handle packets before netfilter.
 const PROGRAMS: [(&str, &str); 2] = [("cilium_host", "Cilium"), ("bpfin.cali", "Calico in eBPF mode")];
 
 /// Interfaces of programs that may serve Services by Open vSwitch, in the place of kube-proxy.
@@ -39,21 +41,21 @@ const SWITCHES: [(&str, &str); 4] = [
     ("br-int", "Open vSwitch"),
 ];
 
-/// Whether the agent has a guard.
+/// Mode of the agent's guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardMode {
-    /// Where who takes the packets of Services lets it work.
+    /// On, unless the program that handles the packets of Services does not work beside it.
     Auto,
-    /// In any case: the admin knows that it sees the packets.
+    /// Always on: the admin knows that it sees the packets.
     On,
     /// Never.
     Off,
 }
 
-/// Who takes the packets of Services.
+/// Program that handles the packets of Services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceProxy {
-    /// Nobody was found, as before kube-proxy has started. The guard sees all packets.
+    /// None was found, as before kube-proxy has started. The guard sees all packets.
     Unknown,
     /// kube-proxy in nftables mode.
     Nftables,
@@ -61,37 +63,37 @@ pub(crate) enum ServiceProxy {
     Iptables,
     /// IPVS: kube-proxy in ipvs mode, or another program.
     Ipvs,
-    /// Programs at the interfaces, by whom and how that was seen.
+    /// Programs at the interfaces, with their name and the interface that reveals them.
     Programs { by: &'static str, interface: &'static str },
-    /// A program that takes packets to an interface of its own by a route or a switch, without netfilter translating them.
+    /// A program that diverts packets to an interface of its own by a route or a switch, without netfilter translating them.
     Switched { by: &'static str, seen: Seen },
 }
 
-/// Evidence of a program that takes packets without netfilter.
+/// Evidence of a program that handles packets without netfilter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// This interface.
+    /// This interface exists.
     Interface(&'static str),
-    /// A route of a virtual IP alone to another interface than the loopback interface.
+    /// A virtual IP has a route of its own to another interface than the loopback interface.
     Route,
 }
 
-/// What tells who it is.
+/// Evidence of the program that handles the packets of Services.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// In which mode kube-proxy is, as it answers itself.
+    /// Mode that kube-proxy itself reports.
     pub(crate) mode: Option<String>,
-    /// Whether IPVS serves anything.
+    /// True if IPVS serves anything.
     pub(crate) ipvs: bool,
     /// The node's interfaces.
     pub(crate) interfaces: BTreeSet<String>,
-    /// Whether the node routes a virtual IP by itself to another interface than the loopback interface.
+    /// True if the node has a route of its own for a virtual IP to another interface than the loopback interface.
     pub(crate) routes_vip: bool,
 }
 
 impl Evidence {
-    /// The agent ends where IPVS turns up, to be started anew without a guard. So while it runs the kernel's word counts: at the
-    /// place where kube-proxy tells its mode anybody may answer on a node without one, and end the agent again and again.
+    /// Discards the mode `ipvs` unless the kernel confirms it. The agent exits when IPVS appears, to be restarted without a guard. On a
+    /// node without kube-proxy any program may answer at the address of its mode, and would make the agent exit again and again.
     fn forget_mere_word_of_ipvs(&mut self) {
         if !self.ipvs {
             self.mode.take_if(|mode| *mode == "ipvs");
@@ -100,7 +102,8 @@ impl Evidence {
 }
 
 impl ServiceProxy {
-    /// kube-proxy's own word comes first: IPVS may serve something else, and Cilium and Antrea leave Services to kube-proxy.
+    /// Returns the program that the evidence shows. kube-proxy's own report comes first: IPVS may serve something else, and Cilium and
+    /// Antrea leave Services to kube-proxy.
     pub(crate) fn of(evidence: &Evidence) -> Self {
         let Evidence { mode, ipvs, interfaces, routes_vip } = evidence;
         match mode.as_deref() {
@@ -125,8 +128,8 @@ impl ServiceProxy {
         }
     }
 
-    /// Returns true if `found`, which was seen after `self`, takes its place. A kube-proxy that is restarted is no other one, and what it
-    /// wrote stays in the kernel: an interface beside which it served before proves nothing while it does not answer.
+    /// Returns true if `found`, which was seen after `self`, replaces it. A restarting kube-proxy is not replaced, and its rules stay in
+    /// the kernel: an interface beside which it served before proves nothing while it does not answer.
     fn gives_way_to(self, found: Self) -> bool {
         let served_beside = matches!(self, Self::Nftables | Self::Iptables);
         match found {
@@ -148,7 +151,7 @@ impl ServiceProxy {
         }
     }
 
-    /// As it is called in metrics and in the log.
+    /// Returns its name in metrics and in the log.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -162,7 +165,7 @@ impl ServiceProxy {
 }
 
 impl GuardMode {
-    /// Whether the engine is to have a guard beside this proxy.
+    /// Returns true if the engine is to have a guard beside this proxy.
     pub(crate) const fn has_guard(self, proxy: ServiceProxy) -> bool {
         match self {
             Self::On => true,
@@ -171,7 +174,7 @@ impl GuardMode {
         }
     }
 
-    /// Returns true if the guard refuses what is for a virtual IP and was not translated.
+    /// Returns true if the guard refuses untranslated packets for a virtual IP.
     pub(crate) const fn refuses_untranslated(self, proxy: ServiceProxy) -> bool {
         match self {
             Self::On => true,
@@ -180,11 +183,11 @@ impl GuardMode {
         }
     }
 
-    /// Why the guard, if the engine `has` one, keeps nobody out, whatever it says itself; `None`: it does.
+    /// Returns the reason why the guard, if the engine `has` one, blocks no client whatever its own status; `None`: it does block.
     pub(crate) fn obstacle(self, has: bool, proxy: ServiceProxy) -> Option<String> {
         match (self, proxy) {
             (Self::Off, _) => Some("its agent runs with --guard=false".to_owned()),
-            // Of one that began beside IPVS, until it is started anew.
+            // An agent that started beside IPVS, until it is restarted.
             (Self::Auto, _) if !has => Some(
                 "IPVS serves Services on it, beside which there is no guard: use kube-proxy in nftables mode"
                     .to_owned(),
@@ -204,7 +207,7 @@ impl GuardMode {
                      (--kube-proxy-metrics-address), or start the agent with --guard=true if kube-proxy serves all the same"
                 ))
             }
-            // The agent ends where IPVS turns up.
+            // The agent exits when IPVS appears.
             (Self::On, _)
             | (
                 Self::Auto,
@@ -214,8 +217,8 @@ impl GuardMode {
     }
 }
 
-/// What there is to see now. `kube_proxy`: where it tells its mode; `None`: it is not asked. `vips`: the virtual IPs,
-/// with the interfaces that they are announced on.
+/// Collects the current evidence. `kube_proxy`: address at which it reports its mode; `None`: it is not queried. `vips`: virtual IPs, with
+/// the interfaces that they are announced on.
 async fn look(kube_proxy: Option<SocketAddr>, vips: BTreeMap<IpAddr, String>) -> Evidence {
     let mode = match kube_proxy {
         Some(address) => proxy_mode(address).await,
@@ -229,7 +232,7 @@ async fn look(kube_proxy: Option<SocketAddr>, vips: BTreeMap<IpAddr, String>) ->
             Ok(links) => interfaces.extend(links.into_iter().map(|link| link.name)),
             Err(error) => tracing::debug!(%error, "cannot list the interfaces"),
         }
-        // Where there is a kube-proxy its word counts: no need to read all routes.
+        // A kube-proxy's own report counts: no need to read all routes.
         let routes_vip =
             !is_told && !vips.is_empty() && Engine::routes().is_ok_and(|routes| has_route_of(&vips, &routes));
         // Without IPVS there is no such file.
@@ -240,7 +243,7 @@ async fn look(kube_proxy: Option<SocketAddr>, vips: BTreeMap<IpAddr, String>) ->
 }
 
 /// Returns true if one of these addresses has a route of its own to another interface than the loopback interface and that of its
-/// clients. (By that one the engine forwards connections to other nodes.)
+/// clients. (By the latter the engine forwards connections to other nodes.)
 fn has_route_of(vips: &BTreeMap<IpAddr, String>, routes: &[HostRoute]) -> bool {
     routes.iter().any(|route| {
         let destination = route.destination;
@@ -250,18 +253,18 @@ fn has_route_of(vips: &BTreeMap<IpAddr, String>, routes: &[HostRoute]) -> bool {
     })
 }
 
-/// Whether the kernel's list has a service in it: below three lines of heads, each begins with its protocol.
+/// Returns true if the kernel's list has a service in it: below three header lines, each begins with its protocol.
 fn serves(list: &str) -> bool {
     list.lines()
         .any(|line| ["TCP ", "UDP ", "SCTP ", "FWM "].iter().any(|protocol| line.starts_with(protocol)))
 }
 
-/// Who it is now.
+/// Detects the current program.
 pub(crate) async fn find(kube_proxy: Option<SocketAddr>) -> ServiceProxy {
     ServiceProxy::of(&look(kube_proxy, BTreeMap::new()).await)
 }
 
-/// The virtual IPs of this node's virtual routers, with their interfaces.
+/// Returns the virtual IPs of this node's virtual routers, with their interfaces.
 fn vips(desired: Option<&Desired>) -> BTreeMap<IpAddr, String> {
     let assignments = desired.into_iter().flat_map(|desired| &desired.assignments);
     assignments
@@ -269,7 +272,7 @@ fn vips(desired: Option<&Desired>) -> BTreeMap<IpAddr, String> {
         .collect()
 }
 
-/// Looks until `token` is cancelled, and tells who it is when that is another one.
+/// Runs the detection until `token` is cancelled, and publishes each change.
 pub(crate) async fn follow(
     kube_proxy: Option<SocketAddr>,
     desired: watch::Receiver<Option<Arc<Desired>>>,

@@ -1,5 +1,5 @@
-//! When a new agent is ready: every virtual router has an Active, and who that is stays so for a while. Until then a rolling update
-//! does not go on to the next node, whose addresses this one may be about to take.
+//! Readiness of a new agent: every virtual router has an Active, which has not changed for a while. Until then a rolling update does not
+//! continue with the next node, whose addresses this one may be about to take.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use windlass_engine::{Engine, RouterKey, RouterStatus, State};
 
 use super::desired::Desired;
 
-/// How often it is looked.
+/// Interval of the check.
 const EVERY: Duration = Duration::from_millis(100);
-/// Nothing may change for this long at least.
+/// Shortest time without a change.
 const LEAST: Duration = Duration::from_secs(1);
-/// And for so many advertisement intervals: an election is over within four.
+/// Number of advertisement intervals without a change: an election is over within four.
 const INTERVALS: u32 = 4;
 
-/// How a virtual router stands.
+/// State of one virtual router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Standing {
     key: RouterKey,
     state: State,
     active: Option<IpAddr>,
-    /// It cannot run.
+    /// True if it cannot run.
     failed: bool,
 }
 
@@ -35,14 +35,14 @@ impl Standing {
     }
 }
 
-/// How all of them stand, and since when.
+/// State of all virtual routers, and the start of that state.
 #[derive(Debug, Default)]
 struct Settling {
     since: Option<(Instant, Vec<Standing>)>,
 }
 
 impl Settling {
-    /// Whether all is settled, or what is not. One that cannot run is waited for by nobody.
+    /// Returns `Ok` if all is settled, or the reason why not. A router that cannot run is not waited for.
     fn note(&mut self, desired: &Desired, routers: Vec<Standing>, now: Instant) -> Result<(), String> {
         let has = |key: RouterKey| routers.iter().any(|router| router.key == key);
         let missing = desired.assignments.iter().find(|one| one.key().is_ok_and(|key| !has(key)));
@@ -75,7 +75,7 @@ fn patience(desired: &Desired) -> Duration {
     LEAST.max(Duration::from_millis(intervals.max().unwrap_or(0).into()) * INTERVALS)
 }
 
-/// Says through `ready` what is waited for, and returns when nothing is, or `token` is cancelled.
+/// Publishes through `ready` what is missing, and returns when nothing is, or `token` is cancelled.
 pub(crate) async fn run(
     engine: Arc<Engine>,
     desired: watch::Receiver<Option<Arc<Desired>>>,

@@ -1,4 +1,4 @@
-//! The last known state on disk, from which a node announces while the API server is away (static stability).
+//! Last known state on disk, from which a node announces while the API server is unavailable (static stability).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,29 +13,29 @@ use super::desired::{Assignment, Desired};
 #[cfg(test)]
 mod tests;
 
-/// Format of the file. A file of another version is set aside, not guessed at. What has only IPv4 routers reads the same
-/// for agents that know no other.
+/// Format of the file. A file of another version is set aside, not guessed at. A file with IPv4 routers only can also be read by agents
+/// that support no other family.
 const VERSION: u32 = 1;
-/// No state is this large (10,000 addresses take 1.2 MiB); a larger file is not ours.
+/// Size limit (10,000 addresses take 1.2 MiB): a larger file was not written by an agent.
 const SIZE_LIMIT: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
-    /// Looked at before the rest is read.
+    /// Checked before the rest is read.
     #[serde(rename = "version")]
     _version: u32,
-    /// The node it was written on: the disk of a cloned machine must not make two nodes answer alike.
+    /// Node that wrote the file: the disk of a cloned machine must not make two nodes answer alike.
     node: String,
     /// CRC-32 (IEEE 802.3) of `routers` and, if there are any, `restricted` as compact JSON, in hexadecimal.
     crc32: String,
     routers: Vec<Assignment>,
-    /// Left out where there are none. An agent that does not know it sets the file aside and waits for the API server.
+    /// Left out where there are none. An agent that does not know the field sets the file aside and waits for the API server.
     #[serde(default)]
     restricted: Vec<Restricted>,
 }
 
-/// Why a state file is not used.
+/// Reason why a state file is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
     #[error("it cannot be read: {0}")]
@@ -60,12 +60,12 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// That of this node, in this folder.
+    /// Returns the state file of this node, in this folder.
     pub(crate) fn new(folder: &Path, node: &str) -> Self {
         Self { folder: folder.to_owned(), node: node.to_owned() }
     }
 
-    /// Makes the folder if need be and proves that it can be written: found out now, not when the state is needed.
+    /// Creates the folder if needed and checks that it can be written, so that a fault is found now and not when the state is needed.
     pub(crate) fn prove_writable(&self) -> io::Result<()> {
         let probe = self.folder.join("state.json.probe");
         fs::create_dir_all(&self.folder)?;
@@ -73,12 +73,12 @@ impl StateFile {
         fs::remove_file(&probe)
     }
 
-    /// The file itself.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.join("state.json")
     }
 
-    /// The state last written, `None` if there is no file.
+    /// Returns the state last written, `None` if there is no file.
     pub(crate) fn load(&self) -> Result<Option<Desired>, Unusable> {
         let path = self.path();
         // Looked at before it is opened: opening a pipe would wait for ever.
@@ -98,14 +98,14 @@ impl StateFile {
         decode(&bytes, &self.node).map(Some)
     }
 
-    /// Puts an unusable file out of the way, where it can be looked at; gives its new place.
+    /// Moves an unusable file aside for inspection, and returns its new path.
     pub(crate) fn set_aside(&self) -> io::Result<PathBuf> {
         let aside = self.folder.join("state.json.unusable");
         fs::rename(self.path(), &aside)?;
         Ok(aside)
     }
 
-    /// Keeps the file that is there beside the one that will replace it, for an admin to look at; gives its place.
+    /// Keeps the current file beside its replacement, for an admin to inspect, and returns its path.
     pub(crate) fn keep_previous(&self) -> io::Result<PathBuf> {
         let (previous, new) =
             (self.folder.join("state.json.previous"), self.folder.join("state.json.previous.new"));
@@ -131,7 +131,7 @@ impl StateFile {
     }
 }
 
-/// The [`Envelope`], its body written once.
+/// Encodes the [`Envelope`], serializing its body once.
 fn encode(state: &Desired, node: &str) -> io::Result<Vec<u8>> {
     let body = Body::of(&state.assignments, &state.restricted)?;
     let node = serde_json::to_string(node)?;
@@ -140,7 +140,7 @@ fn encode(state: &Desired, node: &str) -> io::Result<Vec<u8>> {
     Ok([head.as_bytes(), &body.routers, restricted.as_bytes(), &body.restricted, b"}"].concat())
 }
 
-/// The part of the file that the checksum is about.
+/// Part of the file that the checksum covers.
 struct Body {
     routers: Vec<u8>,
     /// Empty if there are none.
@@ -153,7 +153,7 @@ impl Body {
         Ok(Self { routers: serde_json::to_vec(routers)?, restricted })
     }
 
-    /// It is there to notice damage, not malice.
+    /// Returns the checksum, which detects damage, not malice.
     fn sum(&self) -> u32 {
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.routers);
@@ -165,7 +165,7 @@ impl Body {
 fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
     let damaged = |error: serde_json::Error| Unusable::Damaged(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
-    // The version decides how the rest is to be read, so it is looked at first and alone.
+    // The version decides how the rest is to be read, so it is checked first and alone.
     match value.get("version").and_then(serde_json::Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
         Some(version) => return Err(Unusable::Version(version)),

@@ -1,4 +1,4 @@
-//! Writing the state file whenever the desired state changes.
+//! Writes the state file whenever the desired state changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::state::StateFile;
 #[cfg(test)]
 mod tests;
 
-/// A write that failed (a full disk) is tried again this much later.
+/// Delay before a failed write (a full disk) is retried.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What comes sooner after a write waits: a burst of news is few writes.
+/// Shortest pause between writes: a burst of updates causes few writes.
 const LEAST_PAUSE: Duration = Duration::from_millis(250);
-/// The same for each address: all of them are written each time.
+/// Pause per address, as each write contains all of them.
 const PAUSE_OF_EACH: Duration = Duration::from_micros(200);
 
-/// It never waits for longer: what is on disk is what a node without the API server starts from.
+/// Longest pause: a node without the API server starts from the state on disk.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Writes the newest state: one that was replaced before its turn is never written. A folder that cannot be written is told, also by
-/// `write_failed`; nothing else depends on it. Where most addresses go at once, the file that has them is kept beside it. Ends after
-/// the last state was written once `token` is cancelled.
+/// Writes the newest state; a state that is replaced before its turn is never written. An unwritable folder is logged, and reported by
+/// `write_failed`; nothing else depends on it. If most addresses vanish in one update, the file that has them is kept beside the new one.
+/// Once `token` is cancelled, writes the last state and returns.
 pub(crate) async fn run(
     file: StateFile,
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -97,7 +97,7 @@ pub(crate) async fn run(
     }
 }
 
-/// What is not kept is only what an admin could have looked at.
+/// Keeps the previous file for an admin to inspect. A failure is only logged.
 fn keep_previous(file: &StateFile, before: usize, after: usize) {
     match file.keep_previous() {
         Ok(previous) => tracing::warn!(previous = %previous.display(), before, after,

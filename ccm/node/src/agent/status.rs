@@ -1,4 +1,4 @@
-//! What this node has to say about the virtual routers it is Active for, against what the cluster already knows. Pure.
+//! Status patches for the virtual routers that this node is Active for, where the cluster's status differs. Pure.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ pub(crate) struct ActiveRouter<'a> {
 }
 
 impl<'a> ActiveRouter<'a> {
-    /// Of these assignments those that this node is Active for, by the name of the virtual router.
+    /// Returns the assignments that this node is Active for, by the name of the virtual router.
     pub(crate) fn among(
         assignments: &'a [Assignment],
         activities: &'a BTreeMap<RouterKey, RouterActivity>,
@@ -64,43 +64,42 @@ pub(crate) struct StatusPatch {
     pub(crate) uid: String,
     /// `metadata.resourceVersion` the patch is computed from and conditional on.
     pub(crate) version: String,
-    /// What it is good for only while it lasts.
+    /// Active period outside which the patch is void.
     pub(crate) basis: Option<(RouterKey, ActivePeriod)>,
     /// JSON merge patch of the status subresource.
     pub(crate) body: Value,
 }
 
-/// How long another's word stands against what this node has said: at first, and at most.
+/// Pauses during which this node lets another node's status stand against its own: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// That this node is Active, as it said in this period.
+/// Report that this node is Active, made in this period.
 #[derive(Debug, Clone, Copy)]
 struct Claim {
     period: u64,
-    /// Until then it does not say so again.
+    /// Earliest time of the next report.
     until: Instant,
     pause: Duration,
 }
 
-/// What was already reported. Without it two nodes that are both Active (a partition of the LAN, while both reach the API
-/// server) would overwrite each other all the time: each says so when it becomes Active, and against another's word less and less
-/// often. Not never: the partition ends, and who stays Active may have spoken before.
+/// Reports already made. Without them two nodes that are both Active (a partition of the LAN, while both reach the API server) would
+/// overwrite each other all the time. Each reports when it becomes Active, and overwrites the other's report less and less often. It never
+/// stops: when the partition ends, the node that stays Active may have reported first.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// What this node last said of an object, by the object's UID.
+    /// Last claim of this node on an object, by the object's UID.
     claimed: HashMap<String, Claim>,
-    /// The version of an object that was patched last, by its UID: until the watch shows a newer one, there is nothing to
-    /// add.
+    /// Version of an object that was patched last, by its UID: until the watch shows a newer one, no further patch is computed.
     patched: HashMap<String, String>,
 }
 
 impl Reported {
-    /// The patch was accepted.
+    /// Records that the patch was accepted.
     pub(crate) fn accepted(&mut self, patch: &StatusPatch, now: Instant) {
         if let Some((_, period)) = &patch.basis {
             let is_same = |claim: &&Claim| claim.period == period.number && now < claim.until + claim.pause;
-            // What has stood for long is a new matter.
+            // A claim that has expired long ago does not count.
             let before = self.claimed.get(&patch.uid).filter(is_same);
             let pause = before.map_or(FIRST_PAUSE, |claim| (claim.pause * 2).min(LONGEST_PAUSE));
             self.claimed
@@ -109,17 +108,17 @@ impl Reported {
         self.outdated(patch);
     }
 
-    /// The object has changed since, or is gone.
+    /// Records that the object has changed since the patch was computed, or is gone.
     pub(crate) fn outdated(&mut self, patch: &StatusPatch) {
         self.patched.insert(patch.uid.clone(), patch.version.clone());
     }
 
-    /// Whether objects that are gone may be as many as the `count` that there are.
+    /// Returns true if there may be as many entries of deleted objects as the `count` existing objects.
     pub(crate) fn is_large(&self, count: usize) -> bool {
         self.claimed.len().max(self.patched.len()) > 2 * count + 64
     }
 
-    /// Forgets objects that are gone, once that is so.
+    /// Removes entries of deleted objects, if [`Self::is_large`].
     pub(crate) fn prune<'a>(&mut self, count: usize, uids: impl Iterator<Item = &'a str>) {
         if self.is_large(count) {
             let present: HashSet<&str> = uids.collect();
@@ -128,13 +127,13 @@ impl Reported {
         }
     }
 
-    /// Whether this node has said it lately, so that another's word stands.
+    /// Returns true if this node made its claim recently, so that another node's status stands.
     fn has_claimed(&self, uid: Option<&str>, period: ActivePeriod, now: Instant) -> bool {
         uid.and_then(|uid| self.claimed.get(uid))
             .is_some_and(|claim| claim.period == period.number && now < claim.until)
     }
 
-    /// Whether the watch has yet to show the outcome of an earlier patch.
+    /// Returns true if the watch has yet to show the outcome of an earlier patch.
     fn has_patched(&self, object: &impl kube::Resource) -> bool {
         let meta = object.meta();
         let patched = meta.uid.as_ref().and_then(|uid| self.patched.get(uid));
@@ -142,20 +141,20 @@ impl Reported {
     }
 }
 
-/// This node and the moment.
+/// This node and the current time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeContext<'a> {
     pub(crate) node: &'a str,
     pub(crate) now: Instant,
-    /// The same by the wall clock.
+    /// The current time by the wall clock.
     pub(crate) wall: Timestamp,
-    /// Why this node cannot keep out who may not use an address, if it cannot.
+    /// Reasons why this node cannot block clients that may not use an address.
     pub(crate) unguarded: &'a Unguarded,
-    /// What is to be told of connections, by virtual router.
+    /// Findings about connections, by virtual router.
     pub(crate) connections: &'a BTreeMap<RouterKey, Replicated>,
 }
 
-/// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
+/// Returns at most `limit` patches that report what this node is Active for; none where the status is already right.
 pub(crate) fn patches<R, V>(
     context: NodeContext<'_>,
     active: &HashMap<&str, ActiveRouter<'_>>,
@@ -220,7 +219,7 @@ fn router_patch(
     Some(status_patch(Kind::VirtualRouter, router, Some(active), &patch))
 }
 
-/// Which nodes do not hear the multicast of this one, if that is not shown yet.
+/// Returns the condition about nodes that do not receive this node's multicast, if it is not shown yet.
 fn multicast_condition<'a>(
     context: NodeContext<'_>,
     active: &ActiveRouter<'_>,
@@ -263,7 +262,7 @@ fn vip_patch(
     if !is_wanted(vip) || !active.assignment.addresses.contains(&address) {
         return None;
     }
-    // Neither while it is being asked whether somebody has it.
+    // No report either while the address is being probed.
     let finding = if active.activity.claimed.contains(&address) {
         Finding::Announced(active)
     } else if let Some(why) = context.unguarded.why(address).filter(|_| vip.spec.needs_guard()) {
@@ -296,22 +295,22 @@ fn vip_patch(
     Some(announced_patch(context, vip, finding, Some(active)))
 }
 
-/// What becomes of a condition beside `Announced`.
+/// Change of a condition beside `Announced`.
 enum Further {
     AsShown,
     Told(DesiredCondition<'static>),
     Over,
 }
 
-/// The types of those conditions.
+/// Types of those conditions.
 const FURTHER: [&str; 2] = [CONDITION_ADDRESS_CONFLICT, CONDITION_CONNECTIONS_REPLICATED];
 
-/// What becomes of each of them where the address is announced.
+/// Returns the change of each of them where the address is announced.
 fn further(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> [Further; 2] {
     [conflict(context, active, vip), connections(context, active, vip)]
 }
 
-/// Whether connections to the address outlive this node.
+/// Returns the change of the condition about connections: do those to the address outlive this node?
 fn connections(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Further {
     let status = vip.status.as_ref();
     let shown = status.and_then(|status| find(&status.conditions, CONDITION_CONNECTIONS_REPLICATED));
@@ -340,7 +339,7 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
                 type_: CONDITION_ADDRESS_CONFLICT,
                 holds: true,
                 reason: REASON_DEFENDED,
-                // Of no node: what is told stays the same when the address moves.
+                // The message names no node, so that it stays the same when the address moves.
                 message: format!(
                     "Another host, {}, uses {address} beside the node that announces it: clients reach the one or \
                      the other until the address is taken off that host",
@@ -354,20 +353,20 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
                 Further::Told(desired)
             }
         }
-        // Who began to announce it has yet to hear what the one before it heard.
+        // A new Active has yet to observe the conflicts that the previous one observed.
         (AddressConflictPolicy::Defend, None)
             if context.wall.duration_since(active.period.since).unsigned_abs() < FORGET_AFTER =>
         {
             Further::AsShown
         }
-        // What becomes of one that is yielded, the condition Announced tells.
+        // The condition Announced reports an address that is yielded.
         (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) if shown.is_some() => Further::Over,
         (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) => Further::AsShown,
     }
 }
 
-/// The Active says why it does not announce an address. Where there is none, because this is the only address, each node may
-/// say so whose reason is everybody's; but not against one that announces it still.
+/// Returns the Active's report of why it does not announce an address. Without an Active, because this is the only address, each node whose
+/// reason is common to all may report; but not against a node that still announces it.
 fn refusal_patch(
     context: NodeContext<'_>,
     refused: &Refused,
@@ -383,14 +382,14 @@ fn refusal_patch(
     (is_wanted(vip) && may_say && !is_known).then(|| announced_patch(context, vip, finding, active))
 }
 
-/// Who announced an address until it was put into quarantine says that nobody does.
+/// Returns the report that an address in quarantine is no longer announced, from the node that announced it.
 fn quarantine_patch(context: NodeContext<'_>, vip: &VirtualIP) -> Option<StatusPatch> {
     let is_mine = vip.active_node() == Some(context.node) && vip.metadata.deletion_timestamp.is_none();
     is_mine.then(|| announced_patch(context, vip, Finding::Quarantined, None))
 }
 
-/// The patches of an orderly stop: where no other node could take over, nobody else would say that the address is no
-/// longer announced. Everywhere else the next Active says what is true then.
+/// Returns the patches of an orderly stop: where no other node could take over, none would report that the address is no longer announced.
+/// Everywhere else the next Active reports the new state.
 pub(crate) fn shutdown_patches<R, V>(
     context: NodeContext<'_>,
     assignments: &[Assignment],
@@ -441,7 +440,7 @@ fn status_patch(
     }
 }
 
-/// What there is to report of an address.
+/// Report about an address.
 #[derive(Clone, Copy)]
 enum Finding<'a> {
     Announced(&'a ActiveRouter<'a>),
@@ -488,7 +487,8 @@ impl Finding<'_> {
     }
 }
 
-/// All conditions with `Announced` set; others' conditions are kept, a merge patch replaces the list as a whole.
+/// Returns a patch of all conditions with `Announced` set. Other controllers' conditions are kept, as a merge patch replaces the list as a
+/// whole.
 fn announced_patch(
     context: NodeContext<'_>,
     vip: &VirtualIP,

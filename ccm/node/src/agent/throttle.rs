@@ -1,35 +1,34 @@
-//! Keeping work that is done over and over from filling the time of a core. What there is to look at grows with the
-//! cluster, and news come one by one: among ten thousand they are looked at many at a time.
+//! Limits repeated work to a part of a core's time. The work grows with the cluster, and updates come one by one: among ten thousand, many
+//! are processed together.
 
 use std::time::{Duration, Instant};
 
-/// The longest that it is put off.
+/// Longest delay of the work.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// For so long the engine has nothing new to do for each address that it has, in the long run: each order costs it a pass
-/// over all that it concerns.
+/// Long-run interval between orders to the engine, per address that it has: each order costs it a pass over all that it concerns.
 const EACH: Duration = Duration::from_micros(100);
-/// It is never held up for longer.
+/// Upper bound of that interval.
 const LONGEST_OF_ENGINE: Duration = Duration::from_secs(1);
-/// As many orders come sooner, a quarter of that time after each other: only a long burst has to wait.
+/// Number of orders that may come sooner, at a quarter of that interval: only a long burst has to wait.
 const SOONER: u32 = 20;
 
-/// When the work may be done again: at once, unless it was done a moment ago and took long.
+/// Earliest time of the next run: immediately, unless the last run was a moment ago and took long.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     idle_factor: u32,
     not_before: Option<Instant>,
-    /// When the engine will have rested for all its orders.
+    /// Time at which the engine will have rested for all its orders.
     rested: Option<Instant>,
 }
 
 impl Throttle {
-    /// For work after which nothing is done for so many times as long as it took.
+    /// Creates a throttle that pauses for `idle_factor` times the duration of the work.
     pub(crate) fn new(idle_factor: u32) -> Self {
         Self { idle_factor, not_before: None, rested: None }
     }
 
-    /// Does the work.
+    /// Runs the work.
     pub(crate) fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
@@ -42,7 +41,7 @@ impl Throttle {
         self.not_before = Some(ended + rest.min(LONGEST));
     }
 
-    /// The work has given the engine orders, which has so many addresses.
+    /// Records that the work gave orders to an engine with this number of addresses.
     pub(crate) fn note_engine_update(&mut self, addresses: usize, now: Instant) {
         let count = u32::try_from(addresses).unwrap_or(u32::MAX);
         let each = EACH.saturating_mul(count).min(LONGEST_OF_ENGINE);
@@ -53,7 +52,7 @@ impl Throttle {
         self.not_before = self.not_before.max(Some(not_before));
     }
 
-    /// Returns when the work may be done.
+    /// Returns when the work may run.
     pub(crate) async fn ready(&self) {
         if let Some(at) = self.not_before {
             tokio::time::sleep_until(at.into()).await;

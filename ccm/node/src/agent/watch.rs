@@ -1,4 +1,4 @@
-//! Keeping a copy of the cluster's objects.
+//! Copies of the cluster's objects, kept up to date.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -18,22 +18,22 @@ use super::backoff::backoff;
 mod tests;
 
 /// Mean time, in seconds, after which the API server ends a watch and the agent opens it again: with three watches of each agent this is
-/// what the agents of a cluster ask at rest. It need not be short: a connection that died is found by the client's keep-alive within 15 s,
-/// and an API server that stops sending by missing bookmarks.
+/// the request rate of a cluster's agents at rest. It need not be short: the client's keep-alive detects a dead connection within 15 s, and
+/// missing bookmarks reveal an API server that stops sending.
 const WATCH_SECONDS: u32 = 900;
 
-/// What a copy shows from now on.
+/// Change that a copy shows.
 pub(crate) enum Shown<'a, K> {
-    /// A list: each object may be another, and others may be gone.
+    /// A list: each object may have changed, and others may be gone.
     List,
-    /// An object that was made or changed.
+    /// An object that was created or changed.
     Object(&'a K),
-    /// An object that is gone, as it was last.
+    /// An object that is gone, in its last version.
     Gone(&'a K),
 }
 
-/// A copy of all objects of a kind, and what keeps it, from now to the end of the process. It tells of each change once a reader
-/// of the copy can see it. While the API server is away the copy stays as it was.
+/// Returns a copy of all objects of a kind, and the future that maintains it until the end of the process. It calls `tell` for each change
+/// once a reader of the copy can see it. While the API server is unavailable the copy stays as it was.
 pub(crate) fn follow<K>(
     client: &Client,
     node: &str,
@@ -104,12 +104,12 @@ where
     (store, keep.boxed())
 }
 
-/// An event as the copy takes it: an object that cannot be read stays as it was known.
+/// Converts an event for the copy: an object that cannot be read keeps its previous version.
 fn stored<K>(event: Event<K>, known: &Store<K>) -> Option<watcher::Event<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    // Most of an object's size, and nobody here reads it.
+    // Managed fields are most of an object's size, and unused here.
     let slim = |mut object: K| {
         object.meta_mut().managed_fields = None;
         object

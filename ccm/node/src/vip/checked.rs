@@ -33,7 +33,7 @@ impl RunningChecks {
         &self.news
     }
 
-    /// The one that asks this in this rhythm, begun if nobody needs it yet.
+    /// Returns the running check of this kind and rhythm; starts it if there is none.
     fn of(&mut self, kind: &CheckKind, rhythm: Rhythm) -> Arc<Repeated> {
         self.running.retain(|(_, _, check)| check.strong_count() > 0);
         let known = self.running.iter().find(|(of, at, _)| of == kind && *at == rhythm);
@@ -73,7 +73,7 @@ enum Logged {
 }
 
 impl Checked {
-    /// Those of this virtual IP.
+    /// Starts the checks of this virtual IP, or shares those that run already.
     pub(super) fn start(vip: &VipSettings, running: &mut RunningChecks) -> Self {
         let checks = vip.checks.iter().map(|check| (check.clone(), running.of(&check.kind, check.rhythm)));
         let checks = checks.collect();
@@ -88,7 +88,7 @@ impl Checked {
         Self { checks, backends, logged: BTreeMap::new() }
     }
 
-    /// What the checks take from this node's priority.
+    /// Returns the priority that its checks take from this node.
     pub(super) fn lost_priority(&self, now: Instant) -> LostPriority {
         let mut lost = LostPriority::default();
         for (check, repeated) in &self.checks {

@@ -1,4 +1,4 @@
-//! What priority a node has in the election for a virtual IP. Pure.
+//! Priority of a node in the election for a virtual IP. Pure.
 //!
 //! | priority in adverts | node |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | up to 50 less, from 51 on | its checks pass, but one has failed again and again: it takes over after those that are fit |
 //! | 1 to 50 | unfit: a check fails that matters; serves if all are |
 //!
-//! A node from 51 on takes over at once from one below, and is left in place by others unless they preempt.
+//! A node from 51 on takes over immediately from one below, and is left in place by others unless they preempt.
 //!
 //! Nodes that were given no priority, or the highest, differ by their addresses, so that two Backups do not take over in the same moment.
 //! Those that were given another one alike may: there the protocol decides (RFC 9568 §6.4.3), by their addresses, too.
@@ -17,7 +17,7 @@ use windlass_vrrp::Priority;
 
 /// Priority from which on a node's checks pass.
 pub(super) const PASSING_FROM: u8 = 51;
-/// What its failing checks must leave of a node's priority, so that it is fit.
+/// Least priority, after the loss by failing checks, with which a node is fit.
 const FIT_FROM: u8 = 101;
 /// The most that checks take that have to prove themselves: more than the addresses make of a difference, and no more than a fifth
 /// of an interval of skew time.
@@ -30,12 +30,12 @@ const PARTS: u8 = 46;
 /// adverts each 100 ms. It has no factor in common with the number of parts.
 const STRIDE: u32 = 19;
 
-/// What its checks take from a node's priority, each its weight.
+/// Priority that its checks take from a node, each its weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LostPriority {
-    /// Those that fail.
+    /// Sum for the checks that fail.
     pub(super) failing: u8,
-    /// Those that pass and have to prove themselves.
+    /// Sum for the checks that pass and have to prove themselves.
     pub(super) proving: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The settings as flags: of several addresses they say the same, but for peers and backends, which are those of their family.
+//! The settings as flags: they are the same for several addresses, but for peers and backends, which are those of their family.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::settings::{
 #[cfg(test)]
 mod tests;
 
-/// Where the settings are.
+/// Flags that give the settings, or name their file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SettingsFlags {
     /// File of the settings (YAML), instead of the flags below
@@ -35,7 +35,7 @@ pub(crate) struct VipFlags {
     /// TCP port that is served at the address; may be given again [default: those that checks ask on this host]
     #[arg(long = "port", value_name = "PORT")]
     pub(super) ports: Vec<String>,
-    /// What has to be well on this node; may be given again: http://…, https://…, tcp://HOST:PORT, grpc://HOST:PORT[/SERVICE] or
+    /// Check that has to pass on this node; may be given again: http://…, https://…, tcp://HOST:PORT, grpc://HOST:PORT[/SERVICE] or
     /// exec:/PROGRAM ARGUMENTS
     #[arg(long = "check", value_name = "URL")]
     pub(super) checks: Vec<String>,
@@ -45,10 +45,10 @@ pub(crate) struct VipFlags {
     /// Milliseconds that an answer may take, at most the interval [default: 500]
     #[arg(long, value_name = "MS")]
     pub(super) check_timeout_ms: Option<String>,
-    /// So many successes in a row end the failure of a check [default: 2]
+    /// Number of successes in a row that end the failure of a check [default: 2]
     #[arg(long, value_name = "TIMES")]
     pub(super) rise: Option<String>,
-    /// So many failures in a row are one [default: 3]
+    /// Number of failures in a row that make a check fail [default: 3]
     #[arg(long, value_name = "TIMES")]
     pub(super) fall: Option<String>,
     /// Status codes of http and https checks that are well, as 200,401 [default: 200]
@@ -87,7 +87,7 @@ pub(crate) struct VipFlags {
     /// Put the address on the interface, for programs that have to listen on it
     #[arg(long)]
     pub(super) bind: bool,
-    /// Where connections are balanced to; may be given again [default: this node alone]
+    /// Backend of balanced connections; may be given again [default: this node alone]
     #[arg(long = "backend", value_name = "ADDRESS:PORT")]
     pub(super) backends: Vec<String>,
     /// From which address backends see connections come: masquerade (that of the node that has the virtual IP) or keep (the
@@ -97,7 +97,7 @@ pub(crate) struct VipFlags {
 }
 
 impl SettingsFlags {
-    /// The settings that they name, or say.
+    /// Returns the settings of the file that they name, or those that they give.
     ///
     /// # Errors
     /// That the file cannot be read, or the first mistake in it or in the flags.
@@ -229,7 +229,7 @@ impl VipFlags {
         Ok(check)
     }
 
-    /// Which families the addresses have: (IPv4, IPv6).
+    /// Returns the families of the addresses: (IPv4, IPv6).
     fn families(&self) -> (bool, bool) {
         let of = |v4: bool| {
             let address = |text: &String| text.parse().is_ok_and(|address: IpAddr| address.is_ipv4() == v4);
@@ -238,7 +238,7 @@ impl VipFlags {
         (of(true), of(false))
     }
 
-    /// What is of a family that no virtual IP has would be left out silently.
+    /// Refuses a value of a family that no virtual IP has: it would be left out silently.
     fn refuse_of_no_family(
         &self,
         flag: &str,

@@ -1,4 +1,4 @@
-//! The virtual IPs of this process, and what the engine and the kernel were told of them.
+//! The virtual IPs of this process, and their configuration in the engine and the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,11 +22,11 @@ use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
 use crate::agent::engine_events::{self, Fault, Remedies};
 
-/// How long a virtual IP that is held no longer is served all the same, as far as packets for it come here: until everybody has heard of
-/// the node that has it now.
+/// Time for which a virtual IP that is held no longer is still served for packets that come here, until all hosts have learned of the new
+/// Active.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What helps against what the engine tells.
+/// Remedies for faults that the engine reports.
 const REMEDIES: Remedies = Remedies {
     multicast: "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop IGMP and MLD, or name the nodes as \
                 peers",
@@ -39,7 +39,7 @@ pub(super) struct Holder {
     engine: Arc<Engine>,
     settings: Settings,
     vips: BTreeMap<IpAddr, (VirtualIp, Checked)>,
-    /// Those that are held no longer, and until when they are served.
+    /// Virtual IPs that are held no longer, and the time until which they are served.
     leaving: BTreeMap<IpAddr, (VirtualIp, Checked, Instant)>,
     checks: RunningChecks,
     keys: Option<KeysFolder>,
@@ -47,11 +47,11 @@ pub(super) struct Holder {
     own: BTreeSet<IpAddr>,
     began: Instant,
     display: Display,
-    /// What the engine was told.
+    /// Configuration last applied to the engine.
     routers: Vec<RouterConfig>,
     listening: Vec<String>,
     restricted: BTreeMap<IpAddr, BTreeSet<u16>>,
-    /// What keeps each from being announced, as the log has.
+    /// Obstacle to the announcement of each, as last logged.
     obstacles: BTreeMap<IpAddr, String>,
 }
 
@@ -78,7 +78,7 @@ impl Holder {
         Ok(holder)
     }
 
-    /// Notified when a check has found something: [`Self::bring`].
+    /// Notified when a check has a result: [`Self::bring`].
     pub(super) fn news(&self) -> &Arc<Notify> {
         self.checks.news()
     }
@@ -107,7 +107,7 @@ impl Holder {
         self.look();
     }
 
-    /// Looks for what nobody tells, and brings it.
+    /// Looks for changes that are not notified, and applies them.
     pub(super) fn look(&mut self) {
         if let Some(keys) = &mut self.keys {
             keys.refresh();
@@ -134,7 +134,7 @@ impl Holder {
         self.bring();
     }
 
-    /// Takes in what the engine tells. Whether [`Self::bring`] may wait a moment: of foreign routers there may be many.
+    /// Records an event of the engine. Returns true if [`Self::bring`] may wait a moment: foreign routers may cause many events.
     pub(super) fn hear(&mut self, event: &Event) -> bool {
         match Fault::of(event, &REMEDIES) {
             Some(fault) => tracing::warn!("{}", fault.message),
@@ -151,7 +151,7 @@ impl Holder {
         false
     }
 
-    /// Tells the engine and the kernel what has changed.
+    /// Applies changes to the engine and the kernel.
     pub(super) fn bring(&mut self) {
         let statuses = self.engine.snapshot();
         let node = node(self.keys.as_ref(), self.began);
@@ -198,7 +198,7 @@ impl Holder {
         self.vips.values().map(|(vip, checked)| (vip, checked)).chain(leaving)
     }
 
-    /// Has the kernel send what comes for the virtual IPs where it is served.
+    /// Configures the kernel to send packets to the virtual IPs where they are served.
     fn translate(&mut self, statuses: &[RouterStatus]) {
         let mut balancing = Balancing { own: self.own.clone(), ..Balancing::default() };
         for (vip, checked) in self.served() {
@@ -249,7 +249,7 @@ impl Holder {
     }
 }
 
-/// The virtual IP that is wanted, where another of its address is known.
+/// Returns the virtual IP with the settings `wanted`, and keeps the state of a known one of its address.
 fn changed(
     known: Option<(VirtualIp, Checked)>,
     wanted: &VipSettings,
@@ -269,7 +269,7 @@ fn changed(
     }
 }
 
-/// What all virtual IPs need.
+/// Returns the state that all virtual IPs need.
 fn node(keys: Option<&KeysFolder>, began: Instant) -> Node<'_> {
     Node {
         keys: keys.map(KeysFolder::keys),
@@ -283,12 +283,12 @@ fn since(began: Instant) -> Time {
     Time::from_nanos(1) + began.elapsed()
 }
 
-/// How the virtual router stands that has this address.
+/// Returns the status of the virtual router that has this address.
 fn status_of(statuses: &[RouterStatus], address: IpAddr) -> Option<&RouterStatus> {
     statuses.iter().find(|status| status.addresses.contains(&address))
 }
 
-/// Whether this node answers for the address.
+/// Returns true if this node answers for the address.
 fn is_claimed(statuses: &[RouterStatus], address: IpAddr) -> bool {
     let claims = |status: &&RouterStatus| status.state == State::Active && status.claimed.contains(&address);
     statuses.iter().any(|status| claims(&status))

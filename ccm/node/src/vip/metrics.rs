@@ -1,4 +1,4 @@
-//! What `windlass vip` counts and shows.
+//! Metrics and readiness of `windlass vip`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ pub(super) struct Shown {
     pub(super) interface: String,
     /// 0 if there is none yet.
     pub(super) vrid: u8,
-    /// Whether this node answers for it.
+    /// True if this node answers for it.
     pub(super) active: bool,
     /// 0 if it is in no election.
     pub(super) priority: u8,
@@ -21,7 +21,7 @@ pub(super) struct Shown {
     pub(super) checks: Vec<ShownCheck>,
     /// Each backend by its name, and whether it is well.
     pub(super) backends: Vec<(String, bool)>,
-    /// Why it cannot be announced here.
+    /// Reason why it cannot be announced here.
     pub(super) obstacle: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ShownCheck {
     pub(super) is_proving: bool,
 }
 
-/// What is shown now.
+/// State that is shown now.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Display(Arc<Mutex<Vec<Shown>>>);
 
@@ -47,7 +47,7 @@ impl Display {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why the process is not ready, if it is not: a virtual IP that it could not announce.
+    /// Returns an error if the process is not ready: the virtual IPs that it cannot announce, with reasons.
     pub(super) fn readiness(&self) -> Result<(), String> {
         let obstacles: Vec<String> = self
             .get()

@@ -5,7 +5,7 @@
 //! | `flags`, `settings` | what the process is to do, from the command line or a file, validated |
 //! | `checks`, `checked` | whether this node and its backends are well |
 //! | `place`, `election`, `signing_keys`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
-//! | `holder`, `translation` | what the engine and the kernel are told of all of them |
+//! | `holder`, `translation` | configuration of the engine and the kernel for all of them |
 //! | `metrics` | what is shown of them |
 //! | `run` | the process, the only one of the host |
 //! | `manifest` | static pods and units of systemd that run it |
@@ -28,7 +28,7 @@ pub use self::flags::SettingsFlags;
 pub use self::manifest::{ManifestArgs, manifest};
 pub use self::run::run;
 
-/// Whether a text is settings that `windlass vip --config` takes.
+/// Checks that a text is settings that `windlass vip --config` accepts.
 ///
 /// # Errors
 /// The first mistake in it.
@@ -36,5 +36,5 @@ pub fn check_settings(text: &str) -> Result<(), settings::SettingsError> {
     settings::parse(text.as_bytes(), "vip.yaml").map(drop)
 }
 
-/// Where `windlass vip` answers its probes.
+/// Socket on which `windlass vip` answers its probes.
 pub const SOCKET: &str = "/run/windlass/vip.sock";

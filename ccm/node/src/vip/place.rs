@@ -8,7 +8,7 @@ use windlass_engine::{HostAddresses, InterfaceInfo};
 
 use super::settings::VipSettings;
 
-/// Where a virtual IP is announced.
+/// Place at which a virtual IP is announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) interface: String,
@@ -18,7 +18,7 @@ pub(super) struct Place {
     pub(super) own: IpAddr,
 }
 
-/// Finds it, or says what is missing.
+/// Finds the place, or returns what is missing.
 pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, String> {
     let address = vip.address;
     let interface = match &vip.interface {
@@ -96,7 +96,7 @@ fn is_within(net: &IpNet, address: IpAddr) -> bool {
     net.prefix_len() < net.max_prefix_len() && net.contains(&address)
 }
 
-/// Of the network of `address`, or another one of the interface that others than its neighbours reach.
+/// Returns an address of the interface in the network of `address`, or another one that is not link-local.
 fn own_address(interface: &InterfaceInfo, address: IpAddr) -> Option<IpAddr> {
     let candidates = || {
         let others = networks_of(interface, address).filter(move |net| net.addr() != address);

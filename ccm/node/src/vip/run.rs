@@ -1,4 +1,5 @@
-//! The process: what is found, heard and checked goes to the virtual IPs, and what they say to the engine and the kernel.
+//! The process: passes the host's state, events and results of checks to the virtual IPs, and their configuration to the engine and the
+//! kernel.
 
 use std::future::ready;
 use std::path::{Path, PathBuf};
@@ -26,20 +27,21 @@ use crate::agent::metrics;
 const GUARD: &str = "windlass-vip";
 /// Mark of the addresses that are put on interfaces.
 const TAG: u8 = 0x58;
-/// How long what this host itself sends to an address that it had is refused once the process was killed: its kubelet may need the address.
+/// Time for which this host's own packets to an address that it had are refused after the process was killed: its kubelet may need the
+/// address.
 const GUARD_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bits of packet and connection marks: none of an agent's.
 const MARKS: u32 = 0x0f;
-/// How often is looked for what nobody tells: the machine's addresses, the files, and what others did to the tables.
+/// Interval between two looks for changes that are not notified: the machine's addresses, the files, and foreign changes to the tables.
 const LOOK: Duration = Duration::from_secs(1);
-/// Each stranger is heard of as often: a VRID that is free may be wanted soon.
+/// Interval between two events about the same foreign router: a VRID that is free may be wanted soon.
 const FOREIGN_ROUTER_PERIOD: Duration = Duration::from_secs(1);
-/// For so long more news of foreign routers is waited for: whoever forges adverts makes many.
+/// Time for which further events about foreign routers are awaited: a sender that forges adverts causes many.
 const GATHER: Duration = Duration::from_millis(50);
 /// Events of the engine that wait to be read.
 const EVENT_QUEUE: usize = 4096;
 
-/// Holds the virtual IPs that the flags, or the file that they name, say, until `token` is cancelled. `socket` is where probes ask.
+/// Holds the virtual IPs of the flags, or of the file that they name, until `token` is cancelled. Probes ask at `socket`.
 pub async fn run(
     flags: SettingsFlags,
     socket: PathBuf,
@@ -150,7 +152,7 @@ fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options
     options
 }
 
-/// Answers probes and shows metrics. Holding the addresses does not need it.
+/// Answers probes and serves metrics. The addresses are held without it, too.
 fn serve(socket: &Path, registry: Registry, display: &Display, token: &CancellationToken) {
     let (display, token) = (display.clone(), token.clone());
     let health = HealthChecks::new();
@@ -166,12 +168,12 @@ fn serve(socket: &Path, registry: Registry, display: &Display, token: &Cancellat
 /// The settings of a file, which may change.
 struct SettingsFile {
     flags: SettingsFlags,
-    /// What is wrong with it, as the log has.
+    /// Error of the file, as last logged.
     told: Option<String>,
 }
 
 impl SettingsFile {
-    /// What it says now, if that is in order. A file that is not changes nothing.
+    /// Returns its current settings if they are valid. An invalid file changes nothing.
     fn changed(&mut self) -> Option<Settings> {
         match self.flags.settings() {
             Ok(settings) => {

@@ -28,15 +28,14 @@ impl SigningKeys {
         Self::default().renewed(&content)
     }
 
-    /// The keys from now on, where the folder has this content. Nothing is forgotten: a folder that is empty or cannot be read takes
-    /// away nothing that works.
+    /// Returns the keys after the folder has this content. No key is removed: a folder that is empty or cannot be read keeps working keys.
     fn renewed(&self, content: &FolderContent) -> Self {
         let mut known = self.known.clone();
         known.extend(content.keys().iter().map(|(id, key)| (*id, key.clone())));
         Self { known, signs: content.keys().keys().next().copied().or(self.signs) }
     }
 
-    /// How a virtual router with this interval tells its peers' adverts from forged ones; `None` while there is no key.
+    /// Returns the authentication of adverts for a virtual router with this interval; `None` while there is no key.
     pub(super) fn authentication(&self, interval: Interval) -> Option<Authentication> {
         let signs = self.signs?;
         let keyring = Keyring::new(signs, self.known.get(&signs)?.clone());

@@ -16,10 +16,11 @@ use windlass_engine::{BalanceError, Balancer, Balancing, Checked};
 const TABLE: &str = "windlass-vip-nat";
 /// Time between two looks for what others did to it, and between two renewals.
 const LOOK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
-/// How long the virtual IPs that were local are renewed without a word: of a process that hangs, another node has them soon.
+/// Time for which the local virtual IPs are renewed without a call of [`Translation::bring`]: if the process hangs, another node has them
+/// soon.
 const STALE: Duration = Duration::from_secs(15);
 
-/// A kernel that has refused it at so many looks does not do so by a mistake of a moment.
+/// Number of looks in a row with a failure after which it counts as lasting.
 const LASTING: u32 = 3;
 
 /// The table, as the thread keeps it. The thread ends with this, and leaves the table.
@@ -32,7 +33,7 @@ pub(super) struct Translation {
 struct Shared {
     wanted: Mutex<Wanted>,
     changed: Condvar,
-    /// What keeps packets from their way, for good.
+    /// Lasting failure that keeps packets from their destination.
     failure: Mutex<Option<String>>,
 }
 
@@ -40,7 +41,7 @@ struct Shared {
 struct Wanted {
     balancing: Balancing,
     local: BTreeSet<IpAddr>,
-    /// When that was last said.
+    /// Time of the last call of [`Translation::bring`].
     said: Option<Instant>,
     is_changed: bool,
     is_over: bool,
@@ -59,7 +60,7 @@ impl Translation {
         })
     }
 
-    /// The same with this for a kernel: it carries out what is wanted, at each look also what nobody changed, and returns what is in the way.
+    /// Starts the thread with `kernel`, which applies the desired state, at each look also an unchanged one, and returns the failure.
     fn of(
         kernel: impl FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String> + Send + 'static,
     ) -> io::Result<Self> {
@@ -70,7 +71,7 @@ impl Translation {
         Ok(Self { shared, thread })
     }
 
-    /// Has the table say this, and take what the node itself sends to the `local` ones. To be called each second at least; never waits for
+    /// Applies this table, also to the node's own packets to the `local` addresses. Must be called each second at least; never waits for
     /// the kernel.
     pub(super) fn bring(&self, balancing: Balancing, local: BTreeSet<IpAddr>) {
         let mut wanted = self.shared.wanted();
@@ -79,7 +80,7 @@ impl Translation {
         self.shared.changed.notify_one();
     }
 
-    /// Why what comes for virtual IPs goes nowhere, if that is so and lasts.
+    /// Returns the reason why packets to virtual IPs are lost, if that lasts.
     pub(super) fn lasting_failure(&self) -> Option<String> {
         if self.thread.is_finished() {
             return Some(format!(
@@ -128,27 +129,27 @@ impl Shared {
     }
 }
 
-/// The table, as soon as the kernel lets it be made. What is in the way is told once, and tried again.
+/// The table, once the kernel permits it. A failure is logged once, and the operation repeated.
 #[derive(Default)]
 struct Table {
     balancer: Option<Balancer>,
     failure: Option<String>,
-    /// What the kernel was told last, unless that failed.
+    /// State last applied to the kernel; `None` after a failure.
     brought: Option<(Balancing, BTreeSet<IpAddr>)>,
-    /// Whether the kernel took it once.
+    /// True if the kernel has accepted it once.
     worked: bool,
-    /// The kernel is to be told again who is local.
+    /// True if the local addresses have to be sent to the kernel again.
     is_local_due: bool,
-    /// At how many looks in a row there was a failure.
+    /// Number of looks in a row with a failure.
     failed_looks: u32,
-    /// What was in the way at the last look: a neighbour that is asked for the first time takes a moment to answer.
+    /// Obstacles at the last look. They are logged if the next one finds them, too: the first request to a neighbour takes a moment.
     seen: BTreeSet<String>,
     told: BTreeSet<String>,
 }
 
 impl Table {
-    /// Has it say this, and take what the node itself sends to the `local` ones. Tells the kernel what has changed, and after
-    /// [`Self::check`] who is local, which it forgets.
+    /// Applies this table, also to the node's own packets to the `local` addresses. Sends changes to the kernel, and after [`Self::check`]
+    /// also the local addresses, which expire there.
     fn bring(&mut self, balancing: &Balancing, local: &BTreeSet<IpAddr>) {
         let before = self.brought.take();
         let (before, local_before) = before.as_ref().map(|(balancing, local)| (balancing, local)).unzip();
@@ -169,12 +170,12 @@ impl Table {
         self.failure = failure;
     }
 
-    /// Why what comes for virtual IPs goes nowhere, if that is so and lasts.
+    /// Returns the reason why packets to virtual IPs are lost, if that lasts.
     fn lasting_failure(&self) -> Option<&str> {
         self.failure.as_deref().filter(|_| !self.worked || self.failed_looks >= LASTING)
     }
 
-    /// Puts back what others have changed, and tells what is in the way. To be called each second.
+    /// Restores what other programs have changed, and logs obstacles. Must be called each second.
     fn check(&mut self) {
         self.is_local_due = true;
         self.failed_looks = if self.failure.is_some() { self.failed_looks.saturating_add(1) } else { 0 };

@@ -1,4 +1,4 @@
-//! A virtual IP, and what the engine is told of it. Pure: what is heard, found and checked comes in.
+//! A virtual IP, and its configuration for the engine. Pure: adverts, host addresses and results of checks are passed in.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -21,9 +21,9 @@ use super::signing_keys::SigningKeys;
 #[cfg(test)]
 mod tests;
 
-/// How long the LAN is asked whether somebody else has the address, before it is announced for the first time (RFC 5227 §2.1.1).
+/// Time for which the LAN is probed for another host with the address, before it is announced for the first time (RFC 5227 §2.1.1).
 const PROBE: Duration = Duration::from_millis(60);
-/// A node that is fit keeps the address, whoever comes.
+/// Preempt delay by which a fit node keeps the address, whichever node comes.
 const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// A virtual IP on this node.
@@ -31,9 +31,9 @@ const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 pub(super) struct VirtualIp {
     pub(super) settings: VipSettings,
     place: Result<Place, String>,
-    /// The interface that has it though this process did not put it there.
+    /// Interface that has it from another source than this process.
     bound_by_others: Option<String>,
-    /// Tells who has a key of those that advertise the address under other VRIDs.
+    /// Verifies the adverts that list the address under other VRIDs.
     authenticator: Authenticator,
     vrid: VridSource,
 }
@@ -54,12 +54,12 @@ struct Choice {
     decision: Decision,
 }
 
-/// What a node knows that all its virtual IPs need.
+/// State of a node that all its virtual IPs need.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     /// `None`: adverts are not signed.
     pub(super) keys: Option<&'a SigningKeys>,
-    /// Whether a process of this machine has this VRID on this interface.
+    /// Returns true if a process of this machine has this VRID on this interface.
     pub(super) vrid_in_use: &'a dyn Fn(&str, IpAddr, Vrid) -> bool,
     pub(super) now: Time,
     pub(super) wall: WallTime,
@@ -99,7 +99,7 @@ impl VirtualIp {
         self.settings = settings;
     }
 
-    /// Looks where it is to be announced; whether that has changed.
+    /// Finds the place at which it is announced. Returns true if that has changed.
     pub(super) fn find_place(&mut self, machine: &HostAddresses, now: Time) -> bool {
         let bound = machine.addresses.iter().find(|(_, address)| *address == self.settings.address);
         self.bound_by_others = bound.map(|(interface, _)| interface.clone());
@@ -122,7 +122,7 @@ impl VirtualIp {
         true
     }
 
-    /// Where it is announced.
+    /// Returns the place at which it is announced, or the reason why there is none.
     pub(super) fn place(&self) -> Result<&Place, &str> {
         self.place.as_ref().map_err(String::as_str)
     }
@@ -134,7 +134,8 @@ impl VirtualIp {
             VridSource::Chosen(choice) => choice.as_ref().and_then(|known| known.vrids.vrid()),
         }
     }
-    /// A router was heard that is not obeyed here. Who lists the address is a peer, where adverts are signed only if its are.
+    /// Records an advert that the engine does not accept. A router that lists the address is a peer; if adverts are signed, only with a
+    /// valid signature.
     pub(super) fn hear(&mut self, heard: Heard<'_>, node: Node<'_>) {
         let Heard { interface, vrid, source, listed, message } = heard;
         let is_here = self.place.as_ref().is_ok_and(|place| place.interface == interface);
@@ -189,7 +190,7 @@ impl VirtualIp {
         before != vrids.vrid()
     }
 
-    /// What keeps it from being announced that this node or its administrator can mend.
+    /// Returns the obstacle to its announcement that this node or its administrator can remove.
     pub(super) fn obstacle(&self, keys: Option<&SigningKeys>) -> Option<String> {
         let no_keys = keys.is_some_and(|keys| keys.authentication(self.settings.advert_interval).is_none());
         match (&self.place, &self.vrid) {
@@ -212,7 +213,7 @@ impl VirtualIp {
         }
     }
 
-    /// Its virtual router, where checks take so much from the priority; `None` while something is missing.
+    /// Returns its virtual router, with the priority that the checks leave; `None` while something is missing.
     pub(super) fn router(&self, lost: LostPriority, node: Node<'_>) -> Option<RouterConfig> {
         let settings = &self.settings;
         let (place, vrid) = (self.place.as_ref().ok()?, self.vrid()?);
@@ -253,12 +254,12 @@ impl VirtualIp {
         Some(config)
     }
 
-    /// Lets nobody reach other ports of it.
+    /// Closes its ports but those that are served.
     pub(super) fn restrict(&self, restrictions: &mut Restrictions) {
         restrictions.only_ports(self.settings.address, self.ports());
     }
 
-    /// Has what comes for its ports go to this node's programs, or to the backends that are well.
+    /// Sends connections to its ports to this node's programs, or to the backends that are well.
     pub(super) fn balance(&self, well: &BTreeSet<SocketAddr>, balancing: &mut Balancing) {
         let Ok(place) = &self.place else { return };
         let backends = |port: ProtocolPort| match &self.settings.balance {
@@ -280,7 +281,7 @@ impl VirtualIp {
         balancing.services.extend(services);
         self.lead_back(balancing);
     }
-    /// Has this node's server answer by the node that balances, where that leaves clients their addresses.
+    /// Sends answers of this node's server through the node that balances, where clients keep their addresses.
     fn lead_back(&self, balancing: &mut Balancing) {
         let keeps = self.settings.balance.iter().filter(|balance| match balance.source {
             SourceAddress::Keep => true,
@@ -296,7 +297,7 @@ impl VirtualIp {
         }
     }
 
-    /// Whether what this node itself sends to it is taken by [`Self::balance`].
+    /// Returns true if [`Self::balance`] applies to this node's own packets to it.
     pub(super) fn is_translated(&self) -> bool {
         !self.settings.bind || self.settings.balance.is_some()
     }
@@ -306,7 +307,7 @@ impl VirtualIp {
     }
 }
 
-/// Whether one of the keys signed this advert to the group of all VRRP routers.
+/// Returns true if one of the keys signed this advert to the group of all VRRP routers.
 fn is_signed(authenticator: &mut Authenticator, source: IpAddr, message: &[u8], wall: WallTime) -> bool {
     if authenticator.config().is_none() {
         return false;

@@ -1,4 +1,4 @@
-//! What is to be done about a node, decided from the node and the provider's answers. No clock, no I/O.
+//! Decides what to do with a node, from the Node and the provider's answers. No clock, no I/O.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::TAINT_SHUTDOWN;
 
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// What is to be done about a node by its own state.
+/// Action that the state of a Node itself calls for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeAction {
     /// Nothing: it is ready, or on its way out already.
@@ -18,7 +18,7 @@ pub(crate) enum NodeAction {
     AskProvider,
 }
 
-/// Decides by the node alone. Whatever the provider would say, a ready node is neither deleted nor tainted.
+/// Decides by the node alone. Whatever the provider would answer, a ready node is neither deleted nor tainted.
 pub(crate) fn next_action(node: &Node) -> NodeAction {
     if node.metadata.deletion_timestamp.is_some() {
         return NodeAction::Nothing;
@@ -44,7 +44,7 @@ pub(crate) fn with_shutdown(node: &Node) -> Option<Vec<Taint>> {
     Some(taints(node).iter().cloned().chain([taint]).collect())
 }
 
-/// Merge patch of the node, refused if the node changed since it was read: a taint that somebody adds meanwhile is never
+/// Returns the merge patch of the node, refused if the node changed since it was read: a taint that another client adds meanwhile is never
 /// lost (service-contract N-14).
 pub(crate) fn taints_patch(node: &Node, taints: &[Taint]) -> Value {
     json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "spec": { "taints": taints } })
@@ -55,7 +55,7 @@ fn is_ready(node: &Node) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Key and effect tell a taint from others; its value does not.
+/// Returns true if key and effect are those of the shutdown taint; the value does not matter.
 fn is_shutdown(taint: &Taint) -> bool {
     taint.key == TAINT_SHUTDOWN && taint.effect == NO_SCHEDULE
 }

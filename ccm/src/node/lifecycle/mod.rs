@@ -1,7 +1,7 @@
 //! The cloud-node-lifecycle controller: Nodes whose machine is gone, and nodes that are shut down (service-contract §2.3).
 //!
-//! Every few seconds it checks the nodes that are not ready, and no others: the provider says whether the machine
-//! exists, and whether it is shut down. Only a clear no deletes a Node; an error, or no answer, leaves it alone.
+//! Every few seconds it checks the nodes that are not ready, and no others: the provider reports whether the machine exists, and whether it
+//! is shut down. Only a clear no deletes a Node; an error, or no answer, leaves it alone.
 
 mod decide;
 mod run;
@@ -22,7 +22,7 @@ use crate::store::Informers;
 /// Taint of a node whose machine is shut down, with effect `NoSchedule` and no value (service-contract L-02, L-04).
 pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
-/// How the node-lifecycle controller runs.
+/// Options of the node-lifecycle controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleOptions {
     /// Time between two checks of all nodes (`--node-monitor-period`).
@@ -30,7 +30,7 @@ pub struct LifecycleOptions {
     /// Nodes checked at the same time (`--concurrent-node-lifecycle-syncs`); at least one. More than one, so that a provider that does not answer for one
     /// machine holds up no other.
     pub workers: usize,
-    /// How long the provider may take over one answer. What takes longer counts as an error: the Node is kept.
+    /// Longest time for one answer of the provider. A later one counts as an error: the Node is kept.
     pub answer_limit: Duration,
     /// `source.component` of the events.
     pub component: String,

@@ -25,7 +25,7 @@ mod tests;
 
 /// A Node that was deleted is checked again after this time, if the watch still shows it.
 const UNSEEN: Duration = Duration::from_mins(1);
-/// When what the API server refused is tried again.
+/// Delays before a retry of a call that the API server refused.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 const DELETING: &str = "DeletingNode";
@@ -51,13 +51,13 @@ impl<P: Instances> NodeLifecycleController<P> {
 struct LifecycleControllerState {
     nodes: Informer<Node>,
     queue: WorkQueue<String>,
-    /// What last went wrong with a node that is there, or that was deleted; some of them are then checked when the queue
-    /// says so, not each period.
+    /// Last failure of each node that exists or was deleted. Nodes with a retry of their own are checked when it is due in the queue, not
+    /// each period.
     last_failures: HashMap<String, LastFailure>,
 }
 
 struct LastFailure {
-    /// What to report; `None`: the Node was deleted, and the watch has not shown that yet.
+    /// Message to report; `None`: the Node was deleted, and the watch has not shown that yet.
     message: Option<String>,
     /// The queue has a time for its next check.
     has_own_retry: bool,
@@ -101,7 +101,7 @@ impl LifecycleControllerState {
         self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
-    /// Takes in how it went with `node`; returns what went wrong if that was not reported yet.
+    /// Records the result of the check of `node`; returns the failure if it was not reported yet.
     fn finish(
         &mut self,
         name: &String,
@@ -109,7 +109,7 @@ impl LifecycleControllerState {
         outcome: LifecycleOutcome,
         now: Instant,
     ) -> Option<String> {
-        // Of a Node that is gone, or that was made again, nothing is left to say or to wait for.
+        // For a Node that is gone, or that was recreated, nothing is left to report or to wait for.
         if self.nodes.get(name).is_none_or(|known| known.metadata.uid != node.metadata.uid) {
             self.forget(node);
             self.queue.done(name);

@@ -11,7 +11,7 @@ use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read};
 use crate::provider::{Instances, ProviderError, within};
 
-/// How the check of one node ended.
+/// Result of the check of one node.
 #[derive(Debug)]
 pub(crate) enum LifecycleOutcome {
     /// Nothing was to be done.
@@ -22,9 +22,9 @@ pub(crate) enum LifecycleOutcome {
     Deleted,
     /// It was gone before.
     Gone,
-    /// Somebody else wrote to it: it is checked again.
+    /// Another client wrote to it: it is checked again.
     Conflict,
-    /// The provider did not say whether the machine exists; the Node is kept.
+    /// The provider did not report whether the machine exists; the Node is kept.
     Unknown(ProviderError),
     /// The API server refused the deletion.
     DeleteFailed(CallError),
@@ -46,7 +46,7 @@ pub(crate) async fn check_node<P: Instances>(
         NodeAction::AskProvider => match within(limit, instances.exists(node)).await {
             Err(error) => return LifecycleOutcome::Unknown(error),
             Ok(false) => return delete(&api, node).await,
-            // An error says nothing of it, and takes nothing away.
+            // An error is no answer, and removes no taint.
             Ok(true) => match within(limit, instances.shutdown(node)).await {
                 Ok(false) | Err(_) => return LifecycleOutcome::Kept,
                 Ok(true) => match with_shutdown(node) {

@@ -70,9 +70,8 @@ impl<P: LoadBalancer> Context<P> {
         Ok(JobSuccess::Removed)
     }
 
-    /// Cleans up if the provider knows of a load balancer, or its condition tells that there was one: a process before this
-    /// one may have ended between taking it away and letting the Service go. If not, the Service is another controller's,
-    /// and nothing is said or written.
+    /// Cleans up if the provider knows of a load balancer, or its condition shows that there was one: an earlier process may have ended
+    /// between removing it and removing the finalizer. If not, the Service is another controller's, and nothing is logged or written.
     pub(super) async fn check(
         &self,
         service: &Service,
@@ -89,7 +88,7 @@ impl<P: LoadBalancer> Context<P> {
         self.provider.condition_type().is_some_and(|type_| condition::remove(service, type_).is_some())
     }
 
-    /// What the Service shows that is the provider's.
+    /// Returns the entries of the Service's status that belong to the provider.
     fn own_ingress(&self, service: &Service) -> Vec<LoadBalancerIngress> {
         let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
         let shown = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whether a user may read a path: the API server's word (SubjectAccessReview on a nonResourceURL).
+//! Authorization of a user for a path by the API server (SubjectAccessReview on a nonResourceURL).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Authorizer {
         Self { review_client, cached: Mutex::default(), authorized_ttl, unauthorized_ttl }
     }
 
-    /// Whether `user` may do `verb` on `path`.
+    /// Returns true if `user` may do `verb` on `path`.
     pub(crate) async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, AuthError> {
         let spec = review_spec(user, verb, path);
         let key = serde_json::to_vec(&spec).map(|bytes| cache::key(&bytes)).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Answers of the API server, believed for a while. Bounded: callers choose the keys.
+//! Cached answers of the API server. Bounded: callers choose the keys.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) fn key(asked: &[u8]) -> Key {
     Sha256::digest(asked).into()
 }
 
-/// Answers with the moment until which each is believed.
+/// Answers with their times of expiry.
 #[derive(Debug)]
 pub(crate) struct Cache<V> {
     entries: HashMap<Key, (V, Instant)>,
@@ -58,7 +58,7 @@ impl<V> Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// The answer, if it is still believed.
+    /// Returns the answer, unless it has expired.
     pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<V> {
         self.entries.get(key).filter(|(_, until)| *until > now).map(|(value, _)| value.clone())
     }

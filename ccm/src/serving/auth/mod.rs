@@ -1,8 +1,7 @@
-//! Authentication and authorization of callers: delegated to the API server, as every part of Kubernetes does it
-//! (service-contract §5.2).
+//! Authentication and authorization of callers: delegated to the API server, as every part of Kubernetes does it (service-contract §5.2).
 //!
-//! A bearer token says who asks ([`token`]); a SubjectAccessReview says whether that user may read the path ([`access`]).
-//! Answers are believed for a while ([`cache`]).
+//! A bearer token identifies the user ([`token`]); a SubjectAccessReview decides whether that user may read the path ([`access`]). Answers
+//! are cached for a limited time ([`cache`]).
 
 mod access;
 mod cache;
@@ -47,13 +46,13 @@ pub(crate) struct AuthRequest<'a> {
     pub(crate) path: &'a str,
     /// The header `Authorization`.
     pub(crate) authorization: Option<&'a [u8]>,
-    /// Whether the token may be the password of Basic authentication: browsers can send no bearer token.
+    /// True if the token may be the password of Basic authentication: browsers cannot send bearer tokens.
     pub(crate) by_password: bool,
-    /// Where the caller is; `None`: on this process's own socket.
+    /// Address of the caller; `None`: it uses this process's own socket.
     pub(crate) address: Option<IpAddr>,
 }
 
-/// Why a request is rejected. The messages are for the caller: they give away nothing of the cluster.
+/// Reason that a request is rejected. The messages go to the caller and reveal nothing of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AuthError {
     /// 401: the user is not known.
@@ -62,12 +61,12 @@ pub(crate) enum AuthError {
     /// 403: known, and may not.
     #[error("{0}")]
     Forbidden(String),
-    /// 503: the API server did not say.
+    /// 503: the API server did not decide.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Why a request is answered.
+/// Reason that a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Its path is one of [`AuthOptions::always_allow_paths`].
@@ -94,7 +93,7 @@ impl AuthFilter {
         }
     }
 
-    /// Whether this request is to be answered.
+    /// Authenticates and authorizes a request.
     ///
     /// # Errors
     /// The error to answer with.
@@ -137,7 +136,7 @@ fn password(header: Option<&[u8]>) -> Option<String> {
     (!password.is_empty()).then(|| password.to_owned())
 }
 
-/// What follows this scheme's name.
+/// Returns the credentials after the name of this scheme.
 fn credentials<'a>(header: Option<&'a [u8]>, wanted: &str) -> Option<&'a str> {
     let (scheme, credentials) = std::str::from_utf8(header?).ok()?.trim().split_once(' ')?;
     let credentials = credentials.trim();

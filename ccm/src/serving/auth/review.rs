@@ -53,7 +53,7 @@ pub(crate) struct ReviewClient {
     client: Client,
     of_known: Arc<Semaphore>,
     of_others: Arc<Semaphore>,
-    /// Of callers with reviews under way or waiting.
+    /// Semaphores of the callers with reviews in progress or waiting.
     of_one: Arc<Mutex<HashMap<Caller, Weak<Semaphore>>>>,
     logged: Arc<Mutex<Option<Instant>>>,
 }

@@ -14,7 +14,7 @@ use super::{AuthError, User};
 /// No token of Kubernetes comes near this length, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// How long a token that was good is a known caller's.
+/// Time for which the bearer of an accepted token stays a known caller.
 const KNOWN: Duration = Duration::from_hours(24);
 
 /// Finds the users of bearer tokens.
@@ -38,7 +38,7 @@ impl TokenAuthenticator {
             return Err(invalid_token());
         }
         let key = cache::key(token.as_bytes());
-        // An answer is believed from when it was asked for: what is revoked while it is on its way is not believed longer.
+        // The time of an answer counts from the request: a token revoked while the answer is under way is not accepted longer.
         let now = Instant::now();
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
         let user = if let Some(cached) = cached {

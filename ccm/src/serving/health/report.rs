@@ -29,7 +29,7 @@ impl<'a> HealthQuery<'a> {
     }
 }
 
-/// How one check went.
+/// Result of one check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CheckResult {
     Ok,
@@ -43,7 +43,7 @@ pub(super) struct CheckLine {
     pub(super) outcome: CheckResult,
 }
 
-/// How the checks went.
+/// Results of the checks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HealthReport {
     pub(super) lines: Vec<CheckLine>,

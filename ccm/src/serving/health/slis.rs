@@ -7,7 +7,7 @@ use prometheus::{
 
 use super::Probe;
 
-/// How checks went, the last time and in all.
+/// Metrics of the checks: their last results, and counts of all results.
 #[derive(Debug, Clone)]
 pub(super) struct Slis {
     pub(super) registry: Registry,

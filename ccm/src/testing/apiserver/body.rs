@@ -16,7 +16,7 @@ impl StreamBody {
         Self(pieces)
     }
 
-    /// All of it at once.
+    /// Returns a body with all of the bytes in one piece.
     pub(super) fn whole(bytes: Vec<u8>) -> Self {
         Self(stream::iter([Ok(bytes)]).boxed())
     }

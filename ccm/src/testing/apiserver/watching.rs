@@ -1,4 +1,4 @@
-//! What a watch shows, and when it ends.
+//! Events of a watch, and its end.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NEVER: Duration = Duration::from_hours(24);
 /// A watch that a client has open.
 pub(super) struct Watching {
     server: ApiServer,
-    /// Since when the server runs.
+    /// Start of the server during which the watch began, by its number.
     start: u64,
     client: u64,
     prefix: String,
@@ -25,7 +25,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// What `query` asks for of the objects of this kind.
+    /// Opens the watch that `query` describes, on the objects of this kind.
     pub(super) fn new(server: &ApiServer, client: u64, plural: &str, query: &str) -> Self {
         let asked = |name: &str| {
             let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
@@ -41,7 +41,7 @@ impl Watching {
         }
     }
 
-    /// What is new, as soon as there is something.
+    /// Returns the next lines once there are new events or a bookmark is due; `None` when the watch ends.
     pub(super) async fn lines(&mut self) -> Option<io::Result<Vec<u8>>> {
         let (breaks_after, bookmarks_after) = {
             let inner = self.server.lock();

@@ -1,4 +1,4 @@
-//! How many more addresses of a pool the limits leave to an owner.
+//! Addresses of a pool that the limits still allow an owner.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use super::Planner;
 use crate::allocator::RefusalReason;
 use crate::{Acquisition, Family, Owner, Quarantined};
 
-/// What a limit leaves.
+/// Room under a limit.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     limit: u32,
-    /// What counts against it.
+    /// Number of addresses that count against it.
     used: usize,
-    /// What the plan adds to that.
+    /// Number of addresses that the plan adds.
     added: usize,
 }
 
@@ -32,13 +32,13 @@ impl Room {
 }
 
 impl<O: Owner> Planner<'_, O> {
-    /// How many addresses of `family` that do not count yet the limits of the pool allow.
+    /// Returns how many addresses of `family` that do not count yet the limits of the pool allow.
     pub(super) fn room(&self, index: usize, family: Family) -> usize {
         let rooms = self.rooms(index, family).into_iter().flatten();
         rooms.map(Room::left).min().unwrap_or(usize::MAX)
     }
 
-    /// The limit of the pool that `address`, which is not picked, would exceed.
+    /// Returns the limit of the pool that `address`, which is not picked, would exceed.
     pub(super) fn exceeds_limits(&self, index: usize, address: IpAddr) -> Option<RefusalReason> {
         let (in_namespace, own) = self.is_charged(address);
         let [namespace, owner] = self.rooms(index, Family::of(address));
@@ -47,7 +47,7 @@ impl<O: Owner> Planner<'_, O> {
         namespace.map(Room::of_namespace).or_else(|| owner.map(Room::of_owner))
     }
 
-    /// The limit of the pool that keeps the owner from the addresses of `family` that it wants still.
+    /// Returns the limit of the pool that keeps the owner from the addresses of `family` that it still wants.
     pub(super) fn reached_limit(&self, index: usize, family: Family) -> Option<RefusalReason> {
         let wanted = self.wanted(family);
         let [namespace, owner] =
@@ -55,7 +55,7 @@ impl<O: Owner> Planner<'_, O> {
         namespace.map(Room::of_namespace).or_else(|| owner.map(Room::of_owner))
     }
 
-    /// What the limits of the pool leave to the namespace and to the owner.
+    /// Returns the room that the limits of the pool leave to the namespace and to the owner.
     fn rooms(&self, index: usize, family: Family) -> [Option<Room>; 2] {
         let pool_usage = &self.allocator.usage.all()[index];
         let limits = pool_usage.pool.policy.limits;
@@ -85,7 +85,7 @@ impl<O: Owner> Planner<'_, O> {
         [namespace, owner]
     }
 
-    /// Whether `address` counts already against the limit of the owner's namespace, and against that of the owner.
+    /// Returns two flags: true if `address` counts already against the limit of the owner's namespace, and against that of the owner.
     fn is_charged(&self, address: IpAddr) -> (bool, bool) {
         let allocator = self.allocator;
         let kept_back = allocator.quarantine.get(address).map_or(&[][..], Quarantined::claimants);
@@ -94,7 +94,7 @@ impl<O: Owner> Planner<'_, O> {
         (all.any(|one| one.namespace() == self.owner.namespace()), own)
     }
 
-    /// How many addresses of the pool and family the owner has, and those that it succeeds, and what is kept back for it.
+    /// Returns how many addresses of the pool and family the owner or one that it succeeds holds, or are kept back for the owner.
     fn owned(&self, index: usize, family: Family) -> usize {
         let inherited = self.request.inherited.iter().filter(|address| {
             let mut holders = self.allocator.holders(**address).iter();

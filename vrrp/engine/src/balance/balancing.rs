@@ -1,4 +1,4 @@
-//! Where what comes for VIPs goes.
+//! Desired balancing: the backends of each port of a VIP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -12,55 +12,55 @@ use super::ways::numbers;
 #[cfg(test)]
 mod tests;
 
-/// Where what comes for VIPs goes.
+/// Desired balancing: the backends of each port of a VIP, and the servers whose answers return by other nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
 pub struct Balancing {
-    /// Ports of VIPs, each with who serves it. All else is left alone.
+    /// Ports of VIPs, each with its backends. Packets to other ports are left alone.
     pub services: BTreeMap<(IpAddr, ProtocolPort), Backends>,
-    /// Addresses of this node: backends with one of them are never asked under another name than the client's.
+    /// Addresses of this node: a backend at one of them always sees the client's own address.
     pub own: BTreeSet<IpAddr>,
-    /// What other nodes send here with [`ClientSource::Keep`].
+    /// Servers of this node to which other nodes send with [`ClientSource::Keep`].
     pub returns: Returns,
 }
 
-/// What nodes that balance with [`ClientSource::Keep`] send to servers of this node, whose answers go back by them. That is
-/// so whether or not a server is a backend at the moment: what it has goes on.
+/// Servers of this node to which nodes that balance with [`ClientSource::Keep`] send, and whose answers return by those nodes. A
+/// server is listed whether or not it is a backend at the moment: its established connections continue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
 pub struct Returns {
-    /// This node's servers, by the addresses that others have for them as backends.
+    /// This node's servers, by the addresses under which other nodes have them as backends.
     pub servers: BTreeSet<(IpAddr, ProtocolPort)>,
     /// Addresses of the other nodes, on a LAN of this one.
     pub peers: BTreeSet<IpAddr>,
 }
 
-/// Who serves a port of a VIP.
+/// Backends of a port of a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
 pub struct Backends {
-    /// Addresses and ports, of the VIP's family; the node's own as well. Each gets the same share of new connections. Of none
-    /// nothing is translated: what becomes of packets to the VIP then is the guard's.
+    /// Addresses and ports, of the VIP's family; the node's own as well. Each gets the same share of new connections. If there are
+    /// none, nothing is translated, and the guard decides about packets to the VIP.
     pub targets: BTreeSet<SocketAddr>,
-    /// Whom backends on other nodes take for the client.
+    /// Source address that backends on other nodes see.
     pub source: ClientSource,
 }
 
-/// Whom backends on other nodes take for the client.
+/// Source address that backends on other nodes see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
 pub enum ClientSource {
-    /// The node that balances: answers come back by it whatever the network is.
+    /// The address of the node that balances: answers return by it on any network.
     #[default]
     Masquerade,
-    /// The client itself. The backends' nodes lead answers back to the node that balances: they run a [`Balancer`](super::Balancer), too, with
-    /// [`Balancing::returns`], on the same LAN. Clients that are nodes themselves, whose addresses [`Balancing::own`] and
-    /// [`Returns::peers`] are, are masqueraded all the same.
+    /// The client's own address. The backends' nodes lead answers back to the node that balances: they run a
+    /// [`Balancer`](super::Balancer), too, with [`Balancing::returns`], on the same LAN. Clients that are nodes themselves (in
+    /// [`Balancing::own`] or [`Returns::peers`]) are masqueraded all the same.
     Keep,
 }
 
 impl Balancing {
-    /// Whether the kernel could do it.
+    /// Checks the numbers of peers and backends, and the address of each backend.
     pub(super) fn check(&self, most_peers: u32) -> Result<(), BalanceError> {
         if numbers(&self.returns.peers, most_peers).is_none() {
             return Err(BalanceError::TooManyPeers { most: most_peers });
@@ -79,7 +79,7 @@ impl Balancing {
         Ok(())
     }
 
-    /// What keeps a backend from getting what is for the VIP.
+    /// Returns the reason why a backend cannot receive packets for the VIP, if there is one.
     fn obstacle(&self, vip: IpAddr, target: SocketAddr) -> Option<&'static str> {
         let is_link_local = |address: IpAddr| match address {
             IpAddr::V4(address) => address.is_link_local(),

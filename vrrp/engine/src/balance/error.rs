@@ -1,4 +1,4 @@
-//! Why what comes for VIPs is not sent to backends.
+//! Errors of balancing, and obstacles to it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use windlass_kernel::port::ProtocolPort;
 #[cfg(test)]
 mod tests;
 
-/// Why what was wanted is not so.
+/// Reason why the desired balancing is not in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BalanceError {
@@ -22,7 +22,7 @@ pub enum BalanceError {
         of: ProtocolPort,
         /// The backend.
         target: SocketAddr,
-        /// What is wrong with it, and what helps.
+        /// Fault of the backend, and remedy.
         reason: &'static str,
     },
     /// Each backend gets a part of the connections, of which there are only so many.
@@ -35,7 +35,7 @@ pub enum BalanceError {
         vip: IpAddr,
         /// Its port.
         of: ProtocolPort,
-        /// How many were named.
+        /// Number of backends named.
         count: usize,
     },
     /// The marks do not tell them apart.
@@ -43,7 +43,7 @@ pub enum BalanceError {
         "there are more than {most} peers of one family, as many as there are marks: give more bits to the mark (WaysBack::marks), or masquerade"
     )]
     TooManyPeers {
-        /// How many there can be.
+        /// Most peers of one family that the marks tell apart.
         most: u32,
     },
     /// The kernel has no nf_tables, or not all of it that is needed.
@@ -52,9 +52,9 @@ pub enum BalanceError {
          nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_numgen, nft_ct"
     )]
     Unsupported {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process may not change nf_tables.
@@ -63,17 +63,17 @@ pub enum BalanceError {
          (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
     )]
     Denied {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel refused something else.
     #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
     Kernel {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -90,7 +90,7 @@ impl From<Failure> for BalanceError {
     }
 }
 
-/// Why packets do not reach backends though the kernel has all rules: settings of the node that this does not change.
+/// Condition that keeps packets from backends though the kernel has all rules. The balancer does not change it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BalanceObstacle {
@@ -112,7 +112,7 @@ pub enum BalanceObstacle {
         /// The peer.
         peer: IpAddr,
     },
-    /// What comes from it is not known for its.
+    /// The peer's link-layer address is unknown: packets that come by it are not recognised.
     #[error(
         "peer {peer} has not answered yet (`ip neighbour show {peer}`), so that answers of this node's server to clients whose packets come by \
          it would go past it: see that it runs, or take it out of the peers"

@@ -1,4 +1,4 @@
-//! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module. Pure.
+//! Contents of the table, as data, and the batches that install them in the kernel. The text form is in the parent module. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -40,8 +40,8 @@ const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 }
 
 /// The kernel has looked up the connection at -200.
 const AFTER_CONNECTION_TRACKING: i32 = -150;
-/// As kube-proxy. The guard leaves alone before, at -105, what goes to the node that was Active before, and refuses after, at -95,
-/// what nobody took.
+/// As kube-proxy. Before, at -105, the guard exempts packets for the previous Active; after, at -95, it refuses packets that
+/// nothing took.
 const TRANSLATING: i32 = -100;
 /// Before kube-proxy and pod networks, at 100: only the first translation of a connection counts.
 const MASQUERADING: i32 = 95;
@@ -140,7 +140,7 @@ impl Set {
         [self.to_other_nodes().as_slice(), &[Counter, Masquerade]].concat()
     }
 
-    /// The rule that has them answer to this node where they would take the client for a node that speaks for itself.
+    /// The rule that masquerades clients that are nodes themselves: a backend would answer to such a client directly.
     fn masqueraded_nodes(self) -> Vec<Expression> {
         let nodes = Self { kind: Kind::Nodes, ..self };
         let masqueraded = [self.source(), In(nodes.name()), Counter, Masquerade];
@@ -221,12 +221,12 @@ fn chains(marks: MarkMask) -> Vec<Chain> {
     ]
 }
 
-/// How many rules the table has.
+/// Returns the number of rules in the table.
 pub(super) fn rules(marks: MarkMask) -> usize {
     chains(marks).iter().map(|chain| chain.rules.len()).sum()
 }
 
-/// Makes the table anew, whatever there is under its name.
+/// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>, marks: MarkMask) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
@@ -248,14 +248,14 @@ pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>
     batch
 }
 
-/// Changes the sets and maps from what they are to what is wanted.
+/// Changes the sets and maps from the installed to the desired contents.
 pub(super) fn update(table: &str, installed: &Contents, wanted: &Contents) -> Batch {
     let mut batch = Batch::default();
     change(&mut batch, table, installed, wanted);
     batch
 }
 
-/// Says that the node's own packets to these VIPs go to backends, for the next 15 s, and to no other.
+/// Sends the node's own packets to these VIPs, and to no other, to backends for the next 15 s.
 pub(super) fn renew_local(table: &str, vips: &BTreeSet<IpAddr>) -> Batch {
     let mut batch = Batch::default();
     // An element that is there keeps its end, so all go first.
@@ -289,7 +289,7 @@ fn change(batch: &mut Batch, table: &str, installed: &Contents, wanted: &Content
     }
 }
 
-/// Does this with the elements, if there are any.
+/// Applies the operation to the elements, if there are any.
 fn add(
     batch: &mut Batch,
     what: &str,

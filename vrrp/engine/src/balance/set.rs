@@ -17,22 +17,22 @@ use crate::guard::AWAKE;
 #[cfg(test)]
 mod tests;
 
-/// Of so many connections each backend gets as many, or one less: all get the same where there are two to six, and of more one gets
-/// a sixtieth more than another at most.
+/// Number of lots in which a port's new connections are drawn. Each backend has as many lots, or one less: all get the same where
+/// there are two to six, and of more one gets a sixtieth more than another at most.
 pub(super) const LOTS: u32 = 60;
-/// How long the node's own packets to a VIP are sent to backends after that was last said. A renewal may wait for some seconds in the kernel,
-/// while another program loads thousands of rules.
+/// Time for which the node's own packets to a VIP go to backends after the last renewal. A renewal may wait for some seconds in the
+/// kernel, while another program loads thousands of rules.
 const LOCAL_TIMEOUT: Duration = AWAKE;
 
-/// What the table has.
+/// Contents of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Contents {
     pub(super) balancing: Balancing,
-    /// Whose packets get which mark, by the peers' addresses.
+    /// Link-layer address and mark of each peer, by its address.
     pub(super) senders: BTreeMap<IpAddr, Sender>,
 }
 
-/// What a set says.
+/// Kind of a set: the meaning of its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Own,
@@ -95,7 +95,7 @@ impl Set {
         }
     }
 
-    /// What it is made with, beside table, name and number.
+    /// Adds what defines the set to the attributes that name it (table, name and number).
     pub(super) fn definition(self, attributes: &Attributes) -> Attributes {
         let address = Part::address(self.family);
         let keyed = |parts: &[Part]| {
@@ -121,7 +121,7 @@ impl Set {
         }
     }
 
-    /// Its elements that last.
+    /// Returns the set's elements that have no timeout.
     pub(super) fn members(self, Contents { balancing, senders }: &Contents) -> BTreeSet<Element> {
         let own = |address: &IpAddr| Family::of(*address) == self.family;
         let services = balancing.services.iter().filter(|((vip, _), _)| own(vip));
@@ -163,7 +163,7 @@ impl Set {
         }
     }
 
-    /// Whether it has the ports whose clients are known to backends like this.
+    /// Returns true if the set has the ports whose remote backends see this source.
     fn is_of(self, source: ClientSource) -> bool {
         match source {
             ClientSource::Masquerade => self.kind == Kind::Masqueraded,
@@ -171,14 +171,14 @@ impl Set {
         }
     }
 
-    /// Those of its family, as elements.
+    /// Returns the addresses of the set's family, as elements.
     pub(super) fn addresses<'a>(self, all: impl IntoIterator<Item = &'a IpAddr>) -> BTreeSet<Element> {
         let own = all.into_iter().filter(|address| Family::of(**address) == self.family);
         own.map(|address| Element::of(octets(*address))).collect()
     }
 }
 
-/// Who gets each lot; one backend alone gets all.
+/// Assigns each lot to a backend; one backend alone gets all.
 fn lots((vip, port): (IpAddr, ProtocolPort), backends: &Backends) -> impl Iterator<Item = Element> {
     (0..LOTS).zip(backends.targets.iter().cycle()).map(move |(lot, target)| {
         let key = [with_port(vip, port).as_slice(), &lot.to_ne_bytes()].concat();

@@ -16,7 +16,8 @@ use crate::marked_ways::{NextHop, Owner, Source, routes_marked_by_port};
 #[cfg(test)]
 mod tests;
 
-/// What leads answers back to the peer that the client's packets came by, with [`ClientSource::Keep`](super::ClientSource::Keep).
+/// Settings of the routing that leads answers back to the peer that the client's packets came by, with
+/// [`ClientSource::Keep`](super::ClientSource::Keep).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user over its default")]
 pub struct WaysBack {
@@ -37,7 +38,7 @@ impl Default for WaysBack {
 /// The kernel's release.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
-/// Whose packets get which mark.
+/// Link-layer address of a peer, and the mark of connections that come by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Sender {
     pub(super) link_layer: [u8; 6],
@@ -60,7 +61,7 @@ pub(super) fn numbers(peers: &BTreeSet<IpAddr>, count: u32) -> Option<BTreeMap<I
     peers.iter().map(number).collect()
 }
 
-/// What is in the kernel for the ways back.
+/// State of the ways back in the kernel.
 pub(super) struct Ways {
     owner: Owner,
     route: KeptRouteSocket,
@@ -68,7 +69,7 @@ pub(super) struct Ways {
     told: BTreeMap<(Family, u32), BTreeSet<Source>>,
     /// Rules name the servers' ports.
     by_port: bool,
-    /// Whether rules that an earlier process left were looked for.
+    /// True once rules that an earlier process left have been removed.
     is_swept: bool,
     /// The link-layer addresses of peers, as they were last known.
     known: BTreeMap<IpAddr, [u8; 6]>,
@@ -93,17 +94,17 @@ impl Ways {
         self.owner.marks
     }
 
-    /// How many peers of a family can be told apart.
+    /// Returns the most peers of a family that the marks tell apart.
     pub(super) fn most(&self) -> u32 {
         self.owner.marks.count()
     }
 
-    /// What keeps answers from peers.
+    /// Returns the obstacles that keep answers from peers.
     pub(super) fn obstacles(&self) -> &[BalanceObstacle] {
         &self.obstacles
     }
 
-    /// Leads marked answers of this node's servers to the peers. Returns whose packets are to be marked how.
+    /// Leads marked answers of this node's servers to the peers. Returns the senders whose packets are to be marked, by peer.
     pub(super) fn follow(&mut self, wanted: &Balancing) -> Result<BTreeMap<IpAddr, Sender>, BalanceError> {
         let returns = &wanted.returns;
         if returns.servers.is_empty() || returns.peers.is_empty() {
@@ -157,7 +158,7 @@ impl Ways {
         Ok(senders)
     }
 
-    /// Leads nothing any more.
+    /// Removes all rules and routes of the ways back.
     pub(super) fn end(&mut self, wanted: &Balancing) -> Result<(), BalanceError> {
         self.obstacles.clear();
         if self.is_swept && self.told.is_empty() {
@@ -218,7 +219,7 @@ impl Ways {
     }
 }
 
-/// Whether it says more than that what was wanted is there.
+/// Returns true unless the refusal means only that the rule or route is there already.
 fn is_refusal(refusal: &Refusal) -> bool {
     refusal.errno != Errno::EEXIST
 }

@@ -1,10 +1,10 @@
 //! Up to which instant all adverts that had arrived at a socket were read.
 //!
-//! The Active may have spoken in time although its advert still waits behind others: a Backup's deadline counts only
-//! when everything that had arrived by then was read. An empty queue tells that. Of one that a flood never lets run empty,
-//! the packet that comes next does: the kernel stamps packets when they arrive, and all older ones were read. The stamps are
-//! the wall clock's; while it is not sure that this was not set meanwhile, what counts is that a queue holds a limited number
-//! of packets: after so many were read, all that had arrived when the counting began were among them.
+//! The Active may have sent in time although its advert still waits behind others: a Backup's deadline counts only when everything that had
+//! arrived by then was read. An empty queue proves that. For a queue that a flood never lets run empty, the next packet does: the kernel
+//! stamps packets when they arrive, and all older ones were read. The stamps are the wall clock's. While it is not certain that this clock
+//! was not set meanwhile, a count decides: a queue holds a limited number of packets, so after that many were read, all that had arrived
+//! when the counting began were among them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ mod tests;
 /// at one instant.
 const TOLERANCE: Duration = Duration::from_millis(1);
 
-/// What is known of one socket's queue.
+/// State of one socket's queue.
 #[derive(Debug)]
 pub(super) struct Backlog {
     /// Most packets that the queue holds.
@@ -26,7 +26,7 @@ pub(super) struct Backlog {
     read_through: Time,
     /// `None`: it was empty when last looked at.
     counting: Option<Count>,
-    /// How far the wall clock was ahead at an instant before everything that waits arrived.
+    /// Lead of the wall clock, in nanoseconds, at an instant before everything that waits arrived.
     ahead: u64,
 }
 
@@ -51,7 +51,7 @@ impl Backlog {
         self.ahead = began.ahead;
     }
 
-    /// So many packets were read, beginning at `began`, and there may be more.
+    /// Records that `count` packets were read, beginning at `began`, and that there may be more.
     pub(super) fn read(&mut self, count: usize, began: Clocks) {
         let counting = self.counting.get_or_insert(Count { since: began, left: self.capacity });
         if count < counting.left {
@@ -74,7 +74,8 @@ impl Backlog {
         }
     }
 
-    /// Until when all that had arrived is known. `looked` is when the kernel last told which queues are not empty.
+    /// Returns the instant up to which all arrived packets have been read. `looked` is when the kernel last reported which queues are not
+    /// empty.
     pub(super) fn read_through(&self, looked: Time) -> Time {
         match self.counting {
             Some(_) => self.read_through,
@@ -83,7 +84,7 @@ impl Backlog {
     }
 }
 
-/// Whether the wall clock was not set between two looks.
+/// Returns true if the wall clock was not set between two looks.
 fn is_close(one: u64, other: u64) -> bool {
     one.wrapping_sub(other).min(other.wrapping_sub(one)) <= nanos(TOLERANCE)
 }

@@ -1,4 +1,4 @@
-//! What a link has of the thread while it is at work.
+//! Parts of the thread that a link uses while it is at work.
 
 use windlass_kernel::sockets::LinkSockets;
 use windlass_vrrp::{Family, Time, Vrid};
@@ -40,9 +40,9 @@ pub(super) fn socket_of(token: u64) -> Option<(LinkId, Family)> {
 }
 
 pub(super) struct Context<'a> {
-    /// When the kernel was last asked which sockets are not empty.
+    /// Instant at which the kernel was last asked which sockets are not empty.
     pub(super) now: Time,
-    /// Whether addresses may be put on interfaces.
+    /// True if addresses may be put on interfaces.
     pub(super) net_admin: bool,
     pub(super) events: &'a mut Vec<Event>,
     /// Router handles have changed: the helper threads are to be woken.

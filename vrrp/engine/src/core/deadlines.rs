@@ -7,7 +7,7 @@ use windlass_vrrp::Time;
 #[cfg(test)]
 mod tests;
 
-/// Timers by their deadline. `K` says whose timer it is.
+/// Timers by their deadline. `K` identifies the owner of a timer.
 pub(super) struct Deadlines<K> {
     timers: Vec<Timer<K>>,
     /// Slots of running timers, as a binary heap: the earliest first.
@@ -22,7 +22,7 @@ pub(super) struct TimerId(usize);
 struct Timer<K> {
     key: K,
     due: Time,
-    /// Where it is in the heap; `None`: it does not run.
+    /// Position in the heap; `None`: it does not run.
     position: Option<usize>,
 }
 

@@ -15,8 +15,8 @@ mod tests;
 
 /// Adverts refused in a row that are reported: as many as a Backup misses before it takes over.
 const REPORTED_AFTER: u32 = 3;
-/// How long a peer of lower claim goes on as Active, in intervals and at least, until that is reported: one that hears this node falls
-/// silent at once.
+/// Time for which a peer of lower claim stays Active, in intervals and at least, until that is reported: one that receives this node's
+/// adverts stops immediately.
 const CONTENDED_FOR: (u32, Duration) = (5, Duration::from_secs(3));
 /// Adverts that it may miss, as a Backup may, without having fallen silent.
 const MISSED: u32 = 3;
@@ -37,7 +37,7 @@ struct Contention {
     last: Time,
 }
 
-/// Of one router.
+/// Fault reports of one router.
 pub(super) struct FaultReports {
     reported: RateLimiter<Fault>,
     /// Adverts refused since one was sent.
@@ -55,7 +55,7 @@ impl FaultReports {
         self.reported.permits(Fault::SourceInUse, now).then(|| Event::SourceInUse { key: key.clone() })
     }
 
-    /// Somebody is not taken for a peer, for want of a limit to those that are.
+    /// Reports a sender that is not taken for a peer, because new peers are admitted at a limited pace.
     pub(super) fn not_recognised(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
         let is_reported = self.reported.permits(Fault::PeersNotRecognised, now);
         is_reported.then(|| Event::PeersNotRecognised { key: key.clone() })

@@ -1,7 +1,7 @@
-//! What a router's peers said last: who, with which priority, and which VIPs were listed.
+//! Last advert received from a router's peers: its sender, its priority, and the VIPs it listed.
 //!
-//! The list tells which VIPs the Active has. What it does not have may be another host's, whoever takes over from it: a VIP that
-//! has left for another virtual router, of which this node has not heard yet, is that one's Active's.
+//! The list contains the VIPs that the Active has. A VIP that it does not have may be another host's, whichever node takes over from it: a
+//! VIP that has left for another virtual router, of which this node has not learnt yet, belongs to that router's Active.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,19 +17,20 @@ pub(super) struct HeardAdverts {
     last: Option<LastAdvert>,
     /// The VIPs that it listed.
     listed: Vec<IpAddr>,
-    /// How often that was another list than before.
+    /// Number of times that it was another list than before.
     lists: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct LastAdvert {
     from: IpAddr,
-    /// The one that was told last: by it, or by one before it that has resigned since.
+    /// Priority in the last advert that had one: of this peer, or of one before it that has resigned since.
     priority: Option<Priority>,
 }
 
 impl HeardAdverts {
-    /// An advert has come; whether it says otherwise than the last who has which VIPs. `priority`: `None` if it is a resignation.
+    /// Records an advert. Returns true if it changes what adverts show of which VIPs the Active has. `priority`: `None` if it is a
+    /// resignation.
     pub(super) fn hear(
         &mut self,
         from: IpAddr,
@@ -54,22 +55,22 @@ impl HeardAdverts {
         self.last.map(|last| last.from)
     }
 
-    /// The priority that it told last.
+    /// Returns the priority that it sent last.
     pub(super) fn priority(&self) -> Option<Priority> {
         self.last.and_then(|last| last.priority)
     }
 
-    /// Whether its VIPs were taken away, and who had them is Active without any: that one tells the priority of an owner.
+    /// Returns true if its VIPs were taken away and the node that had them is Active without any: that node sends the priority of an owner.
     fn were_taken_away(&self) -> bool {
         self.priority() == Some(Priority::OWNER)
     }
 
-    /// Whether somebody had its VIPs, when it was heard last.
+    /// Returns true if a peer had its VIPs as of the last advert.
     pub(super) fn tells_of_vips(&self) -> bool {
         self.priority().is_some() && !self.were_taken_away()
     }
 
-    /// Whether this VIP was listed.
+    /// Returns true if this VIP was listed.
     pub(super) fn lists(&self, address: IpAddr) -> bool {
         self.listed.contains(&address)
     }
@@ -79,12 +80,12 @@ impl HeardAdverts {
         self.lists
     }
 
-    /// Whether the list may be one VIP in place of so many, of which an advert can list no more than the `capacity`, if that is known.
+    /// Returns true if the list may be one VIP in place of `vips`, as an advert can list no more than the `capacity`, if that is known.
     pub(super) fn is_list_short(&self, vips: usize, capacity: Option<usize>) -> bool {
         self.listed.len() <= 1 && capacity.is_none_or(|capacity| vips > capacity)
     }
 
-    /// Those of these VIPs that whoever was heard last does not have.
+    /// Returns the VIPs among these that the sender of the last advert does not have.
     pub(super) fn not_listed(&self, vips: &BTreeSet<IpAddr>, capacity: Option<usize>) -> BTreeSet<IpAddr> {
         if self.last.is_none() || !self.were_taken_away() && self.is_list_short(vips.len(), capacity) {
             return BTreeSet::new();

@@ -9,14 +9,14 @@ use windlass_vrrp::Time;
 /// A peer that was heard so long ago or earlier is not heard now.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// When each was last heard. Only peers, whose adverts authentication lets pass, are noted.
+/// Time of the last advert of each peer in each group. Only peers whose adverts pass authentication are recorded.
 #[derive(Debug, Default)]
 pub(super) struct HeardPeers {
     last: HashMap<(IpAddr, IpAddr), Time>,
 }
 
 impl HeardPeers {
-    /// An advert of this peer came to this group.
+    /// Records an advert of this peer to this group.
     pub(super) fn note(&mut self, peer: IpAddr, group: IpAddr, now: Time) {
         if let Some(last) = self.last.get_mut(&(peer, group)) {
             *last = now;
@@ -26,7 +26,7 @@ impl HeardPeers {
         self.last.insert((peer, group), now);
     }
 
-    /// Whether this peer was heard lately in this group.
+    /// Returns true if an advert of this peer to this group was received within [`LATELY`].
     pub(super) fn hears(&self, peer: IpAddr, group: IpAddr, now: Time) -> bool {
         self.last.get(&(peer, group)).is_some_and(|last| now.since(*last) < LATELY)
     }

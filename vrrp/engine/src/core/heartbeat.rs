@@ -26,12 +26,12 @@ impl Heartbeat {
         }
     }
 
-    /// When the next is due.
+    /// Returns the time of the next beat.
     pub(super) fn due(&self) -> Option<Time> {
         self.beat.map(|(_, due)| due)
     }
 
-    /// How late a beat that is due is acted on now.
+    /// Acts on a beat that is due and returns how late that is.
     pub(super) fn act(&mut self, now: Time) -> Option<Duration> {
         let (period, due) = self.beat.filter(|(_, due)| *due <= now)?;
         self.beat = Some((period, now + period));

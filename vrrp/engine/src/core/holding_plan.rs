@@ -1,4 +1,4 @@
-//! What a virtual router has the helper threads hold, from its configuration and what was heard.
+//! Plan that the helper threads hold for a virtual router, from its configuration and the adverts received.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub(super) fn unproven(config: &RouterConfig, unlisted: &BTreeSet<IpAddr>) -> Ar
     Arc::new(config.unproven.union(unlisted).copied().collect())
 }
 
-/// `unlisted`: of its VIPs those that the Active did not list. `in_service`: those that came to it when this node served them.
+/// Builds the plan. `unlisted`: VIPs that the Active did not list. `in_service`: VIPs that were added while this node served them.
 pub(crate) fn plan(
     config: &RouterConfig,
     unlisted: &BTreeSet<IpAddr>,

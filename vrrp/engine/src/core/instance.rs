@@ -32,17 +32,17 @@ mod hearing;
 
 pub(super) use hearing::Refusal;
 
-/// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
-/// and this, in which the peer binds it.
+/// Time in which a peer binds the VIPs after a resignation: bound addresses stay until a peer has announced them, for at most an interval
+/// (the longest skew time) and this.
 const HAND_OVER: Duration = Duration::from_millis(100);
 
 /// Longest time that a VIP which a peer hands over is not announced because the connections that the peer still has find no way
 /// to it yet: a millisecond or so, unless the machine is busy. The peer's kernel serves it meanwhile.
 const PREPARATION: Duration = Duration::from_secs(1);
-/// Likewise if the peer fell silent, whose kernel may be dead.
+/// Likewise if the peer stopped sending, as its kernel may be dead.
 const PREPARATION_AFTER_SILENCE: Duration = Duration::from_millis(100);
 
-/// What carrying out actions needs.
+/// Resources that carrying out actions needs.
 pub(super) struct InstanceContext<'a> {
     /// `None`: the interface cannot be used, nothing is sent.
     pub(super) sockets: Option<&'a LinkSockets>,
@@ -56,9 +56,9 @@ pub(super) struct Instance {
     key: RouterKey,
     config: RouterConfig,
     router: Router,
-    /// Why it cannot run.
+    /// Reason why it cannot run.
     error: Option<String>,
-    /// Why its VIPs cannot be held, as the hold thread says.
+    /// Reason why its VIPs cannot be held, from the hold thread.
     hold_error: Option<String>,
     counters: RouterCounters,
     fault_reports: FaultReports,
@@ -67,11 +67,11 @@ pub(super) struct Instance {
     expected_advert: ExpectedAdvert,
     prepared: PreparedAdverts,
     peer_authentication: PeerAuthentication,
-    /// What [`Self::prepared`] was built for.
+    /// Sockets and MTU that [`Self::prepared`] was built for.
     prepared_for: Option<(Arc<LinkSockets>, usize)>,
     handle: Arc<RouterHandle>,
     predecessor: PredecessorTracker,
-    /// The peer that is to be told of the advert to come in turn.
+    /// Peer that gets a unicast copy of the next advert, in turn.
     in_turn: Option<IpAddr>,
     /// Between whom multicast does not pass, as reported.
     without_multicast: BTreeSet<IpAddr>,
@@ -79,11 +79,11 @@ pub(super) struct Instance {
     /// The peers that were named; those of the configuration are these and the recognised ones.
     named: BTreeSet<IpAddr>,
     recognised: RecognisedPeers,
-    /// Those of its VIPs that the Active did not list, as long as this node was not Active itself.
+    /// VIPs of the router that the Active did not list, while this node was not Active itself.
     unlisted: BTreeSet<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
-    /// Those of its addresses that came to it when this node served them in other routers.
+    /// Addresses that it got while this node served them in other routers.
     added_in_service: BTreeSet<IpAddr>,
     /// Its VRID, which is no other process', or is; not known before it is to run.
     claim: Option<Result<HostClaim, ClaimedByAnother>>,
@@ -92,7 +92,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// One that is to be started. `in_service`: this node has served all its addresses in other routers until now.
+    /// Creates a router that is to be started. `in_service`: this node has served all its addresses in other routers until now.
     pub(super) fn new(config: RouterConfig, timer_id: TimerId, in_service: bool) -> Self {
         let key = config.key();
         Self {
@@ -138,7 +138,7 @@ impl Instance {
         &self.handle
     }
 
-    /// What its peers' adverts look like.
+    /// Returns the form that its peers' adverts have.
     pub(super) fn expected_advert(&self) -> &ExpectedAdvert {
         &self.expected_advert
     }
@@ -154,7 +154,7 @@ impl Instance {
         self.router.poll_timeout()
     }
 
-    /// Sees to it that no other process of this host uses its VRID, unless it has done so.
+    /// Claims its VRID on this host, so that no other process uses it, unless it has done so.
     pub(super) fn claim_vrid(&mut self, events: &mut Vec<Event>) {
         if !matches!(self.claim, Some(Ok(_))) {
             let RouterKey { interface, family, vrid } = &self.key;
@@ -166,12 +166,12 @@ impl Instance {
         }
     }
 
-    /// Whether another process of this host uses its VRID.
+    /// Returns true if another process of this host uses its VRID.
     pub(super) fn lacks_vrid(&self) -> bool {
         matches!(self.claim, Some(Err(ClaimedByAnother)))
     }
 
-    /// Why it cannot run, whatever its interface can do.
+    /// Returns the reason why it cannot run, whatever its interface can do.
     pub(super) fn config_error(&self, net_admin: bool) -> Option<String> {
         if let Err(error) = self.config.check() {
             return Some(error.to_string());
@@ -236,7 +236,7 @@ impl Instance {
         self.carry_out(out);
     }
 
-    /// Tells of VIPs among the interface's own addresses: its node answers for them in every state.
+    /// Reports VIPs among the interface's own addresses: its node answers for them in every state.
     pub(super) fn report_own_addresses(&mut self, interface: &[IpAddr], events: &mut Vec<Event>) {
         let answers = match self.config.hold {
             Hold::Respond => self.config.priority != Priority::OWNER,
@@ -273,7 +273,7 @@ impl Instance {
         }
     }
 
-    /// Takes a new configuration. `served`: what this node serves in other routers until now.
+    /// Applies a new configuration. `served`: the VIPs that this node serves in other routers until now.
     pub(super) fn reconfigure(
         &mut self,
         mut config: RouterConfig,
@@ -313,13 +313,13 @@ impl Instance {
         *out.wake_helpers = true;
     }
 
-    /// Whether it serves some of these VIPs.
+    /// Returns true if it serves some of these VIPs.
     pub(super) fn serves_any(&self, addresses: &BTreeSet<IpAddr>) -> bool {
         self.config.hold == Hold::Respond && !self.claimed().is_disjoint(addresses)
     }
 
-    /// Whether another node has its VIPs, as far as was heard: one that took all away tells the priority of an owner. Who resigned
-    /// is followed until another one is Active.
+    /// Returns true if another node has its VIPs, as of the adverts received: a node that took all away sends the priority of an owner. A
+    /// node that resigned counts until another one is Active.
     fn follows(&self) -> bool {
         match self.router.state() {
             State::Backup => self.heard.tells_of_vips(),
@@ -327,22 +327,23 @@ impl Instance {
         }
     }
 
-    /// Whether another node has this VIP, as far as was heard. `goes_on`: the router does, so that only the list can tell.
+    /// Returns true if another node has this VIP, as of the adverts received. `goes_on`: the router stays configured, so only the list
+    /// counts.
     pub(super) fn is_elsewhere(&self, address: IpAddr, goes_on: bool) -> bool {
         let may_list =
             || !goes_on && self.heard.is_list_short(self.config.addresses.len(), self.advert_capacity());
         self.follows() && (self.heard.lists(address) || may_list())
     }
 
-    /// How many VIPs its adverts and its peers' can list.
+    /// Returns the number of VIPs that its adverts and its peers' can list.
     fn advert_capacity(&self) -> Option<usize> {
         let mtu = self.prepared_for.as_ref().map_or(0, |(_, mtu)| *mtu);
         let versions = self.config.versions.sent().iter();
         versions.map(|version| prepared::capacity(&self.config, *version, mtu)).min()
     }
 
-    /// Takes note of which of its VIPs nobody else has, as far as was heard; whether they are others than before. What this node has
-    /// itself it goes on having.
+    /// Records which of its VIPs no other node has, as of the adverts received. Returns true if they changed. A VIP that this node has
+    /// itself stays its own.
     fn note_unlisted(&mut self) -> bool {
         let unlisted = match self.router.state() {
             State::Initialize | State::Backup => {
@@ -353,7 +354,7 @@ impl Instance {
         std::mem::replace(&mut self.unlisted, unlisted) != self.unlisted
     }
 
-    /// Tells which VIPs are to be asked for at a takeover.
+    /// Publishes which VIPs are to be probed at a takeover.
     fn tell_unproven(&self, out: &mut InstanceContext<'_>) {
         let unproven = unproven(&self.config, &self.unlisted);
         self.handle.set_plan(Plan { unproven, ..(*self.handle.plan()).clone() });
@@ -365,17 +366,17 @@ impl Instance {
         self.heard.list_number()
     }
 
-    /// Whether it has VIPs to answer for and answers for none yet.
+    /// Returns true if it has VIPs to answer for and answers for none yet.
     pub(super) fn is_taking_over(&self) -> bool {
         self.is_active() && !self.config.addresses.is_empty() && self.claimed().is_empty()
     }
 
-    /// Whether no other node has its VIPs; if this one does, they are answered for.
+    /// Returns true if no other node has its VIPs and, if this node has them, it answers for them.
     pub(super) fn has_settled(&self) -> bool {
         !self.follows() && !self.is_taking_over()
     }
 
-    /// Takes its VIPs away; it goes on without any, above all peers: whoever would preempt it believes that it has them.
+    /// Takes its VIPs away. It stays Active without any, above all peers: a peer that would preempt it believes that it has them.
     pub(super) fn empty(&mut self, net_admin: bool, out: &mut InstanceContext<'_>) {
         let none = BTreeSet::new();
         let config = RouterConfig {
@@ -401,7 +402,7 @@ impl Instance {
         self.handle.end_active();
     }
 
-    /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.
+    /// Acts on its timer. Peers among the `heard_peers` get no unicast copy in turn.
     pub(super) fn handle_timeout(&mut self, heard_peers: &HeardPeers, out: &mut InstanceContext<'_>) {
         self.router.handle_timeout(out.now);
         let is_heard =
@@ -410,7 +411,7 @@ impl Instance {
         self.carry_out(out);
     }
 
-    /// Tells between whom multicast does not pass, if that has changed.
+    /// Reports the peers that multicast does not reach, if they changed.
     fn report_without_multicast(&mut self, out: &mut InstanceContext<'_>) {
         let now = self.router.without_multicast(out.now);
         if now.eq(self.without_multicast.iter().copied()) {
@@ -526,8 +527,8 @@ impl Instance {
         }
     }
 
-    /// Who may have the connections of until now, if it became Active for this reason. Who is beyond a router cannot be sent a
-    /// packet for a VIP.
+    /// Returns the node that may have the connections of until now, if this router became Active for this `reason`. A node beyond a router
+    /// cannot be sent a packet for a VIP.
     fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
         let was_fit = self.heard.priority().is_none_or(|priority| priority >= self.config.fit_from);
         let forwards = self.config.transport.is_on_link() && (was_fit || self.config.forward_to_unfit);
@@ -547,7 +548,7 @@ impl Instance {
         self.router.config().active_period().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
     }
 
-    /// Builds what is sent later, and tells what is to be held.
+    /// Builds the adverts that are sent later, and publishes the plan of what is to be held.
     fn prepare(&mut self) {
         self.expected_advert = expected_advert(&self.config);
         self.note_unlisted();

@@ -28,16 +28,16 @@ use super::receive_filter::ReceiveFilter;
 /// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
 const BUDGET: usize = 256;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// How long a router stays Active without VIPs whose VIPs have gone to others on this node. Peers may hear of that later: to them
-/// they are in the old router still, and if that resigned or fell silent, they would take them over. It is as long as who has lost
-/// the word of changes takes to find it again.
+/// Time for which a router stays Active without VIPs after they moved to other routers on this node. A peer that learns of the move later
+/// would take them over if the old router resigned or stopped sending. It is as long as a peer that has lost contact with the source of
+/// changes takes to find it again.
 const EMPTIED_FOR: Duration = Duration::from_secs(20);
 
-/// What is to run once other nodes have taken VIPs away from the routers that keep them until then.
+/// Configuration to be run once other nodes have taken VIPs away from the routers that keep them until then.
 struct Postponed {
     desired: BTreeMap<RouterId, RouterConfig>,
     overlaps: BTreeMap<RouterId, String>,
-    /// Those routers, and which of the lists that were heard there was the last.
+    /// Routers that keep them, each with the number of the last list received there.
     kept: BTreeMap<RouterId, u64>,
 }
 
@@ -51,15 +51,15 @@ pub(super) struct Link {
     receive_filters: [ReceiveFilter; 2],
     /// Routers with a VIP that another has, and what is wrong with that.
     overlaps: BTreeMap<RouterId, String>,
-    /// Routers that nobody wants any more, whose VIPs have gone to others here, and how long each stays Active without any.
+    /// Routers that are no longer configured and whose VIPs have moved to others here, and until when each stays Active without any.
     emptied: BTreeMap<RouterId, Time>,
-    /// What is wanted, but waits for other nodes.
+    /// Desired configuration that waits for other nodes.
     postponed: Option<Postponed>,
-    /// What waits in the sockets, by family.
+    /// State of the sockets' queues, by family.
     backlogs: [Backlog; 2],
     foreign_reports: RateLimiter<wire::ForeignRouter>,
     heard_peers: HeardPeers,
-    /// Of the sockets there are, or were last.
+    /// Counters of the present sockets, or of the last ones.
     counters: Arc<LinkCounters>,
 }
 
@@ -89,13 +89,13 @@ impl Link {
         usable(self.state.as_ref())
     }
 
-    /// Nobody wants it and nothing runs on it.
+    /// Returns true if it is not wanted and nothing runs on it.
     pub(super) fn is_forgotten(&self) -> bool {
         self.routers.is_empty() && matches!(self.state, Some(LinkState::Unwanted))
     }
 
-    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons. A VIP that another node has in another
-    /// router waits there until that one has gone before.
+    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons. A VIP that another node has in another router
+    /// waits there until that node has moved it.
     pub(super) fn apply(
         &mut self,
         desired: BTreeMap<RouterId, RouterConfig>,
@@ -119,7 +119,7 @@ impl Link {
         self.postponed = Some(Postponed { desired, overlaps, kept });
     }
 
-    /// Whether [`Self::settle`] has something to do.
+    /// Returns true if [`Self::settle`] has something to do.
     pub(super) fn is_to_settle(&self, now: Time) -> bool {
         self.emptied_until().is_some_and(|until| until <= now) || self.is_free_to_follow()
     }
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Whether what was postponed need wait no longer.
+    /// Returns true if the postponed configuration need wait no longer.
     fn is_free_to_follow(&self) -> bool {
         let Some(Postponed { kept, .. }) = &self.postponed else { return false };
         let is_free = |(id, lists): (&RouterId, &u64)| {
@@ -198,7 +198,7 @@ impl Link {
         self.update_readiness(context);
     }
 
-    /// When the first of the routers that are Active without VIPs has been so for long enough.
+    /// Returns when the first of the routers that are Active without VIPs has been so for long enough.
     pub(super) fn emptied_until(&self) -> Option<Time> {
         self.emptied.values().min().copied()
     }
@@ -226,7 +226,7 @@ impl Link {
         self.routers.values().filter(responds).flat_map(Instance::claimed).collect()
     }
 
-    /// Those of the routers to be started whose VIPs are all `served` here now, by routers that lose them.
+    /// Returns the routers to be started whose VIPs are all `served` here now, by routers that lose them.
     fn in_service(
         &self,
         desired: &BTreeMap<RouterId, RouterConfig>,
@@ -280,7 +280,7 @@ impl Link {
         }
     }
 
-    /// Whether something is refused without which routers do not run, that may be had later: [`Self::try_again`].
+    /// Returns true if something without which routers do not run was refused, and may be granted later: [`Self::try_again`].
     pub(super) fn is_to_try_again(&self) -> bool {
         self.receive_filters.iter().any(ReceiveFilter::is_refused)
             || self.routers.values().any(Instance::lacks_vrid)
@@ -397,7 +397,7 @@ impl Link {
         due
     }
 
-    /// Reads what adverts there are.
+    /// Reads the adverts that have arrived.
     pub(super) fn receive_adverts(
         &mut self,
         family: Family,
@@ -499,7 +499,7 @@ impl Link {
     }
 }
 
-/// Adverts of these routers of a family, from their candidates: from this node's own addresses, too, which are told of.
+/// Adverts of these routers of a family, from their candidates, and from this node's own addresses, which are reported.
 fn own_adverts(family: Family, routers: &BTreeMap<RouterId, Instance>) -> AdvertFilter {
     let of_family = || routers.iter().filter(|((of, _), _)| *of == family);
     let candidates = |(_, instance)| {
@@ -529,7 +529,7 @@ fn unwatch(sockets: &LinkSockets, context: &mut Context<'_>) {
     }
 }
 
-/// Whether this router can run, or why not; `None` while that is not known.
+/// Returns whether this router can run, or the reason why not; `None` while that is not known.
 fn readiness(name: &str, state: Option<&LinkState>, config: &RouterConfig) -> Option<Result<(), String>> {
     match state? {
         LinkState::Usable { sources, sockets } => {

@@ -11,7 +11,7 @@ use crate::config::RouterKey;
 use crate::event::Event;
 use crate::rate_limit::RateLimiter;
 
-/// Why an advert is accepted.
+/// Reason for which an advert is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
     /// It was signed, or there is no authentication.
@@ -34,7 +34,7 @@ impl PeerAuthentication {
         Self { authenticator: Authenticator::new(authentication), reports: RateLimiter::new() }
     }
 
-    /// Takes other keys or another mode. What was sent and heard is not forgotten, also while it is off.
+    /// Applies other keys or another mode. The record of adverts sent and received is kept, also while it is off.
     pub(super) fn reconfigure(&mut self, authentication: Option<Authentication>) {
         self.authenticator.reconfigure(authentication);
     }
@@ -44,7 +44,7 @@ impl PeerAuthentication {
         self.authenticator.sign(data, clock::wall())
     }
 
-    /// Whether a peer's advert is accepted. `copies`: it may come twice, by multicast and by unicast.
+    /// Checks a peer's advert. `copies`: it may come twice, by multicast and by unicast.
     pub(super) fn admit(
         &mut self,
         packet: &Packet<'_>,

@@ -16,9 +16,9 @@ const TIMER: u64 = u64::MAX;
 pub(super) struct Poller {
     epoll: Epoll,
     timer: TimerFd,
-    /// What the timer is set to.
+    /// Time that the timer is set to.
     set_to: Option<Time>,
-    /// Room for all of them, so that one look tells everything.
+    /// Room for all of them, so that one look returns everything.
     events: Vec<EpollEvent>,
     ready: usize,
 }
@@ -35,14 +35,14 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Waits for this descriptor too; `token` tells it later. Not `u64::MAX`.
+    /// Adds a descriptor to wait for. [`Self::ready`] returns its `token`, which must not be `u64::MAX`.
     pub(super) fn add(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
         self.events.push(EpollEvent::empty());
         Ok(())
     }
 
-    /// No longer.
+    /// Removes a descriptor.
     pub(super) fn remove(&mut self, descriptor: BorrowedFd<'_>) {
         if self.epoll.delete(descriptor).is_ok() {
             self.events.pop();
@@ -50,9 +50,9 @@ impl Poller {
         }
     }
 
-    /// Waits until something is ready or the deadline is reached. Returns an instant at which every descriptor not told
-    /// by [`Self::ready`] was not ready: looked at after the clock was read, so that a thread that was held up in between
-    /// does not take its own lateness for silence.
+    /// Waits until something is ready or the deadline is reached. Returns an instant at which every descriptor not returned by
+    /// [`Self::ready`] was not ready: looked at after the clock was read, so that a thread that was held up in between does not take its
+    /// own lateness for silence.
     pub(super) fn wait(&mut self, deadline: Option<Time>) -> Time {
         self.set(deadline);
         self.poll(EpollTimeout::NONE);

@@ -1,10 +1,10 @@
 //! VIPs that change their virtual router while another node has them.
 //!
-//! Nodes hear of that at different moments, and the one that has the VIPs may hear last. So it goes first, if it is there: the others
-//! leave each VIP where it was until that node's adverts of the old router no longer list it, or it says by the priority of an owner
-//! that it has taken all away, or it falls silent there.
+//! Nodes learn of the move at different moments, and the node that has the VIPs may learn last. So it goes first, if it is there: the
+//! others leave each VIP where it was until that node's adverts of the old router no longer list it, or show by the priority of an owner
+//! that it has taken all away, or stop.
 //!
-//! Nobody waits in a circle: who has a VIP never waits to let go of it.
+//! No nodes wait in a circle: the node that has a VIP never waits to release it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,15 +15,16 @@ use crate::config::{Hold, RouterConfig};
 #[cfg(test)]
 mod tests;
 
-/// What is to run until the Active of other nodes have gone before.
+/// Configuration to be run until the Actives of other nodes have gone before.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interim {
     pub(super) routers: BTreeMap<RouterId, RouterConfig>,
-    /// Those of them that keep VIPs which are to go.
+    /// Routers among them that keep VIPs which are to go.
     pub(super) kept: Vec<RouterId>,
 }
 
-/// What is to run instead of `desired`; `None`: that. `is_elsewhere`: whether another node has a VIP of a router that is `running`.
+/// Returns what to run instead of `desired`; `None`: `desired` itself. `is_elsewhere`: returns true if another node has a VIP of a router
+/// that is `running`.
 pub(super) fn interim(
     desired: &BTreeMap<RouterId, RouterConfig>,
     running: &BTreeMap<RouterId, &RouterConfig>,

@@ -1,5 +1,5 @@
-//! From whom a router takes over: whether a peer can have served its addresses. If not, they may be another host's: a peer that
-//! became Active a moment ago is probing still.
+//! Node from which a router takes over, and whether it can have served the addresses. If not, they may be another host's: a peer that
+//! became Active a moment ago is still probing.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ mod tests;
 /// An Active is heard at least each so many halves of its interval, if it was there before: the one to come, and half of
 /// one for what delays it.
 const HALF_INTERVALS: u32 = 3;
-/// A peer has asked for its addresses after so many times as long as it asks: it may have waited for one before it.
+/// Number of its probe times after which a peer has probed for its addresses: it may have waited for one before it.
 const PROBE_TIMES: u32 = 2;
 
-/// Who was Active before a takeover.
+/// Kind of Active before a takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Predecessor {
     /// No peer.
@@ -26,13 +26,13 @@ pub(crate) enum Predecessor {
     Established,
 }
 
-/// Who had the addresses until a takeover, and may have the connections of that time still.
+/// Node that had the addresses until a takeover, and may still have the connections of that time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum HandedOverBy {
     /// Nobody: there was no Active on this LAN.
     #[default]
     Nobody,
-    /// This peer, which fell silent: its node is dead, or only the process that speaks for it.
+    /// This peer, which stopped sending: its node is dead, or only its VRRP process.
     SilentPeer(IpAddr),
     /// This peer, which resigned or was preempted.
     Peer(IpAddr),
@@ -40,7 +40,7 @@ pub(crate) enum HandedOverBy {
     ThisNode,
 }
 
-/// What was heard of peers as Active since a router was started.
+/// Record of peers as Active since a router was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PredecessorTracker {
     started: Time,
@@ -62,17 +62,17 @@ enum PeerActive {
 }
 
 impl PredecessorTracker {
-    /// Of a router that is started now.
+    /// Returns the tracker of a router that is started now.
     pub(crate) fn started(now: Time) -> Self {
         Self { started: now, ..Self::default() }
     }
 
-    /// Of a router whose addresses this node served in another until now: they are no strangers'.
+    /// Returns the tracker of a router whose addresses this node served in another until now: no other host has them.
     pub(crate) fn in_service(now: Time) -> Self {
         Self { started: now, peer_active: PeerActive::BeforeStart, preempted: None }
     }
 
-    /// A peer's advert has come, with this interval in it.
+    /// Records a peer's advert with this interval in it.
     pub(crate) fn heard(&mut self, interval: Interval, now: Time) {
         self.peer_active = match self.peer_active {
             PeerActive::Never if now.since(self.started) * 2 <= interval.duration() * HALF_INTERVALS => {
@@ -83,19 +83,19 @@ impl PredecessorTracker {
         };
     }
 
-    /// A router has become Active, by preempting this peer if any, which yields when it hears the first advert: sooner than after
-    /// `interval`.
+    /// Records that a router has become Active, by preempting this peer if any, which yields when it receives the first advert: sooner than
+    /// after `interval`.
     pub(crate) fn took_over(&mut self, preempted: Option<IpAddr>, interval: Interval, now: Time) {
         self.preempted = preempted.map(|peer| (peer, now + interval.duration()));
     }
 
-    /// Whether an advert of a lesser Active is the last one of the peer that was preempted (T12): part of each ordinary move, and no
-    /// sign that two were Active.
+    /// Returns true if an advert of a lesser Active is the last one of the peer that was preempted (T12): part of each ordinary move, and
+    /// no sign that two were Active.
     pub(crate) fn yields(&self, source: IpAddr, now: Time) -> bool {
         self.preempted.is_some_and(|(peer, until)| peer == source && now <= until)
     }
 
-    /// Who was Active until now, where all ask for `probe`.
+    /// Returns the kind of Active until now, where all nodes probe for `probe`.
     pub(crate) fn at_takeover(&self, probe: Option<Duration>, now: Time) -> Predecessor {
         match self.peer_active {
             PeerActive::Never => Predecessor::Nobody,

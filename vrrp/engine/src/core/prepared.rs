@@ -30,7 +30,7 @@ struct CopyModel {
     version: Version,
     checksum: Checksum,
     signs: bool,
-    /// That of the advert which was sent to the group last.
+    /// Trailer of the advert which was sent to the group last.
     trailer: Option<Trailer>,
 }
 
@@ -59,12 +59,12 @@ enum Via {
 pub(super) struct SendOutcome {
     pub(super) packets: u64,
     pub(super) errors: u64,
-    /// Why the last one was refused.
+    /// Reason for the last refusal.
     pub(super) refusal: Option<io::Error>,
 }
 
 impl PreparedAdverts {
-    /// What this router sends by these sockets: for each version, to the group or to each peer.
+    /// Builds the packets that this router sends by these sockets: for each version, to the group or to each peer.
     pub(super) fn new(config: &RouterConfig, sockets: &LinkSockets) -> Self {
         Self {
             adverts: packets(config, Some(config.priority), sockets),
@@ -73,8 +73,8 @@ impl PreparedAdverts {
         }
     }
 
-    /// Sends an advert or a resignation, to everyone it is for and then by unicast to the peers that are to have a copy. A copy
-    /// has the trailer of the original: who hears both, in whichever order, knows that they are one.
+    /// Sends an advert or a resignation to all its receivers and then by unicast to the peers that are to have a copy. A copy has the
+    /// trailer of the original: a peer that receives both, in whichever order, knows that they are one.
     pub(super) fn send(
         &mut self,
         resign: bool,
@@ -137,7 +137,7 @@ impl PreparedAdverts {
 }
 
 impl SendOutcome {
-    /// A packet to a single peer was sent or refused. That says nothing of what goes to the group.
+    /// Counts a packet to a single peer as sent or refused. It proves nothing about packets to the group.
     fn count(&mut self, copy: &io::Result<()>) {
         match copy {
             Ok(()) => self.packets += 1,
@@ -176,7 +176,7 @@ fn copy_models(config: &RouterConfig, sockets: &LinkSockets) -> Vec<CopyModel> {
     config.versions.sent().iter().map(model).collect()
 }
 
-/// How many VIPs an advert of this router can list.
+/// Returns the number of VIPs that an advert of this router can list.
 pub(super) fn capacity(config: &RouterConfig, version: Version, mtu: usize) -> usize {
     let trailer = if config.signs() { TRAILER_LENGTH } else { 0 };
     AddressList::capacity(config.family(), version, mtu, trailer)
@@ -229,7 +229,7 @@ fn packets(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSock
     packets
 }
 
-/// Of the frame of an advert.
+/// Returns the Ethernet header of an advert.
 fn header(to: Mac, vrid: Vrid, family: Family) -> Vec<u8> {
     let ethertype: [u8; 2] = match family {
         Family::V4 => [0x08, 0x00],

@@ -1,4 +1,4 @@
-//! Whether the adverts of a family reach this thread. A router that hears none would become a second Active.
+//! Check that the adverts of a family reach this thread. A router that receives none would become a second Active.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,19 +6,19 @@ use std::net::IpAddr;
 use windlass_kernel::sockets::AdvertFilter;
 use windlass_vrrp::Vrid;
 
-/// What the kernel does for a family's adverts on an interface.
+/// State of the kernel's filter for a family's adverts on an interface.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveFilter {
-    /// Whether its socket is waited for, or why not.
+    /// Result of adding its socket to the poller; `None`: not added yet.
     polled: Option<Result<(), String>>,
-    /// What it lets through.
+    /// Filter in force: the adverts that pass.
     own: Option<AdvertFilter>,
-    /// Why it lets nothing else through.
+    /// Reason why the kernel refused the last filter.
     refusal: Option<String>,
 }
 
 impl ReceiveFilter {
-    /// Whether its socket is waited for.
+    /// Returns true if its socket is waited for.
     pub(super) fn is_polled(&self) -> bool {
         matches!(self.polled, Some(Ok(())))
     }
@@ -28,7 +28,7 @@ impl ReceiveFilter {
         *self = Self { polled: Some(answer), own: None, refusal: None };
     }
 
-    /// Whether the socket lets exactly this through.
+    /// Returns true if the socket lets exactly this through.
     pub(super) fn passes_exactly(&self, own: &AdvertFilter) -> bool {
         self.own.as_ref() == Some(own)
     }
@@ -41,7 +41,7 @@ impl ReceiveFilter {
         }
     }
 
-    /// Whether a router of this VRID hears these peers; `None` while the kernel was not asked.
+    /// Returns whether a router of this VRID receives these peers' adverts; `None` while the kernel was not asked.
     pub(super) fn hears(&self, vrid: Vrid, peers: &BTreeSet<IpAddr>) -> Option<Result<(), String>> {
         match (&self.polled, &self.own, &self.refusal) {
             (None, _, _) => None,
@@ -51,7 +51,7 @@ impl ReceiveFilter {
         }
     }
 
-    /// Whether the kernel refused something, which may succeed later.
+    /// Returns true if the kernel refused something, which may succeed later.
     pub(super) fn is_refused(&self) -> bool {
         self.refusal.is_some() || matches!(self.polled, Some(Err(_)))
     }

@@ -1,4 +1,4 @@
-//! Peers that nobody named: they are known by the VIPs that they advertise.
+//! Peers that are not named in the configuration: they are known by the VIPs that they advertise.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -10,27 +10,26 @@ use windlass_vrrp::Time;
 use crate::config::{MOST_RECOGNISED, RouterConfig};
 use crate::neighbour::token_bucket::{BURST, TokenBucket};
 
-/// New peers a second that are taken for such, beyond a burst: each has this node's adverts built anew.
+/// New peers a second that are recognised, beyond a burst: for each the adverts of this node are built anew.
 const NEW_A_SECOND: NonZeroU32 = NonZeroU32::new(8).unwrap();
-/// As much of the burst is left to those that were heard before.
+/// Part of the burst that is left to senders received before.
 const RESERVE: usize = BURST as usize / 2;
-/// So many adverts tell a router from one that was forged. They are in the name of anybody, and rarely of the same for so long.
+/// Number of adverts that tell a real router from a forged one. Forged adverts can bear any source, and rarely the same one for so long.
 const SETTLED: u32 = 30;
-/// How long it is remembered at least that somebody was heard who was not taken for a peer: for several intervals of the 100 ms that are the
-/// rule.
+/// Minimum time for which a sender that was not taken for a peer stays recorded: several intervals of the usual 100 ms.
 const HEARD_BEFORE: Duration = Duration::from_secs(1);
-/// And of how many.
+/// Maximum number of such senders in one period.
 const MOST_WAITING: usize = 4096;
 
-/// Those that are taken for peers, in bounds: whoever forges adverts can have many that do not exist taken for peers, but at no more than
-/// a pace; and those that do exist are not forgotten for them.
+/// Recognised peers, in bounds: a sender of forged adverts can have many that do not exist recognised, but only at a limited pace, and
+/// peers that do exist are not removed for them.
 #[derive(Debug)]
 pub(super) struct RecognisedPeers {
     known: BTreeMap<IpAddr, Known>,
     pace: TokenBucket,
-    /// Who was heard and is no peer yet, in this time and in the one before.
+    /// Senders that are no peers yet, in this period and in the one before.
     waiting: [HashSet<IpAddr>; 2],
-    /// When this time began.
+    /// Start of this period.
     waiting_since: Time,
 }
 
@@ -52,7 +51,7 @@ impl Default for RecognisedPeers {
 }
 
 impl RecognisedPeers {
-    /// Whether a router of this configuration's VRID that lists these VIPs is a peer though none of that name is known.
+    /// Returns true if a router of this configuration's VRID that lists these VIPs counts as a peer without being named.
     pub(super) fn recognises(
         config: &RouterConfig,
         source: IpAddr,
@@ -63,8 +62,8 @@ impl RecognisedPeers {
             && listed.any(|address| config.addresses.contains(&address))
     }
 
-    /// Somebody is recognised who is not known yet; whether to take it for a peer now. One that is heard for the first time is put off
-    /// where many come at once: one that exists is heard again.
+    /// Admits a recognised sender that is not known yet. Returns true if it becomes a peer now. A sender received for the first time is put
+    /// off where many come in a short time: one that exists sends again.
     pub(super) fn admit(&mut self, source: IpAddr, now: Time) -> bool {
         let age = now.since(self.waiting_since);
         if age >= HEARD_BEFORE {
@@ -92,14 +91,14 @@ impl RecognisedPeers {
         true
     }
 
-    /// A peer was heard; if it was recognised it is not the next to be forgotten.
+    /// Records an advert of a peer: a recognised one is then not the next to be removed.
     pub(super) fn heard(&mut self, source: IpAddr, now: Time) {
         if let Some(known) = self.known.get_mut(&source) {
             *known = Known { last: now, adverts: known.adverts.saturating_add(1) };
         }
     }
 
-    /// All peers of a virtual router: those that were named for it and these.
+    /// Returns all peers of a virtual router: those named for it and these.
     pub(super) fn with(&self, named: &BTreeSet<IpAddr>, config: &RouterConfig) -> BTreeSet<IpAddr> {
         let others = self.known.keys().filter(|peer| config.recognise_peers && **peer != config.source);
         named.iter().chain(others).copied().collect()

@@ -1,4 +1,4 @@
-//! Which connections end, and when their entries are removed. Pure: the clock and the kernel come as arguments.
+//! Decides which connections end, and when their entries are removed. Pure: the clock and the kernel come as arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -62,7 +62,7 @@ impl Plan {
         Self { notice, wanted: Arc::default(), pending: BTreeMap::new() }
     }
 
-    /// Others may use what from now on.
+    /// Takes new restrictions, and schedules the end of connections that they end: by other owners, ports or sources.
     pub(super) fn follow(&mut self, wanted: Arc<Restrictions>, now: Time) {
         let before = std::mem::replace(&mut self.wanted, wanted);
         let wanted = Arc::clone(&self.wanted);
@@ -115,7 +115,7 @@ impl Plan {
         Arc::new(restrictions)
     }
 
-    /// When the next pass is due.
+    /// Returns the time of the next pass.
     pub(super) fn due(&self) -> Option<Time> {
         self.pending.values().map(|pending| pending.due).min()
     }
@@ -140,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// The pass removed all that it found.
+    /// Records that the pass removed all that it found.
     pub(super) fn done(&mut self, mut pass: Pass, now: Time) {
         if pass.entries >= MOST_ENTRIES {
             return self.retry(pass, now);
@@ -166,7 +166,7 @@ impl Plan {
         }
     }
 
-    /// The pass did not remove all: it comes again at this time.
+    /// Schedules a pass that did not remove all for this time.
     pub(super) fn retry(&mut self, mut pass: Pass, at: Time) {
         for (address, pending) in &mut self.pending {
             if pass.pending.get(address) != Some(pending) {

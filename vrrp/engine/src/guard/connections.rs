@@ -1,9 +1,9 @@
-//! Connections that are over for the client without this node having heard of that: the node was cut off, and another reset them. While
-//! the kernel knows one, it takes packets of another connection from the same port for invalid. It is found by the first such packet:
-//! nothing that fits has come since the VIP is here.
+//! Connections that are over for the client without this node's knowledge: the node was cut off, and another reset them. While the
+//! kernel knows one, it takes packets of another connection from the same port for invalid. The first such packet reveals it: none
+//! that fits has come since this node has had the VIP.
 //!
-//! An entry whose windows the kernel does not judge stays: a packet of another connection fits it, so one that does not is made up. Such
-//! are the replicas of connections that another node told, and what the kernel met midway. Of the others, anybody who can send from a
+//! An entry whose windows the kernel does not judge stays: a packet of another connection fits it, so one that does not is forged.
+//! Replicas from another node are such entries, and connections that the kernel met midway. Of the others, any sender that can use a
 //! client's address and guesses its port can end one that is idle; the set of strays bounds how many (`docs/security.md`).
 
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ mod tests;
 const TUPLE: u16 = 1;
 const PROTOCOL_INFO: u16 = 4;
 const TCP_INFO: u16 = 1;
-/// Of TCP: flags of either direction.
+/// Attributes of a TCP entry: the flags of either direction.
 const FLAGS: [u16; 2] = [4, 5];
 /// Flag of a direction whose window is not judged.
 const BE_LIBERAL: u8 = 8;
 const EXPIRES_IN: u16 = 7;
 const ID: u16 = 12;
-/// For how long the kernel knows a TCP connection after its last packet, in seconds, by what that was.
+/// Prefix of the settings with the time for which the kernel knows a TCP connection after its last packet, in seconds, by its kind.
 const LIMITS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_";
 const LIMIT_NAMES: [&str; 7] =
     ["established", "unacknowledged", "max_retrans", "fin_wait", "close_wait", "syn_recv", "syn_sent"];
@@ -41,8 +41,8 @@ const DESTINATION_V6: u16 = 4;
 const NESTED: u16 = 0x8000;
 
 impl Guard {
-    /// Has the kernel forget connections to these VIPs of which a packet came that does not fit, and of which none that does has come
-    /// for as long as this node has had the VIP: they are over, and the packet is of another, which began on another node. How many.
+    /// Removes connections to these VIPs from the kernel of which a packet came that does not fit, and none that fits for as long
+    /// as this node has had the VIP: they are over, and the packet is of another, which began on another node. Returns how many.
     pub fn forget_strays(&mut self, had_for: &BTreeMap<IpAddr, Duration>) -> Result<usize, GuardError> {
         let mut limits = None;
         let mut forgotten = 0;
@@ -72,7 +72,7 @@ impl Guard {
         Ok(forgotten)
     }
 
-    /// Forgets the connection that the kernel listed with this entry, and no other.
+    /// Removes the connection that the kernel listed with this entry, and no other.
     fn forget_this(&mut self, family: u8, entry: &[u8]) -> Result<(), GuardError> {
         let Some(named) = this(entry) else { return Ok(()) };
         self.ask(Operation::DeleteConnection(family), &named).map(drop)
@@ -93,9 +93,10 @@ fn limits_of_kernel() -> Vec<u32> {
     LIMIT_NAMES.iter().filter_map(limit).collect()
 }
 
-/// For how long a connection that expires in so many seconds was silent, at least, where it expires so many after its last packet.
+/// Returns the least time since the last packet of a connection that expires in so many seconds, if it expires one of `limits`
+/// after that packet.
 fn silent_for(expires_in: u32, limits: &[u32]) -> Option<Duration> {
-    // By the shortest of the limits: it was not silent for longer than is told. The kernel tells whole seconds.
+    // By the shortest of the limits: the result is never too long. The kernel reports whole seconds.
     let limit = limits.iter().filter(|limit| **limit > expires_in).min()?;
     Some(Duration::from_secs((limit - expires_in - 1).into()))
 }

@@ -1,8 +1,8 @@
-//! Why nothing is guarded.
+//! Errors of the guard.
 
 use std::io;
 
-/// Why the guard is not there.
+/// Reason why the guard is not in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuardError {
@@ -12,9 +12,9 @@ pub enum GuardError {
          nf_tables, nft_chain_nat, nft_ct, nft_redir, nft_reject_inet"
     )]
     Unsupported {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process may not change nf_tables.
@@ -23,17 +23,17 @@ pub enum GuardError {
          (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
     )]
     Denied {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel refused something else.
     #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
     Kernel {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

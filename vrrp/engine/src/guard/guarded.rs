@@ -1,4 +1,4 @@
-//! What is guarded.
+//! Desired contents of the guard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,15 +9,15 @@ use windlass_kernel::mark_mask::MarkMask;
 
 use crate::restriction::Restrictions;
 
-/// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
-/// (RFC 9568 §6.1), an address of the node's own.
+/// VIPs to guard, and restrictions to enforce. Neither set of VIPs may have an address whose packets are meant for the host's
+/// sockets: a VIP in Accept_Mode (RFC 9568 §6.1), an address of the node's own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Guarded {
     /// VIPs of all virtual routers of this node, Active or not.
     pub vips: BTreeSet<IpAddr>,
-    /// Those that this node is Active for: the node's own packets to them are guarded too.
+    /// VIPs that this node is Active for: the node's own packets to them are guarded too.
     pub held: BTreeSet<IpAddr>,
-    /// Which ports addresses have, and who may send to them.
+    /// Ports of addresses, and the sources that may send to them.
     pub restrictions: Arc<Restrictions>,
     /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,
@@ -26,9 +26,9 @@ pub struct Guarded {
     /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
     /// come.
     pub movable: BTreeMap<IpAddr, u32>,
-    /// VIPs whose connections are told to other nodes: the kernel tells only such events of them as are needed for that.
+    /// VIPs whose connections are replicated: the kernel reports only such events of them as that needs.
     pub replicated: BTreeSet<IpAddr>,
-    /// Where backends are that do not get a VIP as the source: their answers to it would not arrive.
+    /// Ranges of backends that do not get a VIP as the source: their answers to it would not arrive.
     pub astray: BTreeSet<IpNet>,
 }
 
@@ -36,28 +36,28 @@ pub struct Guarded {
 static NONE: BTreeSet<IpAddr> = BTreeSet::new();
 
 impl Guarded {
-    /// The VIPs to which nothing passes that was not translated.
+    /// Returns the VIPs to which only translated packets pass.
     pub(super) fn refused(&self) -> &BTreeSet<IpAddr> {
         if self.restrictions.passes_untranslated() { &NONE } else { &self.vips }
     }
 
-    /// The VIPs to which nothing of the node's own passes that was not translated.
+    /// Returns the VIPs to which only translated packets of the node's own pass.
     pub(super) fn refused_here(&self) -> &BTreeSet<IpAddr> {
         if self.restrictions.passes_untranslated() { &NONE } else { &self.held }
     }
 }
 
-/// What becomes of packets to a VIP that belong to connections of the node that was Active before.
+/// Treatment of packets to a VIP that belong to connections of the previous Active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the parts of an element")]
 pub struct Moved {
     /// The mark of those connections and of their packets, which are sent to that node. `None`: there are none.
     pub mark: Option<u32>,
-    /// What becomes of TCP connections that this node does not know and of which it did not see the beginning.
+    /// Treatment of TCP connections that this node does not know and whose beginning it did not see.
     pub unknown: UnknownConnections,
 }
 
-/// What becomes of packets to a VIP of TCP connections that began elsewhere and have no mark yet.
+/// Treatment of packets to a VIP of TCP connections that began elsewhere and have no mark yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
 pub enum UnknownConnections {
@@ -65,6 +65,6 @@ pub enum UnknownConnections {
     Forwarded,
     /// They are kube-proxy's, as new ones are: it gives them to an endpoint that does not know them, which resets them.
     Untouched,
-    /// They are dropped: this node is Active no longer, and who sends again has heard by then of the one that is.
+    /// They are dropped: this node is no longer Active, and a client that sends again has learnt of the new Active by then.
     Dropped,
 }

@@ -1,4 +1,4 @@
-//! Which ports the owners of a VIP have: what is for another one is refused before a proxy can give it to a Service that named the
+//! Ports that the owners of a VIP have: a packet for another port is refused before a proxy can give it to a Service that named the
 //! VIP without owning it (CVE-2020-8554). Pure.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::restriction::Restrictions;
 #[cfg(test)]
 mod tests;
 
-/// A proxy knows no others with ports.
+/// Protocols with ports: a proxy knows no others.
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
 /// The VIPs whose ports are known, with each protocol that has ports: those of `one` that `other` does not have.
@@ -41,8 +41,8 @@ pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) ->
 }
 
 impl Set {
-    /// The rule that refuses what is for a VIP of this set and for none of its ports. What has no port to look at, as a later
-    /// fragment that nothing has put together, goes on: no proxy takes that either.
+    /// The rule that refuses packets for a VIP of this set and for none of its ports. A packet without a port to look at, as a
+    /// later fragment that was not reassembled, passes: no proxy takes it either.
     pub(super) fn only_own_ports(self) -> Vec<Expression> {
         let ports = Self { kind: Kind::Ports, ..self };
         let [_, _, destination] = self.packet();

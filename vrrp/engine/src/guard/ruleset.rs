@@ -1,4 +1,4 @@
-//! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module.
+//! Contents of the table, as data, and the batches that install them in the kernel. The text form is in the parent module.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ const LABEL: [u8; 16] = {
 };
 const REDIRECT: &[u8] = &[5];
 const REDIRECT_V6: &[u8] = &[137];
-/// Where in a redirect the address is that it is about (RFC 792, RFC 4861 §4.5).
+/// Offset in a redirect of the address that it is about (RFC 792, RFC 4861 §4.5).
 const REDIRECTED: u32 = 24;
 
 /// The kernel has looked up the connection at -200, and routes after all of prerouting.
@@ -86,21 +86,21 @@ const AFTER_CONNECTION_TRACKING: i32 = -150;
 const BEFORE_MASQUERADING: i32 = 90;
 /// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
 const BEFORE_KUBE_PROXY_NAT: i32 = -105;
-/// Here every packet to a VIP still has its address, those of connections that go on as well.
+/// Every packet to a VIP still has its address here, those of established connections as well.
 const BEFORE_ALL_NAT: i32 = -115;
-/// What is still for a VIP here was not translated.
+/// A packet that is still for a VIP here was not translated.
 const AFTER_NAT: i32 = -95;
 /// kube-proxy filters at 0, in nftables and in iptables mode.
 const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 
-/// Has the packet's family while the process has lately said that it lives.
+/// Set that has the packet's family while the process has lately shown that it lives.
 const AWAKE: &str = "awake";
 /// Its number in the batch that makes it, beside those of [`Set::all`].
 const AWAKE_ID: u32 = 100;
 
 impl Set {
-    /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a
-    /// VIP is held holds only as long as the process lives that says so.
+    /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a VIP
+    /// is held counts only while the process shows that it lives.
     pub(super) fn has_destination(self) -> Vec<Expression> {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
@@ -155,7 +155,7 @@ impl Set {
         [self.has_destination(), vec![Verdict(verdict)]].concat()
     }
 
-    /// The rule that lets what answers a connection pass that came from one of the set's addresses.
+    /// The rule that accepts answers to connections that came from one of the set's addresses.
     fn answers(self) -> Vec<Expression> {
         let is_answer = [Connection(Direction), Compare(Equal, ANSWER), Verdict(Accept)];
         [self.has_destination().as_slice(), &is_answer].concat()
@@ -173,13 +173,13 @@ impl Set {
         vec![Meta(PacketFamily), family, self.original_destination(), From(word, interface), In(self.name())]
     }
 
-    /// The rule that has the kernel tell of a connection of this protocol only these events.
+    /// The rule that has the kernel report only these events of a connection of this protocol.
     fn telling(self, protocol: &'static [u8], events: &'static [u8]) -> Vec<Expression> {
         let of_protocol = [Meta(Protocol), Compare(Equal, protocol), Load(events), MaskEvents];
         [IS_NEW.as_slice(), &self.has_destination(), &of_protocol].concat()
     }
 
-    /// The rule that has the kernel tell that one side of a connection has ended: a label that is new is an event.
+    /// The rule that has the kernel report that one side of a connection has closed: a new label is an event.
     fn telling_ends(self) -> Vec<Expression> {
         let ends =
             [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
@@ -218,8 +218,9 @@ impl Set {
         })
     }
 
-    /// The rule that has the backends answer to the VIP, so to whoever is Active, what kube-proxy would have them answer to this
-    /// node, but for those whose answers would go astray. Its mark is taken off the packet as kube-proxy does, lest an overlay network masquerades what it wraps it in.
+    /// The rule that gives packets that kube-proxy would masquerade the VIP as their source, so that the backends answer to the
+    /// Active, except for backends whose answers would go astray. It removes kube-proxy's mark from the packet as kube-proxy does,
+    /// so that an overlay network does not masquerade the packet in which it wraps it.
     fn with_vip_as_source(self, masquerade_mark: u32) -> Vec<Expression> {
         let family = match self.family {
             Family::V4 => IPV4,
@@ -261,8 +262,9 @@ fn of_type(protocol: &'static [u8], kind: &'static [u8]) -> [Expression; 4] {
     [Meta(Protocol), Compare(Equal, protocol), TYPE, Compare(Equal, kind)]
 }
 
-/// The rules that leave the engine's own questions for the way back, which come by no interface, the source that they ask from: pod networks masquerade what a
-/// node sends to pods from its address on the LAN, and the answer would come by another way than the one that is asked for.
+/// The rules that keep the source of the engine's own echo requests for the way back, which come by no interface: pod networks
+/// masquerade packets from the node's address on the LAN to pods, and the answer would come by another way than the one in
+/// question.
 fn asking_from_its_source() -> Vec<Vec<Expression>> {
     let of_family = |family: Family| {
         let ([is_family, ..], number, source, echo) = match family {
@@ -303,24 +305,24 @@ const fn filter(number: u32, priority: i32) -> Hook {
     Hook { kind: "filter", number, priority }
 }
 
-/// What this node sends, which is routed again where its mark has changed.
+/// Hook for packets of this node, which are routed again where their mark has changed.
 const ROUTED_ANEW: Hook = Hook { kind: "route", number: OUTPUT, priority: AFTER_CONNECTION_TRACKING };
 
 /// The chain that marks packets for the previous Active, and counts them.
 pub(super) const MOVED: &str = "moved";
 
-/// What a table has besides what each one has.
+/// Parts of a table that differ from one table to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parts {
-    /// What forwards to the previous Active.
+    /// True with the rules that forward to the previous Active.
     pub(super) forwards: bool,
-    /// What has the kernel tell only the events that matter of connections that are replicated.
+    /// True with the rules that limit the kernel's events of replicated connections to those that matter.
     pub(super) masks_events: bool,
     /// kube-proxy's mark for what it masquerades.
     pub(super) masquerade_mark: u32,
     /// The bits of marks that lead to the previous Active.
     pub(super) marks: MarkMask,
-    /// How long it counts that the process said that it lives, in milliseconds.
+    /// Time for which the last sign that the process lives counts, in milliseconds.
     pub(super) awake_ms: u64,
 }
 
@@ -428,12 +430,12 @@ fn chains(with: Parts) -> Vec<Chain> {
     chains
 }
 
-/// How many rules the table has.
+/// Returns the number of rules in the table.
 pub(super) fn rules(parts: Parts) -> usize {
     chains(parts).iter().map(|chain| chain.rules.len()).sum()
 }
 
-/// Makes the table anew, whatever there is under its name.
+/// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
@@ -463,7 +465,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
     batch
 }
 
-/// Changes the sets from what they are to what is wanted.
+/// Changes the sets from the installed to the desired contents.
 pub(super) fn update(table: &str, installed: &Guarded, wanted: &Guarded) -> Batch {
     let mut batch = Batch::default();
     change(&mut batch, table, installed, wanted);
@@ -473,7 +475,7 @@ pub(super) fn update(table: &str, installed: &Guarded, wanted: &Guarded) -> Batc
     batch
 }
 
-/// Says that the process lives.
+/// Shows that the process lives.
 pub(super) fn awake(table: &str) -> Batch {
     let mut batch = Batch::default();
     say_awake(&mut batch, table);

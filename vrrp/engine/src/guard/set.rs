@@ -16,18 +16,18 @@ use crate::restriction::Restrictions;
 #[cfg(test)]
 mod tests;
 
-/// Flag of a set whose elements are where ranges begin and end.
+/// Flag of a set whose elements are the edges of ranges.
 const INTERVAL: u32 = 0x4;
-/// Flags of a set to which packets add, and whose elements go by themselves.
+/// Flags of a set to which packets add, and whose elements expire.
 const BY_PACKETS: u32 = 0x20;
-/// How long a stray is there, in milliseconds: a few looks.
+/// Lifetime of a stray, in milliseconds: a few looks.
 const STRAY_TIMEOUT_MS: u64 = 5000;
-/// More are not told apart: somebody plays with invalid packets, and each costs a question to the kernel.
+/// Most strays at a time: more come from a flood of invalid packets, and each costs a question to the kernel.
 const MOST_STRAYS: u32 = 256;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// What a set says.
+/// Kind of a set: the meaning of its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Vips,
@@ -126,7 +126,7 @@ impl Set {
         }
     }
 
-    /// What it is made with, beside table, name and number. Each part of an element takes whole words.
+    /// Adds what defines the set to the attributes that name it. Each part of an element takes whole words.
     pub(super) fn definition(self, attributes: Attributes) -> Attributes {
         let (kind, length) = element::kind_and_length(&self.parts());
         let attributes = attributes.number(4, kind).number(5, length);
@@ -167,7 +167,7 @@ impl Set {
         }
     }
 
-    /// Whether it has the same elements for both, as far as can be told without looking at each.
+    /// Returns true if the set has the same elements for both, as far as that is known without a look at each.
     pub(super) fn is_untouched(self, old: &Guarded, new: &Guarded) -> bool {
         match self.kind {
             Kind::Vips => old.refused() == new.refused(),
@@ -183,7 +183,7 @@ impl Set {
         }
     }
 
-    /// Its elements for `one` that it does not have for `other`. Of thousands of addresses few change at a time: only those
+    /// Returns its elements for `one` that it does not have for `other`. Few of thousands of addresses change at a time: only those
     /// are made into elements.
     pub(super) fn missing(self, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
         match self.kind {
@@ -217,7 +217,7 @@ impl Set {
         all.filter(|address| self.owns(address)).map(|address| Element::of(octets(*address))).collect()
     }
 
-    /// Its elements for these ports and who may send to them: the ports, or the sources.
+    /// Returns its elements for these ports and their sources: the ports, or the sources.
     fn restricted<'a>(
         self,
         ports: impl Iterator<Item = (IpAddr, ProtocolPort, &'a Arc<[IpNet]>)>,
@@ -245,7 +245,7 @@ impl Set {
         own.flat_map(|stretch| edges(&[], stretch)).collect()
     }
 
-    /// Its elements, as far as this process puts them there.
+    /// Returns its elements, as far as this process writes them.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
         let moved = guarded.moved.iter().filter(|(vip, _)| own(vip));
@@ -285,8 +285,8 @@ impl Set {
     }
 }
 
-/// Where packets to this port from these addresses, the first and the last, begin and end; the addresses alone without a port.
-/// The last number of all has no end.
+/// Returns where the range from the first to the last address begins and ends: with the port, or the addresses alone without one. A
+/// range up to the last number of all has no end.
 fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Element> + use<> {
     let at = |address| [port, &octets(address)].concat();
     let end = following(at(last)).map(|key| Element { ends: true, ..Element::of(key) });
@@ -309,8 +309,8 @@ pub(super) fn ends(stray: &Element, family: Family) -> Option<[(IpAddr, u16); 2]
     Some([end(source)?, end(destination)?])
 }
 
-/// The first and the last address of each stretch without a gap, of ranges in ascending order: where one ends and the next
-/// begins at once, the kernel would take the two for one.
+/// The first and the last address of each stretch without a gap, of ranges in ascending order: the kernel would take two adjacent
+/// ranges for one.
 fn stretches(ranges: &[IpNet]) -> impl Iterator<Item = [IpAddr; 2]> + use<> {
     let mut stretches: Vec<[IpAddr; 2]> = Vec::with_capacity(ranges.len());
     for range in ranges {

@@ -24,7 +24,7 @@ const CHUNK: usize = 64;
 /// are, binds the rest.
 const ROUND_LIMIT: Duration = Duration::from_millis(250);
 
-/// How this engine's addresses are told from others'.
+/// Way in which this engine's addresses are distinguished from others'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ownership {
     /// By the tag, as long as nothing else is known.
@@ -37,16 +37,16 @@ enum Ownership {
 pub(super) struct Addresses {
     tag: u8,
     ownership: Ownership,
-    /// Whether `ownership` is known to be right.
+    /// True if `ownership` is known to be right.
     ownership_known: bool,
     bindings: Bindings,
     foreign: ForeignAddresses,
     /// Own removals that the kernel has not reported yet: not to be taken for another's.
     removing: BTreeMap<Binding, u32>,
-    /// Those that the kernel has reported. In IPv6 it does so some time after it has taken the request: a worker of its own
-    /// makes the route, and what comes before is not received.
+    /// Addresses that the kernel has reported. In IPv6 it does so some time after it has accepted the request: a worker of its own makes
+    /// the route, and what arrives before is not received.
     confirmed: BTreeSet<Binding>,
-    /// Why what is wanted is not bound.
+    /// Reasons why desired addresses are not bound.
     bind_errors: BTreeMap<Binding, String>,
 }
 
@@ -65,7 +65,7 @@ impl Addresses {
         }
     }
 
-    /// Removes what an earlier engine of this tag left behind. How many there were.
+    /// Removes what an earlier engine of this tag left behind. Returns how many addresses there were.
     pub(super) fn sweep(&self, route: &mut RouteSocket) -> Result<usize, NetlinkError> {
         let left = route.addresses(AddressFamily::Unspec)?.entries;
         let ours: Vec<_> = left.iter().filter(|address| self.is_ours(address)).map(binding_of).collect();
@@ -74,7 +74,7 @@ impl Addresses {
         Ok(answers.into_iter().flatten().count())
     }
 
-    /// Compares what is known with all that the kernel has. What was bound and is gone.
+    /// Compares the recorded addresses with all that the kernel has. Returns those that were bound and are gone.
     pub(super) fn resync(
         &mut self,
         route: &mut RouteSocket,
@@ -97,7 +97,7 @@ impl Addresses {
         Ok(gone.into_iter().filter(|binding| self.bindings.lost(*binding, now)).collect())
     }
 
-    /// Applies a change that the kernel reports. Returns an address of ours that somebody removed.
+    /// Applies a change that the kernel reports. Returns an address of ours that another process removed.
     pub(super) fn apply_change(&mut self, change: &Change, now: Time) -> Option<Binding> {
         match change {
             Change::Link(_) => None,
@@ -137,8 +137,8 @@ impl Addresses {
         }
     }
 
-    /// Binds exactly `wanted`, as far as others' addresses and the kernel let it. `permits` is asked right before each request
-    /// that binds. Whether there is more to do.
+    /// Binds exactly `wanted`, as far as others' addresses and the kernel allow. Calls `permits` right before each request that binds.
+    /// Returns true if there is more to do.
     pub(super) fn settle(
         &mut self,
         wanted: &BTreeSet<Binding>,
@@ -295,17 +295,17 @@ impl Addresses {
         }
     }
 
-    /// Whether it is bound and the kernel receives on it.
+    /// Returns true if it is bound and the kernel receives on it.
     pub(super) fn serves(&self, binding: &Binding) -> bool {
         self.bindings.holds(binding) && (binding.address.is_ipv4() || self.confirmed.contains(binding))
     }
 
-    /// Why what is wanted is not bound.
+    /// Returns the reason why a desired address is not bound.
     pub(super) fn bind_error(&self, binding: &Binding) -> Option<&str> {
         self.bind_errors.get(binding).map(String::as_str)
     }
 
-    /// Why others on this node keep it from being bound, wanted or not.
+    /// Returns the reason why another process of this node keeps it from being bound, desired or not.
     pub(super) fn conflict(&self, binding: &Binding, now: Time) -> Option<String> {
         let removed = || {
             let address = binding.address;
@@ -319,7 +319,7 @@ impl Addresses {
         self.foreign.conflict(binding).or_else(removed)
     }
 
-    /// Whether nothing is bound.
+    /// Returns true if nothing is bound.
     pub(super) fn is_empty(&self) -> bool {
         self.bindings.bound().next().is_none()
     }
@@ -329,7 +329,7 @@ impl Addresses {
         self.bindings.gathering_time()
     }
 
-    /// When there is something to do if nothing changes until `now`.
+    /// Returns when there is something to do if nothing changes until `now`.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         self.bindings.due(now)
     }

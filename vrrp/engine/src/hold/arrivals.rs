@@ -12,7 +12,7 @@ use crate::core::predecessor::HandedOverBy;
 #[cfg(test)]
 mod tests;
 
-/// How long forgetting closed connections may hold up the announcement of what a peer hands over.
+/// Maximum time for which forgetting closed connections may hold up the announcement of what a peer hands over.
 const FORGETTING: Duration = Duration::from_millis(500);
 
 /// The VIPs that this node serves, and which of them are new here.
@@ -68,7 +68,7 @@ impl Arrivals {
             && vips.any(|vip| waits(&vip, &self.new) || waits(&vip, &self.under_way))
     }
 
-    /// When an announcement no longer waits.
+    /// Returns when the next announcement no longer waits.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         self.new.values().chain(self.under_way.values()).filter(|until| **until > now).min().copied()
     }

@@ -26,7 +26,7 @@ pub(super) struct Background<J, O> {
     shared: Arc<SharedState>,
     thread: Option<Channels<J, O>>,
     under_way: Option<UnderWay>,
-    /// When the thread may be started again.
+    /// Time from which on the thread may be started again.
     retry: Time,
 }
 
@@ -150,7 +150,7 @@ struct Reporter<O> {
 }
 
 impl<O> Reporter<O> {
-    /// Returns false if nobody waits for it.
+    /// Returns false if no thread waits for it.
     fn report(&self, outcome: O) -> bool {
         let is_sent = self.done.as_ref().is_some_and(|done| done.send(outcome).is_ok());
         self.shared.wake_hold();

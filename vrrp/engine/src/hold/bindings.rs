@@ -34,7 +34,7 @@ pub(super) struct Binding {
     pub(super) address: IpAddr,
 }
 
-/// What to do about a binding.
+/// Operation on a binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AddressOp {
     /// Bind it, if no other address like it is there.
@@ -45,13 +45,13 @@ pub(super) enum AddressOp {
     Remove(Binding),
 }
 
-/// What is bound as far as this process knows, and what the kernel refused.
+/// Bindings as far as this process knows, and those that the kernel refused.
 #[derive(Default, Debug)]
 pub(super) struct Bindings {
-    /// When each is to be renewed.
+    /// Bound addresses, each with the time of its renewal.
     bound: BTreeMap<Binding, Time>,
     refused: BTreeMap<Binding, Pause>,
-    /// What others removed lately.
+    /// Bindings that other processes removed, each with the pause after that.
     lost: BTreeMap<Binding, Pause>,
 }
 
@@ -66,8 +66,8 @@ pub(super) fn lifetime<'a>(bindings: impl IntoIterator<Item = &'a Binding>) -> D
 }
 
 impl Bindings {
-    /// What is to be done now so that exactly `wanted` is bound: removals first, as another node may have taken over, then
-    /// what would expire, then what is new.
+    /// Returns the operations after which exactly `wanted` is bound: removals first, as another node may have taken over, then renewals of
+    /// what would expire, then additions.
     pub(super) fn ops(&self, wanted: &BTreeSet<Binding>, now: Time) -> Vec<AddressOp> {
         let gone = self.bound.keys().filter(|binding| !wanted.contains(binding));
         let mut ops: Vec<AddressOp> = gone.copied().map(AddressOp::Remove).collect();
@@ -103,7 +103,7 @@ impl Bindings {
         }
     }
 
-    /// The kernel refused this operation; it is tried again after a pause. Whether it was not refused before.
+    /// Records that the kernel refused this operation; it is tried again after a pause. Returns true if it was not refused before.
     pub(super) fn refused(&mut self, op: AddressOp, now: Time) -> bool {
         match op {
             // What cannot be removed expires.
@@ -116,8 +116,8 @@ impl Bindings {
         }
     }
 
-    /// Somebody else removed it. Whether it was bound. It is bound again at once the first time, then after growing pauses,
-    /// until it has been left alone for the longest.
+    /// Records that another process removed it. Returns true if it was bound. It is bound again immediately the first time, then after
+    /// growing pauses, until it has been left alone for the longest.
     pub(super) fn lost(&mut self, binding: Binding, now: Time) -> bool {
         if self.bound.remove(&binding).is_none() {
             return false;
@@ -128,23 +128,23 @@ impl Bindings {
         true
     }
 
-    /// It has become somebody else's: it is neither renewed nor removed.
+    /// Releases a binding that is another's now: it is neither renewed nor removed.
     pub(super) fn release(&mut self, binding: &Binding) {
         self.bound.remove(binding);
     }
 
-    /// Whether others removed it so often that it is not bound again before a long pause ends.
+    /// Returns true if others removed it so often that it is not bound again before a long pause ends.
     pub(super) fn is_given_up(&self, binding: &Binding, now: Time) -> bool {
         self.lost.get(binding).is_some_and(|pause| now < pause.until && pause.next > GIVE_UP * 2)
     }
 
-    /// What was refused and is no longer wanted is forgotten; what was lost, too, but only when it was long ago.
+    /// Removes records of bindings that are no longer wanted: refusals immediately, losses `MAX_PAUSE` after their pause has ended.
     pub(super) fn forget(&mut self, wanted: &BTreeSet<Binding>, now: Time) {
         self.refused.retain(|binding, _| wanted.contains(binding));
         self.lost.retain(|binding, pause| wanted.contains(binding) || now < pause.until + pause::MAX_PAUSE);
     }
 
-    /// What is bound.
+    /// Returns the bound addresses.
     pub(super) fn bound(&self) -> impl Iterator<Item = &Binding> {
         self.bound.keys()
     }
@@ -154,12 +154,12 @@ impl Bindings {
         (lifetime(self.bound.keys()) / 60).min(MAX_GATHERING_TIME)
     }
 
-    /// Whether it is bound.
+    /// Returns true if it is bound.
     pub(super) fn holds(&self, binding: &Binding) -> bool {
         self.bound.contains_key(binding)
     }
 
-    /// When there is something to do if nothing changes until `now`.
+    /// Returns when there is something to do if nothing changes until `now`.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let waits =
             |(binding, pause): &(&Binding, &Pause)| now < pause.until && !self.bound.contains_key(*binding);

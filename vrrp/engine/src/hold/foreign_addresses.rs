@@ -9,7 +9,7 @@ use super::bindings::Binding;
 pub(super) struct ForeignAddresses(BTreeMap<Binding, BTreeSet<u8>>);
 
 impl ForeignAddresses {
-    /// Somebody has it there.
+    /// Records an address of another owner.
     pub(super) fn insert(&mut self, binding: Binding, prefix: u8) {
         self.0.entry(binding).or_default().insert(prefix);
     }
@@ -29,7 +29,7 @@ impl ForeignAddresses {
         self.0.retain(|binding, _| binding.interface != index);
     }
 
-    /// Why ours cannot be bound there, if somebody else's is.
+    /// Returns the reason why ours cannot be bound there, if another owner's is.
     pub(super) fn conflict(&self, binding: &Binding) -> Option<String> {
         let prefix = self.0.get(binding)?.first()?;
         let address = binding.address;

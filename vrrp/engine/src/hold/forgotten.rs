@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use windlass_kernel::connections::Tracking;
 use windlass_kernel::mark_mask::MarkMask;
 
-/// What to forget.
+/// Connections that the kernel is to forget.
 pub(super) enum Forgotten {
     /// Closed connections to these VIPs.
     Closed(BTreeSet<IpAddr>),

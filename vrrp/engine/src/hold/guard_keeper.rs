@@ -1,4 +1,4 @@
-//! Keeps the guard at what the routers' bindings and the restrictions say.
+//! Keeps the guard in line with the routers' bindings and the restrictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,14 +17,14 @@ use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
 use crate::restriction::{GuardStatus, Restrictions};
 
-/// Time between two looks at whether somebody has removed the table.
+/// Time between two looks at whether another process has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest time between two looks, where somebody removes it again and again.
+/// Longest time between two looks, where the table is removed again and again.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Looks of which one has the sets compared as well, by a helper thread, and says that the process lives. With the time that this takes, an
-/// element that somebody changed is back within five seconds.
+/// Number of looks of which one also has a helper thread compare the sets, and shows the guard that the process lives. With the time that
+/// this takes, an element that another process changed is restored within five seconds.
 const COMPARED_EVERY: u32 = 4;
-/// One that is said each second may be late.
+/// Minimum time without a sign of life: one that is due each second may be late.
 const SHORTEST_AWAKE: Duration = Duration::from_secs(3);
 /// Time until the next try after the guard was refused.
 const RETRY: Duration = Duration::from_secs(30);
@@ -34,39 +34,40 @@ type Comparing = Background<Comparison, Result<Compared, Failure>>;
 /// The guard and when it is to be looked at.
 pub(super) struct GuardKeeper {
     table: String,
-    /// How long the node's own packets are guarded after this process died.
+    /// Time for which the node's own packets are guarded after this process died.
     awake: Duration,
-    /// The bits of marks that tell nodes apart that handed VIPs over.
+    /// Bits of the marks that distinguish the nodes that handed VIPs over.
     marks: MarkMask,
     guard: Option<Guard>,
     installed: Arc<Guarded>,
-    /// What is to be guarded for what the routers and restrictions were last: it may be of thousands of addresses, so it is
-    /// worked out once for each change.
+    /// Desired contents of the guard and the inputs they follow from: they may be of thousands of addresses, so they are computed once for
+    /// each change.
     wanted: Option<(Inputs, Arc<Guarded>)>,
-    /// Whether that is installed, or was refused.
+    /// True if those are installed, or were refused.
     acted: bool,
-    /// When there is something to do without a cause.
+    /// Time of the next look if nothing changes.
     due: Time,
     /// Looks since the last one that had the sets compared.
     quick_checks: u32,
     /// Compares what is in the sets with what was written.
     comparing: Comparing,
-    /// What it found, to be acted on.
+    /// Result of the last comparison, to be acted on.
     compared: Option<Compared>,
-    /// Whether it could not, which is reported once.
+    /// True if the last comparison failed, which is reported once.
     comparing_failed: bool,
     /// Time until the next look.
     pause: Duration,
-    /// What was said to be wrong: each thing is said once.
+    /// Error that was reported: each is reported once.
     reported_error: Option<String>,
     /// Addresses of which the kernel refuses what is wanted, and why.
     refused: BTreeMap<IpAddr, String>,
-    /// When that is tried again.
+    /// Time at which those are tried again.
     retry: Time,
 }
 
 impl GuardKeeper {
-    /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
+    /// Creates a keeper without a table: the table is made when there is something to guard, or soon. Until then the table that a killed
+    /// engine left stays in force.
     pub(super) fn new(
         table: String,
         awake: Duration,
@@ -94,8 +95,7 @@ impl GuardKeeper {
         }
     }
 
-    /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it. Who may send to
-    /// what is changed now.
+    /// Guards what is new before addresses are bound, so that no socket of the host is ever open on it. Restrictions are changed now.
     pub(super) fn before_binding(
         &mut self,
         requests: &[BindingRequest],
@@ -116,7 +116,7 @@ impl GuardKeeper {
         self.act(guarded, now);
     }
 
-    /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
+    /// Guards what is bound or unbound, after that. Changes of nftables wait for all processors of the node, so they come after what is
     /// urgent.
     pub(super) fn after_binding(
         &mut self,
@@ -143,7 +143,7 @@ impl GuardKeeper {
         }
     }
 
-    /// Takes what the helper thread has found.
+    /// Records the result of the helper thread.
     fn poll_comparison(&mut self, now: Time) {
         match self.comparing.poll(now) {
             Some(Ok(Ok(compared))) => {
@@ -162,12 +162,12 @@ impl GuardKeeper {
         }
     }
 
-    /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
+    /// Returns the number of packets forwarded to previous Actives since the table was made, if it can be read.
     pub(super) fn forwarded(&mut self) -> Option<u64> {
         self.guard.as_mut()?.forwarded().ok()
     }
 
-    /// What is to be guarded; `None` where that was acted on before and nothing is due.
+    /// Returns what is to be guarded; `None` where that was acted on before and nothing is due.
     fn outstanding(
         &mut self,
         requests: &[BindingRequest],
@@ -187,7 +187,7 @@ impl GuardKeeper {
         Some(wanted)
     }
 
-    /// Which restrictions are in force, and what is in the way of others.
+    /// Returns which restrictions are in force, and the reasons why others are not.
     pub(super) fn status(&self) -> GuardStatus {
         let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
         GuardStatus { enforced, error: self.reported_error.clone(), refused: self.refused.clone() }
@@ -200,7 +200,7 @@ impl GuardKeeper {
         }
     }
 
-    /// When there is something to do without a cause.
+    /// Returns the time of the next look if nothing changes.
     pub(super) fn due(&self) -> Time {
         self.due
     }
@@ -310,7 +310,8 @@ impl GuardKeeper {
     }
 }
 
-/// Time until the next look: longer, up to a limit, while somebody removes or changes the table again and again, which is reported once.
+/// Returns the time until the next look: longer, up to a limit, while the table is removed or changed again and again, which is reported
+/// once.
 fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Duration {
     match checked {
         Some(Checked::Intact) | None => CHECK_INTERVAL,
@@ -329,7 +330,7 @@ fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Durati
     }
 }
 
-/// Has the helper thread compare the sets, if it is idle and anybody can have changed them.
+/// Has the helper thread compare the sets, if it is idle and another process can have changed them.
 fn compare(guard: &mut Guard, comparing: &mut Comparing, now: Time) -> Result<(), GuardError> {
     if comparing.is_ready(now)
         && let Some(comparison) = guard.comparison()?
@@ -339,7 +340,7 @@ fn compare(guard: &mut Guard, comparing: &mut Comparing, now: Time) -> Result<()
     Ok(())
 }
 
-/// What the guard follows from.
+/// Inputs that the guard follows from.
 struct Inputs {
     requests: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
     restrictions: Arc<Restrictions>,
@@ -362,7 +363,7 @@ impl Inputs {
         }
     }
 
-    /// Whether they are the very same.
+    /// Returns true if they are the very same.
     fn are(
         &self,
         requests: &[BindingRequest],
@@ -382,8 +383,8 @@ impl Inputs {
     }
 }
 
-/// What is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, who may send to
-/// which ports, and what was handed over.
+/// Returns what is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, the sources that may
+/// send to each port, and what was handed over.
 fn guarded(
     requests: &[BindingRequest],
     restrictions: &Arc<Restrictions>,

@@ -34,17 +34,17 @@ use crate::status::ForwardingStatus;
 /// Pause after netlink failed.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Why nothing is restricted without a guard.
+/// Reason why nothing is restricted without a guard.
 const NO_GUARD: &str = "the guard is switched off: start the engine with `Options::guard`";
 
-/// Why no connection is forwarded without having been asked to.
+/// Reason why no connection is forwarded unless that was requested.
 const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
                              `Options::guard`, and with CAP_NET_ADMIN";
 
-/// How long the end waits until connections that were forwarded are forgotten.
+/// Maximum time for which the end waits until connections that were forwarded are forgotten.
 const LAST_FORGETTING: Duration = Duration::from_millis(500);
 
-/// How long forgetting waits for a takeover, and then again.
+/// Time for which forgetting waits for a takeover, and then again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The thread's state.
@@ -56,20 +56,20 @@ pub(super) struct Holder<'a> {
     devices: Devices,
     guard_keeper: Option<GuardKeeper>,
     moves: Option<Moves>,
-    /// Whether connections are forwarded or not.
+    /// VIPs that came from other nodes, whether connections are forwarded or not.
     arrivals: Arrivals,
-    /// From when on the kernel may be made forget connections.
+    /// Time from which on the kernel may be made to forget connections.
     forgets_from: Time,
     /// Has it forget them.
     forgetting: Background<Forgotten, ()>,
-    /// What was handed over, as the guard was told last.
+    /// VIPs that were handed over, as last passed to the guard.
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
 }
 
-/// How a round went.
+/// Outcome of a round.
 pub(super) struct Round {
-    /// What is bound has changed.
+    /// True if the bound addresses have changed.
     pub(super) changed: bool,
     /// Netlink failed: the round is to be repeated.
     pub(super) failed: bool,
@@ -139,8 +139,8 @@ impl<'a> Holder<'a> {
         self.netlink.as_ref().map(AsFd::as_fd)
     }
 
-    /// Guards what is to be bound, and leads connections that peers hand over to them; says of which VIPs. Whether somebody waits for
-    /// that.
+    /// Guards the requested VIPs and installs the forwarding of connections that peers hand over; passes the VIPs concerned to
+    /// `say_forwarded`. Returns true if another thread waits for that.
     pub(super) fn prepare(
         &mut self,
         requests: &[BindingRequest],
@@ -175,8 +175,8 @@ impl<'a> Holder<'a> {
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
     }
 
-    /// Whether connections wait to be replaced until it is known that the peer which fell silent is dead: as long as it may live, they
-    /// are forwarded to it, and an address that was announced then would have them reset.
+    /// Returns true if connections wait to be replaced until the peer that stopped sending is known to be dead: while it may live, they are
+    /// forwarded to it, and an address that was announced then would have them reset.
     fn is_in_doubt(&self, request: &BindingRequest) -> bool {
         match request.handed_over_by {
             HandedOverBy::SilentPeer(peer) => {
@@ -209,7 +209,7 @@ impl<'a> Holder<'a> {
         Round { changed, failed: outcome.is_err(), more: outcome.unwrap_or_default() }
     }
 
-    /// Lets go of what is left when the last round has unbound everything.
+    /// Releases what is left when the last round has unbound everything.
     pub(super) fn end(self) {
         let Self { moves, mut guard_keeper, forgetting, .. } = self;
         if let Some(guard_keeper) = &mut guard_keeper {
@@ -226,7 +226,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// What can wait until the others have been told.
+    /// Does the work that can wait until the other threads have been woken.
     pub(super) fn after_binding(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
@@ -263,14 +263,14 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Looks whether the helper thread has finished.
+    /// Checks whether the helper thread has finished.
     fn poll_forgetting(&mut self, now: Time) {
         if self.forgetting.poll(now).is_some() {
             self.arrivals.forgotten();
         }
     }
 
-    /// How connections of VIPs that were handed over are forwarded.
+    /// Returns the status of forwarding for connections of VIPs that were handed over.
     pub(super) fn forwarding_status(&self) -> ForwardingStatus {
         let off =
             || ForwardingStatus { error: Some(NO_FORWARDING.to_owned()), ..ForwardingStatus::default() };
@@ -283,7 +283,8 @@ impl<'a> Holder<'a> {
         self.guard_keeper.as_ref().map_or_else(off, GuardKeeper::status)
     }
 
-    /// Until there is something to do without a cause; `None`: never. Renewals that are due soon after one another go together.
+    /// Returns the time until there is something to do if nothing changes; `None`: never. Renewals that are due soon after one another go
+    /// together.
     pub(super) fn wait_time(&self, round: &Round) -> Option<Duration> {
         if round.failed {
             return Some(RETRY);
@@ -305,7 +306,7 @@ impl<'a> Holder<'a> {
         gathered.into_iter().chain(answer).min()
     }
 
-    /// Whether there is more to do.
+    /// Binds and unbinds addresses and devices. Returns true if there is more to do.
     fn settle(&mut self, requests: &mut [BindingRequest]) -> Result<bool, NetlinkError> {
         let needed = requests.iter().any(BindingRequest::binds)
             || !self.addresses.is_empty()
@@ -396,7 +397,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Publishes what of a request is bound. Whether that is another than before.
+    /// Publishes the bound addresses and the socket of a request. Returns true if they changed.
     fn publish(&mut self, request: &BindingRequest, now: Time) -> bool {
         if !request.binds() {
             return false;
@@ -419,7 +420,7 @@ impl<'a> Holder<'a> {
         changed
     }
 
-    /// Why others on this node keep an address from being bound, on the router's interface or on its device.
+    /// Returns the reason why others on this node keep an address from being bound, on the router's interface or on its device.
     fn conflict(&self, request: &BindingRequest, parent_binding: &Binding, now: Time) -> Option<String> {
         let on_device = || {
             let binding = Binding { interface: request.device?, address: parent_binding.address };

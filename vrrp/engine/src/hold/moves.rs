@@ -47,23 +47,23 @@ pub(super) struct Moves {
     owner: Owner,
     plan: MovePlan,
     route: KeptRouteSocket,
-    /// Rules and routes that the kernel has been told, by family and number: the node, and the VIPs whose packets are led to it.
+    /// Rules and routes installed in the kernel, by family and number: the node, and the VIPs whose packets are led to it.
     told: BTreeMap<(Family, u32), (NextHop, BTreeSet<IpAddr>)>,
     /// Looks until now.
     looks: usize,
     moved: Arc<BTreeMap<IpAddr, Moved>>,
-    /// What the guard marks connections with, and has marked until now.
+    /// VIPs and the marks that the guard sets on their connections.
     marked: BTreeSet<(IpAddr, u32)>,
-    /// What it marked connections with that are to be forgotten.
+    /// VIPs and the marks of their connections that are to be forgotten.
     over: BTreeSet<(IpAddr, u32)>,
     /// The peer that was heard last in each virtual router.
     heard_from: BTreeMap<RouterKey, IpAddr>,
-    /// To nodes that fell silent.
+    /// Questions to nodes that stopped sending.
     questions: Questions,
     next_look: Time,
-    /// When to look for strays; `None`: there can be none.
+    /// Time of the next look for strays; `None`: there can be none.
     strays_due: Option<Time>,
-    /// The next try after a refusal, with what was said.
+    /// Time of the next try after a refusal, with the reported error.
     refused: Option<(Time, String)>,
 }
 
@@ -104,8 +104,8 @@ impl Moves {
         }
     }
 
-    /// What the guard is to mark, when the routing for it is in place. To be called before the guard is changed;
-    /// [`Self::release`] after it.
+    /// Returns what the guard is to mark, when the routing for it is in place. To be called before the guard is changed; [`Self::release`]
+    /// after it.
     pub(super) fn follow(
         &mut self,
         requests: &[BindingRequest],
@@ -140,7 +140,7 @@ impl Moves {
         Arc::clone(&self.moved)
     }
 
-    /// Whether it is still to be found out if this peer lives, who handed over or fell silent.
+    /// Returns true if it is not known yet whether this peer lives, which handed over or stopped sending.
     pub(super) fn doubts(&self, peer: IpAddr) -> bool {
         self.plan.doubted().any(|hop| hop.address == peer)
     }
@@ -195,7 +195,7 @@ impl Moves {
         Ok(())
     }
 
-    /// Nothing is forwarded any more: [`Self::take_ended`] has all that was.
+    /// Ends all forwarding: [`Self::take_ended`] then returns all that was forwarded.
     pub(super) fn end_all(&mut self) {
         self.over.append(&mut self.marked);
     }
@@ -207,7 +207,7 @@ impl Moves {
         }
     }
 
-    /// What there is to tell.
+    /// Returns the status of forwarding.
     pub(super) fn status(&self) -> ForwardingStatus {
         ForwardingStatus {
             addresses: self
@@ -224,13 +224,13 @@ impl Moves {
         self.refused.as_ref().map(|(_, error)| error.as_str())
     }
 
-    /// When there is something to do without a cause.
+    /// Returns when there is something to do if nothing changes.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let looks = self.plan.hops().next().is_some().then(|| self.next_look.max(now));
         looks.into_iter().chain(self.strays_due).chain(self.plan.due(now)).min()
     }
 
-    /// When to look whether who fell silent has answered.
+    /// Returns when to check whether a node that stopped sending has answered.
     pub(super) fn answer_due(&self, now: Time) -> Option<Time> {
         self.questions.due(now)
     }
@@ -248,7 +248,7 @@ impl Moves {
         self.strays_due.map(|_| had_for)
     }
 
-    /// Whether it is time to read how much was forwarded.
+    /// Returns true if it is time to read how much was forwarded.
     pub(super) fn wants_count(&self, now: Time) -> bool {
         self.plan.hops().next().is_some() && now >= self.next_look
     }
@@ -257,7 +257,7 @@ impl Moves {
         self.refused.is_none()
     }
 
-    /// Tells the kernel what is new, and looks now and then whether rules and nodes are still there.
+    /// Installs what is new in the kernel, and checks each second whether rules and nodes are still there.
     fn look(&mut self, now: Time) {
         let led = self.plan.led();
         let new = led.iter().any(|((hop, number), vips)| {
@@ -293,7 +293,7 @@ impl Moves {
         self.bury_the_dead(&hops, now);
     }
 
-    /// Leads marked packets to these VIPs to these nodes; why that cannot be.
+    /// Leads marked packets to these VIPs to these nodes. Returns the reason if that cannot be.
     fn lead(
         &mut self,
         led: &BTreeMap<(NextHop, u32), BTreeSet<IpAddr>>,
@@ -353,7 +353,7 @@ impl Moves {
         }
     }
 
-    /// Asks who fell silent, before this node takes its place if that is seen to come, and tells the plan.
+    /// Asks nodes that stopped sending, before this node takes their place if that is expected, and records the answers in the plan.
     fn settle_doubts(&mut self, requests: &[BindingRequest], now: Time) {
         let doubted: Vec<NextHop> = self.plan.doubted().collect();
         self.questions.ask_only(doubted.iter().copied().chain(missed(requests)).collect(), now);
@@ -378,7 +378,7 @@ impl Moves {
         }
     }
 
-    /// What is sent to a node that no longer answers is lost: better that clients are told.
+    /// Ends forwarding to nodes that no longer answer: packets sent to them are lost, and clients had better get a reset.
     fn bury_the_dead(&mut self, hops: &[(NextHop, u32)], now: Time) {
         for (hop, _) in hops {
             let reachable = self.route.with(|route| route.is_reachable(hop.interface, hop.address));
@@ -393,8 +393,8 @@ impl Moves {
     }
 }
 
-/// The VIPs whose routes are to be written now: those that the kernel was not told, and some of the others in turn, as somebody may have
-/// removed their routes.
+/// Returns the VIPs whose routes are to be written now: those not installed yet, and a part of the others in turn, as another process may
+/// have removed their routes.
 fn due(
     vips: &BTreeSet<IpAddr>,
     told: Option<&BTreeSet<IpAddr>>,
@@ -420,7 +420,7 @@ fn missed(requests: &[BindingRequest]) -> impl Iterator<Item = NextHop> {
     })
 }
 
-/// Whether connections to its VIPs are forwarded that began elsewhere: NAT rules take them, and it is wanted.
+/// Returns true if connections to its VIPs that began elsewhere are forwarded: NAT rules take them, and the configuration permits it.
 fn forwards(plan: &Plan) -> bool {
     plan.hold == Hold::Respond && plan.forward_connections
 }

@@ -4,16 +4,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use windlass_kernel::netlink::{Change, Monitor, NetlinkError, Notification, RouteSocket};
 
-/// A socket for requests and one that hears of changes.
+/// Socket for requests and one that receives changes.
 pub(super) struct NetlinkSockets {
     pub(super) route: RouteSocket,
     monitor: Monitor,
 }
 
-/// What was heard.
+/// Changes that the kernel reported.
 pub(super) struct KernelChanges {
     pub(super) changes: Vec<Change>,
-    /// Some changes were lost: what came before and after them says nothing certain.
+    /// True if some changes were lost: the others are no complete record then.
     pub(super) lost: bool,
 }
 

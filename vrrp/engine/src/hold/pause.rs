@@ -15,7 +15,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Of this length from `now` on. The next one is twice as long, at least `shortest` and at most [`MAX_PAUSE`].
+    /// Creates a pause of this length from `now` on. The next one is twice as long, at least `shortest` and at most [`MAX_PAUSE`].
     pub(super) fn new(length: Duration, shortest: Duration, now: Time) -> Self {
         Self { until: now + length, next: (length * 2).clamp(shortest, MAX_PAUSE) }
     }

@@ -1,5 +1,5 @@
-//! What becomes of restrictions that the kernel does not take as a whole: those of single addresses are left as they were, and all
-//! others are put in force. Pure.
+//! Handling of restrictions that the kernel does not accept as a whole: those of single addresses stay as they were, and all others are put
+//! in force. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What the thread tells of VIPs that are not bound: each thing once.
+//! Reports of VIPs that are not bound, each sent once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::inbox::Inbox;
 
-/// How long a router stands back after the kernel refused all of its addresses.
+/// Time for which a router stands back after the kernel refused all of its addresses.
 const BACK_OFF: Duration = Duration::from_secs(10);
 
-/// Tells events, and the timer thread of routers that cannot hold anything and had better leave it to another node.
+/// Sends events, and reports to the timer thread the routers that cannot hold anything and had better leave it to another node.
 pub(super) struct Report<'a> {
     inbox: &'a Inbox,
     events: &'a EventSender,
@@ -25,11 +25,11 @@ pub(super) struct Report<'a> {
 
 struct HoldError {
     reason: String,
-    /// When to try again although nothing is known to have changed.
+    /// Time of the next try although nothing is known to have changed.
     until: Option<Time>,
 }
 
-/// What is in the way of a router.
+/// Part of a router's addresses that cannot be held.
 pub(super) enum HoldState {
     /// Nothing, or not everything.
     Possible,
@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
         Self { inbox, events, refused: BTreeMap::new(), hold_errors: BTreeMap::new() }
     }
 
-    /// An address of the router is not bound for this reason, or (`None`) is or need not be.
+    /// Reports the reason why an address of the router is not bound; `None`: it is, or need not be.
     pub(super) fn address(&mut self, request: &BindingRequest, address: IpAddr, reason: Option<&str>) {
         if reason.is_none() && self.refused.is_empty() {
             return;
@@ -61,12 +61,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Somebody removed an address of the router.
+    /// Reports that another process removed an address of the router.
     pub(super) fn lost(&self, request: &BindingRequest, address: IpAddr) {
         self.events.send(Event::AddressLost { key: request.handle.key.clone(), address });
     }
 
-    /// What is in the way of the router as a whole.
+    /// Reports the obstacle to the router as a whole, if it changed.
     pub(super) fn hold_state(&mut self, key: &RouterKey, hold_state: HoldState, now: Time) {
         let hold_error = match hold_state {
             HoldState::Impossible(reason) => HoldError { reason, until: None },
@@ -86,13 +86,13 @@ impl<'a> Report<'a> {
         self.hold_errors.insert(key.clone(), hold_error);
     }
 
-    /// Forgets routers that are gone.
+    /// Removes routers that are gone.
     pub(super) fn forget(&mut self, keys: &BTreeSet<&RouterKey>) {
         self.refused.retain(|(key, _), _| keys.contains(key));
         self.hold_errors.retain(|key, _| keys.contains(key));
     }
 
-    /// When a router that stands back is to try again.
+    /// Returns when the first router that stands back is to try again.
     pub(super) fn due(&self) -> Option<Time> {
         self.hold_errors.values().filter_map(|hold_error| hold_error.until).min()
     }

@@ -1,4 +1,4 @@
-//! What a virtual router wants bound.
+//! Bindings that a virtual router requests.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,23 +16,23 @@ use crate::handle::{Plan, RouterHandle};
 pub(super) struct BindingRequest {
     pub(super) handle: Arc<RouterHandle>,
     pub(super) plan: Arc<Plan>,
-    /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
+    /// True if this node acts as Active, or has resigned and leaves bound what is bound.
     pub(super) active: bool,
-    /// Whether this node acts as Active.
+    /// True if this node acts as Active.
     pub(super) serves: bool,
     /// Which takeover it is.
     pub(super) takeover: u64,
-    /// Who served until then.
+    /// Node that served until then.
     pub(super) handed_over_by: HandedOverBy,
     /// The peer that was heard last.
     pub(super) heard_from: Option<IpAddr>,
-    /// That one, if it is Active as far as is known, and two of its adverts are missing.
+    /// Peer in `heard_from`, if it is Active as far as is known, and two of its adverts are missing.
     pub(super) missing: Option<IpAddr>,
-    /// What it may claim.
+    /// Addresses that it may claim.
     pub(super) cleared: Arc<BTreeSet<IpAddr>>,
     /// Index of the router's own device, if it has one.
     pub(super) device: Option<u32>,
-    /// Whether that is up.
+    /// True if the device is up.
     pub(super) device_up: bool,
 }
 
@@ -60,7 +60,7 @@ impl BindingRequest {
         }
     }
 
-    /// Whether a peer handed it over that lives.
+    /// Returns true if a peer handed it over that lives.
     pub(super) fn is_handed_over(&self) -> bool {
         match self.handed_over_by {
             HandedOverBy::Peer(_) => true,
@@ -68,12 +68,12 @@ impl BindingRequest {
         }
     }
 
-    /// Whether this node takes over, or is about to: its addresses are announced when everything is prepared for that.
+    /// Returns true if this node takes over, or is about to: its addresses are announced when everything is prepared for that.
     pub(super) fn is_urgent(&self, now: Time) -> bool {
         self.missing.is_some() || (self.serves && self.handle.prepares_until(now).is_some())
     }
 
-    /// Whether it binds its addresses to something.
+    /// Returns true if it binds its addresses to an interface.
     pub(super) fn binds(&self) -> bool {
         match self.plan.hold {
             Hold::Respond => false,
@@ -92,7 +92,7 @@ impl BindingRequest {
         link.into_iter().flat_map(|link| self.addresses().map(move |address| (address, link)))
     }
 
-    /// Those that this node serves now: it is Active and may claim them.
+    /// Returns the addresses that this node holds now: it is [`Self::active`] and may claim them.
     pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses().filter(|address| self.active && self.cleared.contains(address))
     }
@@ -114,14 +114,14 @@ impl BindingRequest {
         self.plan.addresses.iter().filter_map(binding)
     }
 
-    /// Where somebody else's equal address is in the way, wherever ours would be bound.
+    /// Returns the bindings on the router's interface, where an equal address of another owner is in the way wherever ours would be bound.
     pub(super) fn on_parent(&self) -> impl Iterator<Item = Binding> {
         let link = self.plan.link.as_ref().filter(|_| self.binds()).map(|link| link.index);
         let binding = move |address: &IpAddr| link.map(|interface| Binding { interface, address: *address });
         self.plan.addresses.iter().filter_map(binding)
     }
 
-    /// Those to be bound now: this node is Active and may claim them.
+    /// Returns the bindings that are to be there now: this node is [`Self::active`] and may claim their addresses.
     pub(super) fn wanted(&self) -> impl Iterator<Item = Binding> {
         self.bindings().filter(|binding| self.active && self.cleared.contains(&binding.address))
     }

@@ -43,11 +43,11 @@ pub(super) struct Devices {
     /// Indexes of known devices that were last heard of with another address or parent.
     changed: BTreeSet<u32>,
     refusals: DeviceRefusals,
-    /// How the interfaces that were changed for devices were before.
+    /// Settings that the interfaces changed for devices had before.
     saved: BTreeMap<u32, SavedSettings>,
     /// The devices of the routers, as of when their interface could last be used.
     of_routers: BTreeMap<RouterKey, DeviceId>,
-    /// What is to be closed and removed.
+    /// Devices to be closed and removed.
     pending_ops: DeviceOps,
     /// Sockets of devices that are gone, to be closed here: closing waits in the kernel.
     retired: Vec<Arc<UnicastSocket>>,
@@ -59,7 +59,7 @@ struct Device {
     socket: Arc<UnicastSocket>,
 }
 
-/// Why a router's device cannot be had.
+/// Reason why a router's device cannot be had.
 pub(super) enum DeviceError<'a> {
     /// There is none.
     Missing(&'a str),
@@ -82,7 +82,7 @@ impl Devices {
         }
     }
 
-    /// Removes what an earlier engine of this tag left behind, and what is no longer known. How many there were.
+    /// Removes what an earlier engine of this tag left behind, and what is no longer known. Returns how many devices there were.
     pub(super) fn sweep(&mut self, route: &mut RouteSocket) -> Result<usize, NetlinkError> {
         let links = route.links()?.entries;
         let strays: Vec<(&Link, Mark)> = links
@@ -121,7 +121,7 @@ impl Devices {
         self.sweep(route).map(drop)
     }
 
-    /// Takes in what the kernel tells.
+    /// Applies a change that the kernel reports.
     pub(super) fn apply_change(&mut self, change: &Change) {
         match change {
             Change::Link(link) => {
@@ -200,7 +200,7 @@ impl Devices {
         wanted_devices
     }
 
-    /// Closes and removes what is not wanted, after the addresses are off. Whether there is more to do.
+    /// Closes and removes devices that are not wanted, after their addresses are removed. Returns true if there is more to do.
     pub(super) fn release(&mut self, route: &mut RouteSocket) -> Result<bool, NetlinkError> {
         let DeviceOps { close, remove, more, .. } = std::mem::take(&mut self.pending_ops);
         for id in close {
@@ -229,12 +229,12 @@ impl Devices {
         self.device(request).map_or((None, false), |device| (Some(device.index), device.up))
     }
 
-    /// What hears who asks the router's MAC address for its VIPs.
+    /// Returns the socket that receives requests to the router's MAC address for its VIPs.
     pub(super) fn socket_for(&self, request: &BindingRequest) -> Option<Arc<UnicastSocket>> {
         self.device(request).map(|device| Arc::clone(&device.socket))
     }
 
-    /// Why a router has no device, or none that is open.
+    /// Returns the reason why a router has no device, or none that is open.
     pub(super) fn device_error(&self, request: &BindingRequest) -> Option<DeviceError<'_>> {
         let id = self.of_routers.get(&request.handle.key).filter(|_| is_vmac(request))?;
         let reason = self.refusals.reason(*id)?;
@@ -249,12 +249,12 @@ impl Devices {
         self.known.get(self.of_routers.get(&request.handle.key).filter(|_| is_vmac(request))?)
     }
 
-    /// Whether there is nothing to look after.
+    /// Returns true if there is no device, and no interface to be set back.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty() && self.saved.is_empty()
     }
 
-    /// When there is something to do if nothing changes.
+    /// Returns when there is something to do if nothing changes.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         self.refusals.due(now)
     }

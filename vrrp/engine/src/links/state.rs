@@ -1,4 +1,4 @@
-//! What the watcher says of an interface.
+//! State of an interface as the watcher reports it.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use windlass_kernel::interfaces::Unusable;
 use windlass_kernel::sockets::LinkSockets;
 
-/// What an interface can do.
+/// Ability of an interface to carry routers.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkState {
-    /// Carry routers.
+    /// It can carry routers.
     Usable { sockets: Arc<LinkSockets>, sources: Sources },
-    /// Nothing, for this reason.
+    /// It cannot be used, for this reason.
     Unusable(String),
-    /// Nobody wants it any more.
+    /// The engine does not need it any more.
     Unwanted,
 }
 

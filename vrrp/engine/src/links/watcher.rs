@@ -1,4 +1,4 @@
-//! What the wanted interfaces can do, and their sockets.
+//! State of the wanted interfaces, and their sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use windlass_kernel::sockets::{LinkSockets, Memberships};
 use super::{Groups, LinkState, Sources};
 use crate::checks::interface_error;
 
-/// What the watcher knows.
+/// Watched interfaces, and the sockets that are to be closed.
 #[derive(Default)]
 pub(super) struct LinkWatcher {
     links: BTreeMap<String, WatchedLink>,
-    /// Sockets that are no longer used, until the timer thread has let go of them: closing may wait, so it is done here.
+    /// Sockets that are no longer used, until the timer thread has released them: closing may wait, so it is done here.
     retired: Vec<Arc<LinkSockets>>,
-    /// Interfaces that reports may have named which the timer thread still goes by.
+    /// Interfaces that the timer thread may still know from reports.
     named: BTreeSet<String>,
 }
 
@@ -25,12 +25,12 @@ struct WatchedLink {
     sockets: Option<Arc<LinkSockets>>,
     /// The kernel refused something that may work later.
     refused: bool,
-    /// What was reported last: the source addresses or the reason.
+    /// Last report: the source addresses or the reason.
     reported: Option<Result<Sources, String>>,
 }
 
 impl LinkWatcher {
-    /// Looks at the interfaces of these names; those whose state is another than before, with their state.
+    /// Updates the interfaces of these names and their sockets. Returns those whose state has changed, with their state.
     pub(super) fn update(&mut self, wanted: &Groups, table: &Interfaces) -> Vec<(String, LinkState)> {
         self.named.retain(|name| self.links.contains_key(name));
         self.named.extend(wanted.keys().cloned());
@@ -79,7 +79,7 @@ impl LinkWatcher {
         self.links.values_mut().for_each(|known| known.reported = None);
     }
 
-    /// Whether there is something to look at even if nothing changes.
+    /// Returns true if there is something to look at even if nothing changes.
     pub(super) fn needs_retry(&self) -> bool {
         !self.retired.is_empty() || self.links.values().any(|known| known.refused)
     }
@@ -98,7 +98,7 @@ impl WatchedLink {
         let (reported, state) = match (interface_error(name, found), found) {
             (None, Some(info)) => self.usable(name, info),
             (Some(reason), _) => (Err(reason.clone()), LinkState::Unusable(reason)),
-            // `interface_error` tells a missing interface.
+            // `interface_error` reports a missing interface.
             (None, None) => return None,
         };
         let adjusted = match (&self.sockets, found) {

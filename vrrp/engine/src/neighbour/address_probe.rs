@@ -1,4 +1,4 @@
-//! Which of a virtual router's addresses may be claimed, decided without clock or socket.
+//! Decides which of a virtual router's addresses may be claimed, without clock or socket.
 //!
 //! ```text
 //!              takeover from a peer that can have served it, or no probe configured
@@ -17,10 +17,10 @@
 //!
 //! A peer goes first that is Active for the address in a virtual router which this node does not run ([`super::peer_adverts`]).
 //!
-//! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
-//! to be another host's: a peer that was Active before may have announced it no more than this node did. It is asked for
-//! at every takeover. The peer's own answers are no conflict: it hears the advert of who takes over first, and the question
-//! waits until it has. What nobody asked for yet is no answer.
+//! An address is doubtful if no peer is known to have claimed it ([`crate::RouterConfig::unproven`]), or if this node has just
+//! found another host to have it: a peer that was Active before may have announced it no more than this node did. It is asked for
+//! at every takeover. The peer's own answers are no conflict: it receives the advert of the node that takes over first, and the
+//! question waits until it has. A claim before the first question is no answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -38,10 +38,10 @@ mod tests;
 /// Probes sent for an address, spread over the time it is probed for. More would cost the first claim time; a packet lost
 /// twice on a LAN is rare, and a conflict that is seen later is reported all the same.
 const PROBES: u32 = 2;
-/// Time until an address that is taken is asked for again, and is told of again.
+/// Time until an address that is taken is asked for again, and reported again.
 const RETRY: Duration = Duration::from_mins(1);
-/// How long it is asked for sooner: a VIP that moves from one virtual router to another is held by the old one's Active
-/// until that has learnt of it too.
+/// Time for which it is asked for sooner: a VIP that moves from one virtual router to another is held by the old one's Active until
+/// that has learnt of it too.
 const EARLY_RETRY_PERIOD: Duration = Duration::from_secs(10);
 const EARLY_RETRY: Duration = Duration::from_secs(1);
 
@@ -59,9 +59,9 @@ enum ProbeState {
         due: Time,
         /// Another host had it when it was asked for before.
         host: Option<ConflictingHost>,
-        /// Whether it may be claimed until another host answers: it was, when one claimed it, too.
+        /// True if it may be claimed until another host answers: it was claimed when the other claim came.
         claimed: bool,
-        /// Who is thought to have it.
+        /// Presumed holder of the address.
         claimant: Claimant,
     },
     Clear,
@@ -73,7 +73,7 @@ enum ProbeState {
     },
 }
 
-/// Who has or may have an address, too.
+/// Presumed holder of an address beside this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Claimant {
     /// Any host.
@@ -94,7 +94,7 @@ impl ProbeState {
     }
 }
 
-/// When another host was found to have an address, first and last, and when that was told last.
+/// Times at which another host was found to have an address, first and last, and of the last report of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ConflictingHost {
     found: Time,
@@ -106,34 +106,34 @@ struct ConflictingHost {
 #[derive(Debug, Default)]
 pub(super) struct AddressProbe {
     states: BTreeMap<IpAddr, ProbeState>,
-    /// Those that no peer is known to have claimed.
+    /// Addresses that no peer is known to have claimed.
     unproven: Arc<BTreeSet<IpAddr>>,
-    /// Those that are claimed whoever has them.
+    /// Addresses that are claimed even if another host has them.
     forced: Arc<BTreeSet<IpAddr>>,
-    /// How long to ask; `None` while it does not act as Active or need not ask.
+    /// Time to ask for; `None` while it does not act as Active or need not ask.
     probe: Option<Duration>,
     /// Addresses that are [`ProbeState::Probing`] or [`ProbeState::Taken`]: of thousands few, and only they are waited for.
     open: BTreeSet<IpAddr>,
     changed: bool,
 }
 
-/// What a claim of another host means.
+/// Meaning of another host's claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClaimOutcome {
-    /// Nothing: the address is not asked for, or that it is taken was told less than a minute ago.
+    /// Nothing: the address is not asked for, or the last report that it is taken is less than a minute old.
     Irrelevant,
     /// The address was asked for, and it is taken.
     Taken,
-    /// The address was asked for because a peer goes first, and it is left to that one.
+    /// The address was asked for because a peer goes first, and it is left to that peer.
     LeftToPeer,
-    /// The address is cleared, so there are two that claim it.
+    /// The address is cleared, so two hosts claim it.
     Conflict,
     /// The address was asked for, it is taken, and it is cleared all the same: from now on two claim it.
     Forced,
 }
 
 impl AddressProbe {
-    /// The router's addresses are exactly these. Call [`Self::activate`] after it while it is Active.
+    /// Sets the router's addresses. Call [`Self::activate`] after it while it is Active.
     pub(super) fn set_addresses(&mut self, addresses: &[IpAddr]) {
         let old = std::mem::take(&mut self.states);
         self.states = addresses
@@ -144,13 +144,13 @@ impl AddressProbe {
         self.update_open();
     }
 
-    /// Of its addresses these are not known to have been claimed by a peer; whether they are others than before.
+    /// Sets the addresses that are not known to have been claimed by a peer. Returns true if they have changed.
     pub(super) fn set_unproven(&mut self, unproven: &Arc<BTreeSet<IpAddr>>) -> bool {
         let before = std::mem::replace(&mut self.unproven, Arc::clone(unproven));
         !Arc::ptr_eq(&before, unproven)
     }
 
-    /// Of its addresses these are claimed although another host has them: also if that was found before.
+    /// Sets the addresses that are claimed although another host has them: also if that was found before.
     pub(super) fn set_forced(&mut self, forced: &Arc<BTreeSet<IpAddr>>) {
         if Arc::ptr_eq(&self.forced, forced) {
             return;
@@ -166,7 +166,7 @@ impl AddressProbe {
         }
     }
 
-    /// Those of these addresses that were not asked for need not be.
+    /// Clears those of these addresses that were not asked for yet.
     pub(super) fn clear(&mut self, addresses: &BTreeSet<IpAddr>) {
         for (_, state) in self.states.iter_mut().filter(|(address, _)| addresses.contains(*address)) {
             if *state == ProbeState::Unprobed {
@@ -176,8 +176,8 @@ impl AddressProbe {
         }
     }
 
-    /// The router is Active and wants to claim what is not cleared: what may be another host's after it has asked for
-    /// this long, all else at once.
+    /// Starts to claim what is not cleared, now that the router is Active: an address that may be another host's after it has asked
+    /// for this long, all others immediately.
     pub(super) fn activate(&mut self, probe: Option<Duration>, predecessor: Predecessor, now: Time) {
         self.probe = probe;
         let due = match predecessor {
@@ -217,7 +217,7 @@ impl AddressProbe {
         self.update_open();
     }
 
-    /// The router is not Active. What was cleared stays so, unless no peer is known to have claimed it.
+    /// Records that the router is not Active. What was cleared stays so, unless no peer is known to have claimed it.
     pub(super) fn deactivate(&mut self) {
         self.probe = None;
         for (address, state) in &mut self.states {
@@ -245,7 +245,7 @@ impl AddressProbe {
         self.update_open();
     }
 
-    /// Another claims an address that is claimed here: it is asked for, and claimed until somebody answers.
+    /// Asks for an address that is claimed here and that another host claims. It stays claimed until a host answers.
     pub(super) fn contest(&mut self, address: IpAddr, claimant: Claimant, now: Time) {
         if self.probe.is_some()
             && let Some(state) = self.states.get_mut(&address)
@@ -256,7 +256,7 @@ impl AddressProbe {
         }
     }
 
-    /// A peer has an address no longer, as it says itself: if it was left to it, it is claimed again.
+    /// Claims an address again if it was left to a peer, which has announced that it has it no longer.
     pub(super) fn take_back(&mut self, address: IpAddr) {
         if let Some(state) = self.states.get_mut(&address)
             && matches!(
@@ -271,15 +271,15 @@ impl AddressProbe {
         }
     }
 
-    /// Likewise, all that was left to peers.
+    /// Claims all addresses again that were left to peers.
     pub(super) fn take_all_back(&mut self) {
         for address in self.open.clone() {
             self.take_back(address);
         }
     }
 
-    /// Up to `limit` addresses to ask for now; clears those that nobody answered for. Until `heard` all that came in was read:
-    /// an answer that this process, frozen or late, has not read yet counts.
+    /// Returns up to `limit` addresses to ask for now; clears those that no host answered for. All that came in until `read_until`
+    /// was read: an answer that this process, frozen or late, has not read yet counts.
     pub(super) fn due(&mut self, now: Time, read_until: Time, limit: usize) -> Vec<IpAddr> {
         let Some(probe) = self.probe.filter(|_| !self.open.is_empty()) else { return Vec::new() };
         let (mut ask, mut closed) = (Vec::new(), Vec::new());
@@ -315,7 +315,7 @@ impl AddressProbe {
         ask
     }
 
-    /// Another host claims an address.
+    /// Records that another host claims an address. Returns what that means.
     pub(super) fn note_claim(&mut self, address: IpAddr, now: Time) -> ClaimOutcome {
         let Some(state) = self.states.get_mut(&address) else { return ClaimOutcome::Irrelevant };
         match state {
@@ -355,27 +355,27 @@ impl AddressProbe {
         }
     }
 
-    /// Whether this address may be claimed.
+    /// Returns true if this address may be claimed.
     pub(super) fn is_clear(&self, address: IpAddr) -> bool {
         self.states.get(&address).is_some_and(ProbeState::is_claimed)
     }
 
-    /// Addresses that may be claimed.
+    /// Returns the addresses that may be claimed.
     pub(super) fn cleared(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.states.iter().filter(|(_, state)| state.is_claimed()).map(|(address, _)| *address)
     }
 
-    /// Whether [`Self::cleared`] may be another, as [`Self::take_changed`] says it, which it leaves untaken.
+    /// Returns true if [`Self::cleared`] may have changed since [`Self::take_changed`] was last called.
     pub(super) fn has_changed(&self) -> bool {
         self.changed
     }
 
-    /// Whether [`Self::cleared`] may be another than when this was asked last.
+    /// Returns true if [`Self::cleared`] may have changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// When [`Self::due`] has something to do.
+    /// Returns the time at which [`Self::due`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|address| self.states.get(address));
         let deadlines = open.filter_map(|state| match state {

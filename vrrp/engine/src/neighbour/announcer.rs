@@ -1,4 +1,4 @@
-//! Sending what is due: probes and announcements.
+//! Sends the probes and announcements that are due.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -21,10 +21,10 @@ const BATCHES_A_ROUND: usize = 4;
 /// Time until frames are sent again for which the kernel had no room.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// What became of a batch.
+/// Outcome of sending a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SendResult {
-    /// So many frames went.
+    /// The number of frames that were sent: all that the kernel took.
     Sent(usize),
     /// There was no room for the frame after these.
     Full(usize),
@@ -33,7 +33,7 @@ enum SendResult {
 }
 
 impl Neighbour<'_> {
-    /// Sends some of what is due, as the pace allows.
+    /// Sends some of the frames that are due, as the pace allows.
     pub(super) fn announce(&mut self) {
         for _ in 0..BATCHES_A_ROUND {
             let now = clock::now();
@@ -44,7 +44,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Sends a batch of probes; whether there was one.
+    /// Sends a batch of probes. Returns true if there was one.
     fn probe(&mut self, allowance: usize) -> bool {
         let now = clock::now();
         let due = |followed: &FollowedRouter| followed.tracker.deadline().is_some_and(|due| due <= now);
@@ -71,7 +71,7 @@ impl Neighbour<'_> {
         true
     }
 
-    /// Sends a batch of announcements; whether there was one.
+    /// Sends a batch of announcements. Returns true if there was one.
     fn announce_batch(&mut self, allowance: usize) -> bool {
         let now = clock::now();
         let Some(batch) = self.schedule.next(now, allowance) else { return false };
@@ -95,7 +95,7 @@ impl Neighbour<'_> {
         true
     }
 
-    /// `None` if this node may not speak for the router's addresses.
+    /// Sends the batch; `None` if this node may not speak for the router's addresses.
     fn send_batch(&self, batch: &AnnouncementBatch<HandleId>) -> Option<SendResult> {
         let FollowedRouter { handle, plan, .. } = self.followed.get(&batch.router)?;
         let link = plan.link.as_ref()?;
@@ -122,7 +122,7 @@ impl Neighbour<'_> {
     }
 }
 
-/// Where the LAN is told that the router's addresses are.
+/// Returns the link-layer address at which the router's addresses are announced.
 pub(super) fn announced_mac(handle: &RouterHandle, plan: &Plan, link: &LinkSockets) -> Mac {
     match plan.hold {
         Hold::Respond | Hold::Address => link.mac,
@@ -137,7 +137,7 @@ fn send(link: &LinkSockets, handle: &RouterHandle, frames: &[Frame]) -> SendResu
         return SendResult::Sent(0);
     }
     match link.neighbour.send(family, &bytes) {
-        // The kernel tells why it stopped at the next call.
+        // The kernel reports why it stopped at the next call.
         Ok(sent) => SendResult::Sent(sent),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => SendResult::Full(0),

@@ -27,14 +27,14 @@ pub(super) fn parse(frame: &[u8]) -> Option<NeighbourPacket> {
     let mut mac = Mac::default();
     mac.copy_from_slice(&frame[22..28]);
     let (sender, target) = (address(28), address(38));
-    // Whoever has an address says so in every packet; a probe (RFC 5227 §1.1) has none yet.
+    // A host that has an address names it in every packet; a probe (RFC 5227 §1.1) has none yet.
     let claim = (!sender.is_unspecified()).then_some(Claim { address: sender.into(), mac });
     let query =
         (frame[21] == REQUEST && sender != target).then_some(Query::Arp { target, sender, sender_mac: mac });
     Some(NeighbourPacket { claim, query })
 }
 
-/// The reply that says that `target` is at `mac`. A probe (sender 0.0.0.0) is answered like any other request.
+/// Reply that `target` is at `mac`. A probe (sender 0.0.0.0) is answered like any other request.
 pub(super) fn reply(mac: Mac, target: Ipv4Addr, sender: Ipv4Addr, sender_mac: Mac) -> Frame {
     frame(sender_mac, REPLY, (mac, target), (sender_mac, sender))
 }
@@ -49,7 +49,7 @@ pub(super) fn announce_as_reply(address: Ipv4Addr, mac: Mac) -> Frame {
     frame(BROADCAST, REPLY, (mac, address), (mac, address))
 }
 
-/// Asks whether somebody has `address`, without claiming it (RFC 5227 §2.1.1).
+/// Question for another holder of `address`, which claims nothing (RFC 5227 §2.1.1).
 pub(super) fn probe(address: Ipv4Addr, mac: Mac) -> Frame {
     frame(BROADCAST, REQUEST, (mac, Ipv4Addr::UNSPECIFIED), (NOBODY, address))
 }

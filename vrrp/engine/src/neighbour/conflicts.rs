@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time between two defences of an address (RFC 5227 §2.4 (c), DEFEND_INTERVAL): two hosts that both defend must not
 /// fill the LAN.
 const DEFEND: Duration = Duration::from_secs(10);
-/// Most claims that are remembered.
+/// Most claims that are recorded.
 const LIMIT: usize = 1024;
 
 /// Foreign claims. `K` identifies the virtual router.
@@ -30,14 +30,14 @@ pub(super) struct Conflicts<K> {
     defended: RateLimiter<(K, IpAddr)>,
 }
 
-/// What to do about a claim.
+/// Action on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Conflict<K> {
     pub(super) router: K,
     pub(super) claim: Claim,
-    /// Say it.
+    /// True if it is to be reported.
     pub(super) report: bool,
-    /// Announce the address once more, if it is to be defended.
+    /// True if the address is to be announced once more, if it is to be defended.
     pub(super) defend: bool,
 }
 
@@ -50,15 +50,15 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
         }
     }
 
-    /// Notes a claim to an address that the router is Active for.
+    /// Records a claim to an address that the router is Active for.
     pub(super) fn note(&mut self, router: K, claim: Claim, now: Time) {
         if self.pending.len() < LIMIT {
             self.pending.entry((router, claim)).or_insert(now);
         }
     }
 
-    /// Claims that have stood for the grace and are contested still, that is, `contested` says that this node is Active for
-    /// the address and that the other host is another.
+    /// Returns claims that have stood for the grace and are contested still, that is, `contested` returns true: this node is Active
+    /// for the address, and the other host is another.
     pub(super) fn due(
         &mut self,
         now: Time,
@@ -83,7 +83,7 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
         conflicts
     }
 
-    /// When [`Self::due`] may have something.
+    /// Returns the time at which [`Self::due`] may have something.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.pending.values().min().map(|since| *since + GRACE)
     }

@@ -103,7 +103,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Takes the handle's plan; whether it is another than before.
+    /// Takes the handle's plan. Returns true if it is another than before.
     fn note_plan(&mut self, handle: &Arc<RouterHandle>) -> bool {
         let (id, plan) = (Arc::as_ptr(handle).addr(), handle.plan());
         if self.followed.get(&id).is_some_and(|followed| Arc::ptr_eq(&followed.plan, &plan)) {
@@ -154,7 +154,7 @@ impl Neighbour<'_> {
         Some(followed)
     }
 
-    /// Which link-layer addresses are this node's.
+    /// Updates the link-layer addresses that are this node's.
     fn note_own_macs(&mut self) {
         let of_links = self.shared.links();
         let of_routers = self.followed.values().filter_map(|followed| match followed.plan.hold {
@@ -164,7 +164,7 @@ impl Neighbour<'_> {
         self.own_macs.set(of_links.iter().map(|link| link.mac).chain(of_routers));
     }
 
-    /// Which routers adverts are counted for.
+    /// Updates the routers for which adverts are counted.
     fn note_vrids(&mut self) {
         let by_vrid = self.followed.values().filter_map(|FollowedRouter { handle, plan, .. }| {
             let link = plan.link.as_ref().map(id_of)?;
@@ -173,7 +173,7 @@ impl Neighbour<'_> {
         self.by_vrid = by_vrid.collect();
     }
 
-    /// Which groups the solicitations for VIPs come in. An address on the interface is the kernel's to listen for.
+    /// Updates the groups in which solicitations for VIPs arrive. An address on the interface is the kernel's to listen for.
     fn note_groups(&mut self) {
         let mut wanted: BTreeMap<SocketsId, (u32, BTreeSet<Ipv6Addr>)> = BTreeMap::new();
         for FollowedRouter { plan, .. } in self.followed.values() {
@@ -192,7 +192,7 @@ impl Neighbour<'_> {
     }
 }
 
-/// Whether one plan has the addresses of the other on the same interface, and holds them alike.
+/// Returns true if one plan has the addresses of the other on the same interface, and holds them alike.
 fn is_listed_alike(one: &Plan, other: &Plan) -> bool {
     let link = |plan: &Plan| plan.link.as_ref().map(id_of);
     Arc::ptr_eq(&one.addresses, &other.addresses) && one.hold == other.hold && link(one) == link(other)

@@ -1,9 +1,9 @@
-//! The solicited-node groups of an interface's VIPs. Joining them opens the interface's filter for their solicitations and
-//! makes the kernel tell switches that snoop MLD.
+//! The solicited-node groups of an interface's VIPs. Joining them opens the interface's filter for their solicitations and makes
+//! the kernel report to switches that snoop MLD.
 //!
-//! A socket whose membership the kernel has forgotten (see [`Memberships`]) does not know it, and ends another's when it
-//! leaves. So groups are left, not merely closed, before others join them, and what was joined is compared with what the
-//! kernel says a little later.
+//! A socket whose membership the kernel has dropped (see [`Memberships`]) does not notice that, and ends another's when it leaves.
+//! So groups are left, not merely closed, before others join them, and the joined groups are compared with the kernel's list a
+//! little later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ const CHANGES_A_ROUND: usize = 32;
 const GROUPS_A_SOCKET: usize = 128;
 /// Time until a group is tried again that could not be joined.
 const RETRY: Duration = Duration::from_secs(10);
-/// Time until what was joined is compared with what the kernel says; doubled while it says otherwise, up to the longest.
+/// Time until the joined groups are compared with the kernel's list; doubled while they differ, up to the longest.
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 const LONGEST_CHECK: Duration = Duration::from_mins(1);
 /// The group of all nodes, in which every interface with IPv6 is.
@@ -34,15 +34,15 @@ const ALL_NODES: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1))
 pub(super) struct Groups {
     index: u32,
     wanted: BTreeSet<Ipv6Addr>,
-    /// With the socket that joined it.
+    /// Joined groups, each with the index of its socket.
     joined: BTreeMap<Ipv6Addr, usize>,
     sockets: Vec<(Socket, usize)>,
-    /// What is to be joined and left, the last first.
+    /// Groups to join and to leave, the last first.
     to_join: Vec<Ipv6Addr>,
     to_leave: Vec<Ipv6Addr>,
-    /// When to try again what failed.
+    /// Time at which a failure is tried again.
     retry: Option<Time>,
-    /// When to ask the kernel, and after how long the next time.
+    /// Time of the next comparison with the kernel's list, and the interval to the one after it.
     check: Option<Time>,
     check_interval: Duration,
 }
@@ -62,13 +62,13 @@ impl Groups {
         }
     }
 
-    /// These shall be joined.
+    /// Sets the groups to join.
     pub(super) fn want(&mut self, groups: BTreeSet<Ipv6Addr>) {
         self.wanted = groups;
         self.compare();
     }
 
-    /// Joins and leaves some; whether there are more.
+    /// Joins and leaves some groups. Returns true if there are more.
     pub(super) fn step(&mut self, now: Time) -> bool {
         if self.retry.is_some_and(|retry| retry <= now) {
             self.retry = None;
@@ -95,14 +95,14 @@ impl Groups {
         true
     }
 
-    /// When [`Self::step`] has something to do.
+    /// Returns the time at which [`Self::step`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.retry.into_iter().chain(self.check).min()
     }
 
-    /// Joins again what the kernel says was lost.
+    /// Joins again the groups that the kernel has lost.
     fn rejoin_lost(&mut self, memberships: &Memberships) {
-        // Without IPv6 there are no memberships, and new sockets are on their way. Or the kernel does not tell at all.
+        // Without IPv6 there are no memberships, and new sockets are on their way. Or the kernel does not list them at all.
         if !memberships.contains(self.index, ALL_NODES) {
             return;
         }
@@ -124,7 +124,7 @@ impl Groups {
             self.wanted.iter().filter(|group| !self.joined.contains_key(*group)).copied().collect();
     }
 
-    /// Tries again later: what is in the way of one group is in the way of all.
+    /// Tries again later: an obstacle to one group is an obstacle to all.
     fn retry_later(&mut self, error: &io::Error, group: Ipv6Addr, now: Time) {
         tracing::warn!(
             %error, %group, interface_index = self.index,

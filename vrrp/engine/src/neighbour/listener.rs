@@ -1,4 +1,4 @@
-//! Hearing other hosts: who asks for a VIP, who claims one, and which routers there are.
+//! Receives from other hosts: queries for VIPs, claims to VIPs, and adverts of foreign routers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{FOREIGN_PAUSE, FollowedRouter, HandleId, Neighbour, TRANSIT_TIME, id
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
-/// Longest time for which nothing is read in a flood: whoever asks for a VIP meanwhile asks again after a second.
+/// Longest time for which nothing is read in a flood: a host that asks for a VIP meanwhile asks again after a second.
 const LONGEST_REST: Duration = Duration::from_millis(5);
 /// Time that the announcement of one address takes, among many of a takeover.
 const ANNOUNCEMENT: Duration = Duration::from_micros(50);
@@ -30,8 +30,8 @@ const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 const MAX_FRAME_LENGTH: usize = 1514;
 
 impl Neighbour<'_> {
-    /// Reads what ARP and neighbour discovery there is; answers who asks for addresses this node is Active for. Rests for as long
-    /// as it took if there is more than is read in a round.
+    /// Reads ARP and neighbour discovery; answers queries for addresses this node is Active for. Rests for as long as it took if
+    /// there is more than is read in a round.
     pub(super) fn answer_all(&mut self, links: &[Arc<LinkSockets>]) {
         let began = clock::now();
         if began < self.answer_due {
@@ -48,7 +48,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Whether there may be more than is read in a round.
+    /// Reads and answers packets of a link. Returns true if there may be more than is read in a round.
     fn answer(&mut self, link: &Arc<LinkSockets>) -> bool {
         let [arp, ndp] = [Family::V4, Family::V6].map(|family| self.answer_family(link, family));
         arp || ndp
@@ -71,7 +71,7 @@ impl Neighbour<'_> {
         true
     }
 
-    /// Likewise, of those who ask a virtual router MAC address.
+    /// Likewise, for queries that are sent to a virtual router MAC address.
     pub(super) fn answer_unicast(&mut self) {
         let sockets = self.followed.values().filter_map(|FollowedRouter { plan, unicast, .. }| {
             Some((plan.link.clone(), Arc::clone(unicast.as_ref()?)))
@@ -106,7 +106,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Whether it was about an address that this node is to serve.
+    /// Handles a claim. Returns true if it was about an address that this node is to serve.
     fn handle_claim(&mut self, link: SocketsId, claim: Claim) -> bool {
         if self.own_macs.is_engine_mac(claim.mac) {
             self.note_peer_takeover(link, claim);
@@ -152,7 +152,7 @@ impl Neighbour<'_> {
         ours
     }
 
-    /// A peer that has taken over from this node says so from the virtual MAC address, which is this node's as well.
+    /// Recognises a peer's takeover from this node by a claim from the virtual MAC address, which is this node's as well.
     fn note_peer_takeover(&self, link: SocketsId, claim: Claim) {
         let now = clock::now();
         for id in self.routers_of(link, claim.address) {
@@ -212,7 +212,7 @@ impl Neighbour<'_> {
                 self.events.send(Event::AddressConflict { interface, address, mac });
             }
             match followed.plan.address_conflict {
-                // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.
+                // The claimant may be gone by now, a peer that took over by mistake for one: only a host that answers has it.
                 AddressConflictPolicy::Yield if !followed.plan.forced.contains(&address) => {
                     followed.tracker.contest(address, Claimant::Host, now);
                 }
@@ -224,7 +224,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Hears routers that are no candidates, unless it did so a moment ago.
+    /// Receives adverts of routers that are no candidates, unless it did so a moment ago.
     pub(super) fn receive_foreign_adverts(&mut self, links: &[Arc<LinkSockets>]) {
         let now = clock::now();
         if now < self.foreign_due {
@@ -237,7 +237,7 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Whether there were any.
+    /// Reads foreign adverts of a link. Returns true if there were any.
     fn read_foreign_adverts(&mut self, link: &LinkSockets) -> bool {
         let mut heard = false;
         let mut peer_adverts = PeerAdverts::new(link.serial);
@@ -277,7 +277,7 @@ impl Neighbour<'_> {
         heard
     }
 
-    /// Joins and leaves groups; whether there is more to do at once.
+    /// Joins and leaves groups. Returns true if there is more to do immediately.
     pub(super) fn join_groups(&mut self) -> bool {
         let now = clock::now();
         let mut more = false;

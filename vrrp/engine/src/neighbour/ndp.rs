@@ -36,7 +36,7 @@ const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// The group in which who has `address` is asked (RFC 4291 §2.7.1).
+/// Group in which the holder of `address` is asked (RFC 4291 §2.7.1).
 pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
@@ -84,7 +84,7 @@ pub(super) fn parse(frame: &[u8]) -> Option<NeighbourPacket> {
     }
 }
 
-/// The answer to a solicitation: to who asked, or to all nodes if it was duplicate address detection (RFC 4861 §7.2.4).
+/// Answer to a solicitation: to its sender, or to all nodes if it was duplicate address detection (RFC 4861 §7.2.4).
 pub(super) fn answer(mac: Mac, target: Ipv6Addr, sender: Ipv6Addr, sender_mac: Mac) -> Frame {
     if sender.is_unspecified() {
         announce(target, mac)
@@ -98,7 +98,7 @@ pub(super) fn announce(target: Ipv6Addr, mac: Mac) -> Frame {
     advertisement(group_mac_v6(ALL_NODES), ALL_NODES, target, ROUTER | OVERRIDE, mac)
 }
 
-/// Asks whether somebody has `target`, without claiming it (RFC 4862 §5.4.2).
+/// Question for another holder of `target`, which claims nothing (RFC 4862 §5.4.2).
 pub(super) fn probe(target: Ipv6Addr, mac: Mac) -> Frame {
     let group = solicited_node(target);
     let mut frame = Frame::new(OPTIONS, group_mac_v6(group), mac, ETHERTYPE);

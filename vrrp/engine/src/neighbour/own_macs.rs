@@ -1,4 +1,4 @@
-//! Which link-layer addresses are this node's: a claim from one of them is no conflict.
+//! Link-layer addresses of this node: a claim from one of them is no conflict.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,15 +9,15 @@ use windlass_vrrp::Time;
 
 use super::frame::Mac;
 
-/// Time for which a list of the node's interfaces is good. Asked for only when a claim looks foreign.
+/// Time for which a list of the node's interfaces is valid. It is read only when a claim looks foreign.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The node's link-layer addresses.
 #[derive(Debug, Default)]
 pub(super) struct OwnMacs {
-    /// Of the interfaces with virtual routers, and of virtual routers.
+    /// Addresses of the interfaces with virtual routers, and of virtual routers.
     engine_macs: BTreeSet<Mac>,
-    /// Of all interfaces, as of this instant. One on the same LAN answers for what another has (Linux' `arp_ignore` 0).
+    /// Addresses of all interfaces, as of this instant. One on the same LAN answers for another's address (Linux' `arp_ignore` 0).
     all: Option<(Time, BTreeSet<Mac>)>,
 }
 
@@ -26,12 +26,12 @@ impl OwnMacs {
         self.engine_macs = engine_macs.collect();
     }
 
-    /// Whether it is one of the engine's own. Costs nothing: for every packet.
+    /// Returns true if it is one of the engine's own. Cheap enough for every packet.
     pub(super) fn is_engine_mac(&self, mac: Mac) -> bool {
         self.engine_macs.contains(&mac)
     }
 
-    /// Whether it is any of this node's.
+    /// Returns true if it is any of this node's.
     pub(super) fn contains(&mut self, mac: Mac, now: Time) -> bool {
         if self.is_engine_mac(mac) {
             return true;

@@ -1,4 +1,4 @@
-//! What a frame of either family says and asks.
+//! Claim and query in a frame of either family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use windlass_vrrp::Family;
 use super::frame::{Frame, Mac};
 use super::{arp, ndp};
 
-/// What a frame says and what it asks; it may do both, as an ARP request does.
+/// Claim and query of a frame; it may have both, as an ARP request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NeighbourPacket {
     pub(super) claim: Option<Claim>,
@@ -18,7 +18,7 @@ pub(super) struct NeighbourPacket {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Claim {
     pub(super) address: IpAddr,
-    /// Where it is said to be.
+    /// Link-layer address at which it is claimed to be.
     pub(super) mac: Mac,
 }
 
@@ -51,14 +51,14 @@ impl Query {
         }
     }
 
-    /// Link-layer address of who asks.
+    /// Link-layer address of the sender.
     pub(super) fn sender_mac(&self) -> Mac {
         match self {
             Self::Arp { sender_mac, .. } | Self::Ndp { sender_mac, .. } => *sender_mac,
         }
     }
 
-    /// The answer: it is at `mac`.
+    /// Builds the answer: the address is at `mac`.
     pub(super) fn answer(&self, mac: Mac) -> Frame {
         match *self {
             Self::Arp { target, sender, sender_mac } => arp::reply(mac, target, sender, sender_mac),
@@ -84,7 +84,7 @@ pub(super) fn announcement(address: IpAddr, form: usize, mac: Mac) -> Frame {
     }
 }
 
-/// The question whether somebody else has `address`, which claims nothing.
+/// Builds the question for another holder of `address`, which claims nothing.
 pub(super) fn probe(address: IpAddr, mac: Mac) -> Frame {
     match address {
         IpAddr::V4(address) => arp::probe(address, mac),

@@ -1,10 +1,10 @@
 //! Adverts of peers in virtual routers that this node does not run, for VIPs that it claims.
 //!
-//! A node that was cut off while VIPs changed their virtual router goes on in the old one when it is back. So two nodes are Active for
-//! them, each in a virtual router that the other does not run, and no election can end that. Nor can either know that it is the
-//! one that is behind. So they are held against each other as in an election: who would lose it asks the LAN for the VIPs and leaves
-//! them to the peer if that answers, whatever becomes of addresses that others claim. What a peer's advert does not list, because
-//! it has more VIPs than an advert can, stays with both until they are told.
+//! A node that was cut off while VIPs changed their virtual router stays Active in the old one when it is back. Then two nodes are
+//! Active for them, each in a virtual router that the other does not run, and no election can end that. Neither can know that it is
+//! the one that is behind. So they are compared as in an election: the node that would lose it asks the LAN for the VIPs and leaves
+//! them to the peer if that answers, whatever the policy for addresses that others claim. VIPs that a peer's advert does not list,
+//! because an advert cannot hold all, stay with both until the node that is behind learns of the change.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ mod tests;
 /// than a few hundredths.
 const LISTED_A_ROUND: usize = 4096;
 
-/// What a peer says of a VIP of this node.
+/// State of a peer with regard to a VIP of this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PeerClaim {
     /// It is Active for it, and would win an election.
@@ -34,7 +34,7 @@ enum PeerClaim {
     Resigned,
 }
 
-/// What the adverts of a round say.
+/// Claims of peers in the adverts of a round.
 pub(super) struct PeerAdverts {
     link: SocketsId,
     lookups: usize,
@@ -42,7 +42,7 @@ pub(super) struct PeerAdverts {
 }
 
 impl PeerAdverts {
-    /// Of this interface.
+    /// Begins a round on this interface.
     pub(super) fn new(link: SocketsId) -> Self {
         Self { link, lookups: LISTED_A_ROUND, claims: Vec::new() }
     }
@@ -73,7 +73,7 @@ impl PeerAdverts {
 }
 
 impl Neighbour<'_> {
-    /// Asks for VIPs for which peers go first, and takes back what they have no longer.
+    /// Asks for VIPs for which peers go first, and takes back those that they have no longer.
     pub(super) fn obey(&mut self, adverts: PeerAdverts) {
         let now = clock::now();
         for (id, address, claim) in adverts.claims {
@@ -93,7 +93,7 @@ impl Neighbour<'_> {
     }
 }
 
-/// What the advert says of a VIP of this router, if it is a peer's and this node is Active.
+/// Returns the peer's claim to a VIP of this router; `None` if the advert is no peer's, or does not concern this node.
 fn claim(packet: &Packet<'_>, address: IpAddr, router: &FollowedRouter) -> Option<PeerClaim> {
     let FollowedRouter { plan, tracker, .. } = router;
     if !plan.standing.is_peer(packet.source) {
@@ -113,7 +113,7 @@ fn is_authentic(packet: &Packet<'_>, router: &mut FollowedRouter) -> bool {
     router.authenticator.admit(data, packet.trailer, clock::wall()).is_ok()
 }
 
-/// Any advert of this link, signed or not.
+/// Expectation that any advert of this link meets, signed or not.
 pub(super) fn any(datagram: &Datagram<'_>) -> ExpectedAdvert {
     let addressing = if datagram.destination.is_multicast() {
         Addressing::Multicast { group: datagram.destination, unicast: false }

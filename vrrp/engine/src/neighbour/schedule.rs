@@ -1,4 +1,4 @@
-//! Which announcement is due, decided without clock or socket.
+//! Decides which announcement is due, without clock or socket.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use windlass_vrrp::Time;
 #[cfg(test)]
 mod tests;
 
-/// When a burst is repeated, counted from the takeover: hosts and switches may miss the first.
+/// Times at which a burst is repeated, counted from the takeover: hosts and switches may miss the first.
 const REPEATS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
-/// From then on: switches forget a host (300 s by default) sooner than hosts and routers an ARP entry.
+/// Interval from then on: switches expire a host (300 s by default) sooner than hosts and routers an ARP entry.
 const REFRESH: Duration = Duration::from_mins(1);
 /// Least time between bursts of one router for contention, so that a peer that does not hear us cannot make us storm.
 const CONTENTION_PAUSE: Duration = Duration::from_secs(1);
@@ -23,8 +23,8 @@ const CONTENTION_PAUSE: Duration = Duration::from_secs(1);
 struct AnnouncementSeries<K> {
     router: K,
     addresses: Arc<[IpAddr]>,
-    /// How often an address is announced in one burst: once in each form. All addresses in the first form come before any
-    /// in the second, so that no address waits for another's repetition.
+    /// Frames of an address in one burst: one in each form. All addresses in the first form come before any in the second, so that
+    /// no address waits for another's repetition.
     forms: usize,
     /// Frames sent of this burst.
     cursor: usize,
@@ -33,7 +33,7 @@ struct AnnouncementSeries<K> {
     /// Start of step 0.
     started: Time,
     due: Time,
-    /// Whether `due` has come.
+    /// True once `due` has come.
     ready: bool,
     occasion: Occasion,
 }
@@ -67,7 +67,7 @@ pub(super) struct Schedule<K> {
     next_serial: Serial,
 }
 
-/// What to send next.
+/// Frames to send next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnnouncementBatch<K> {
     pub(super) router: K,
@@ -87,13 +87,13 @@ impl<K: Ord + Copy> Schedule<K> {
         }
     }
 
-    /// The router has become Active: all its addresses, at once.
+    /// Announces all addresses of a router that has become Active, immediately.
     pub(super) fn takeover(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, now: Time) {
         self.withdraw(router);
         self.start(router, addresses, forms, Occasion::Takeover, now);
     }
 
-    /// Another router also thought it was Active: all addresses again, at once unless that was just done.
+    /// Announces all addresses again, because another router also acted as Active: immediately, unless that was just done.
     pub(super) fn contention(&mut self, router: K, now: Time) {
         let Some(serial) = self.main(router) else { return };
         self.change(serial, |series| {
@@ -109,7 +109,7 @@ impl<K: Ord + Copy> Schedule<K> {
         });
     }
 
-    /// The router's addresses are these now; those not announced before are, at once.
+    /// Sets the router's addresses, and announces those not announced before, immediately.
     pub(super) fn update(&mut self, router: K, all: &Arc<[IpAddr]>, added: Vec<IpAddr>, now: Time) {
         let Some(main) = self.main(router) else { return };
         let Some(forms) = self.all_series.get(&main).map(|series| series.forms) else { return };
@@ -127,7 +127,7 @@ impl<K: Ord + Copy> Schedule<K> {
         }
     }
 
-    /// Announces one address once, at once.
+    /// Announces one address once, immediately.
     pub(super) fn defend(&mut self, router: K, address: IpAddr, now: Time) {
         let main = self.main(router).and_then(|serial| self.all_series.get(&serial));
         if let Some(forms) = main.map(|series| series.forms) {
@@ -135,15 +135,15 @@ impl<K: Ord + Copy> Schedule<K> {
         }
     }
 
-    /// The router is no longer Active: nothing of it any more.
+    /// Ends all announcements of a router that is no longer Active.
     pub(super) fn withdraw(&mut self, router: K) {
         for serial in self.serials(router) {
             self.remove(serial);
         }
     }
 
-    /// Of the most urgent router, up to `limit` frames that are due. To be answered by [`Self::sent`] or
-    /// [`Self::postpone`]; `None`: nothing is due.
+    /// Returns up to `limit` frames that are due, of the most urgent router; `None`: nothing is due. To be answered by
+    /// [`Self::sent`] or [`Self::postpone`].
     pub(super) fn next(&mut self, now: Time, limit: usize) -> Option<AnnouncementBatch<K>> {
         while let Some((_, serial)) = self.waiting.first().filter(|(due, _)| *due <= now) {
             let serial = *serial;
@@ -157,7 +157,7 @@ impl<K: Ord + Copy> Schedule<K> {
         Some(AnnouncementBatch { router: series.router, frames, series: serial })
     }
 
-    /// So many frames of this turn were sent, or given up.
+    /// Records that so many frames of this batch were sent, or given up.
     pub(super) fn sent(&mut self, batch: &AnnouncementBatch<K>, frames: usize, now: Time) {
         self.change(batch.series, |series| series.cursor += frames);
         if self.all_series.get(&batch.series).is_some_and(|series| series.cursor >= series.frames()) {
@@ -165,12 +165,12 @@ impl<K: Ord + Copy> Schedule<K> {
         }
     }
 
-    /// What is left of this batch's series has to wait.
+    /// Postpones the rest of this batch's series.
     pub(super) fn postpone(&mut self, batch: &AnnouncementBatch<K>, until: Time) {
         self.change(batch.series, |series| (series.due, series.ready) = (until, false));
     }
 
-    /// When there is something to send: past if there is now.
+    /// Returns the time at which there is something to send: past if there is now.
     pub(super) fn deadline(&self) -> Option<Time> {
         if self.ready.is_empty() { self.waiting.first().map(|(due, _)| *due) } else { Some(Time::default()) }
     }

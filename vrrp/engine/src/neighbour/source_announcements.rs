@@ -1,8 +1,8 @@
 //! Own addresses that peers send adverts to: announced when the interface comes back.
 //!
-//! Peers that are told by unicast look for this node's link-layer address when they send. If they forgot it while the
-//! cable was out, their adverts wait for the answer, and this node, which hears none, takes over from an Active that is
-//! well. A peer whose cache is filled does not wait.
+//! Peers that send this node unicast adverts look up its link-layer address when they send. If that entry expired while the cable
+//! was out, their adverts wait for the answer, and this node, which receives none, takes over from an Active that is well. A peer
+//! whose cache is filled does not wait.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use super::frame::Frame;
 use super::tracker::SocketsId;
 use super::{Neighbour, id_of, own_macs, packet};
 
-/// What is to be announced, each once however many routers share it.
+/// Addresses to announce, each once however many routers share it.
 #[derive(Debug, Default)]
 pub(super) struct SourceAnnouncements {
     known: BTreeSet<(SocketsId, IpAddr)>,
@@ -25,7 +25,7 @@ pub(super) struct SourceAnnouncements {
 }
 
 impl SourceAnnouncements {
-    /// A router's plan is this one, after `before`.
+    /// Records that a router's plan is this one, after `before`.
     pub(super) fn note(&mut self, before: Option<&Plan>, plan: &Plan) {
         let link_of = |plan: &Plan| plan.link.as_ref().map(id_of);
         if let (Some(link), Some(source)) = (&plan.link, plan.unicast_source)

@@ -1,4 +1,4 @@
-//! How fast frames may go out, or something else may be done, decided without clock: at once up to a burst, evenly beyond it.
+//! Pace of frames, or of something else, decided without clock: no delay up to a burst, even pace beyond it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use windlass_vrrp::Time;
 #[cfg(test)]
 mod tests;
 
-/// Frames that may go at once after a pause.
+/// Frames that may go together after a pause.
 pub(crate) const BURST: u32 = 64;
 /// Frames worth waking up for.
 const WORTHWHILE: u32 = 16;
@@ -19,7 +19,7 @@ const WORTHWHILE: u32 = 16;
 pub(crate) struct TokenBucket {
     /// Time that one frame takes.
     gap: Duration,
-    /// When everything sent would have gone at an even pace.
+    /// Time at which everything sent would have gone at an even pace.
     even: Time,
 }
 
@@ -28,19 +28,19 @@ impl TokenBucket {
         Self { gap: Duration::from_secs(1) / frames_per_second.get(), even: Time::default() }
     }
 
-    /// Frames that may go now.
+    /// Returns the number of frames that may go now.
     pub(crate) fn allowance(&self, now: Time) -> usize {
         let ahead = self.even.since(now);
         let room = (self.gap * BURST).saturating_sub(ahead);
         usize::try_from(room.as_nanos() / self.gap.as_nanos().max(1)).unwrap_or(usize::MAX)
     }
 
-    /// This many went.
+    /// Records that this many went.
     pub(crate) fn spend(&mut self, frames: usize, now: Time) {
         self.even = self.even.max(now) + self.gap * u32::try_from(frames).unwrap_or(u32::MAX);
     }
 
-    /// When there is an allowance worth waking up for.
+    /// Returns the time at which there is an allowance worth waking up for.
     pub(crate) fn next(&self, now: Time) -> Time {
         let wait = self.even.since(now).saturating_sub(self.gap * (BURST - WORTHWHILE));
         now + wait

@@ -1,5 +1,5 @@
-//! One virtual router as this thread follows it: what its handle says is compared with what was done, and the difference is
-//! told. Decided without clock or socket.
+//! One virtual router as this thread follows it: compares its handle's state with what was done, and returns the difference.
+//! Decides without clock or socket.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ mod tests;
 /// Identifies the sockets of an interface: their serial number.
 pub(super) type SocketsId = u64;
 
-/// What a router's handle says at this instant.
+/// State of a router's handle at this instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouterView<'a> {
     pub(super) active_state: ActiveState,
@@ -34,10 +34,10 @@ pub(super) struct RouterView<'a> {
     pub(super) link: Option<SocketsId>,
 }
 
-/// What is to be announced because of it.
+/// Change of a router's announcements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum AnnouncementChange {
-    /// A takeover, or the interface is another: all of these, at once.
+    /// A takeover, or the interface is another: all of these, immediately.
     All(Arc<[IpAddr]>),
     /// The addresses are `all`, of which `added` are new.
     Changed { all: Arc<[IpAddr]>, added: Vec<IpAddr> },
@@ -48,7 +48,7 @@ pub(super) enum AnnouncementChange {
 }
 
 impl AnnouncementChange {
-    /// What was not claimed before it.
+    /// Returns the addresses that were not claimed before it.
     pub(super) fn claimed(&self) -> Option<&[IpAddr]> {
         match self {
             Self::All(all) => Some(all),
@@ -58,7 +58,7 @@ impl AnnouncementChange {
     }
 }
 
-/// What is known of a router.
+/// State of a router that is followed.
 #[derive(Debug, Default)]
 pub(super) struct RouterTracker {
     /// The takeover that was followed, with its contentions; `None`: not Active.
@@ -67,7 +67,7 @@ pub(super) struct RouterTracker {
     addresses: Arc<[IpAddr]>,
     bound: Arc<BTreeSet<IpAddr>>,
     hold: Hold,
-    /// What was told to announce.
+    /// Addresses that were passed on to be announced.
     announced: BTreeSet<IpAddr>,
 }
 
@@ -76,13 +76,13 @@ struct ActiveRun {
     takeover: u64,
     contentions: u64,
     link: SocketsId,
-    /// What decides at which link-layer address the addresses are.
+    /// Hold mode: it decides at which link-layer address the addresses are.
     hold: Hold,
 }
 
 impl RouterTracker {
-    /// Follows its handle: what is to be announced, in this order. Call it again when [`Self::deadline`] has passed and
-    /// [`Self::probes`] was asked.
+    /// Follows its handle. Returns the changes of announcements, in order. Call it again when [`Self::deadline`] has passed and
+    /// [`Self::probes`] was called.
     pub(super) fn follow(&mut self, view: &RouterView<'_>, now: Time) -> Vec<AnnouncementChange> {
         let mut changes = Vec::new();
         let listed = !Arc::ptr_eq(&self.addresses, view.addresses);
@@ -114,13 +114,14 @@ impl RouterTracker {
             self.address_probe.deactivate();
             self.address_probe.activate(view.probe, predecessor, now);
         } else if listed {
-            // Unless this node served it in another router, what was added may be a stranger's, whoever was Active before.
+            // Unless this node served it in another router, an added address may be another host's, whichever node was Active
+            // before.
             self.address_probe.clear(view.in_service);
             self.address_probe.activate(view.probe, Predecessor::Nobody, now);
         }
         let contested = before.is_some_and(|before| before.contentions != contentions);
         if contested {
-            // Whoever went first in another virtual router is in this one now, and loses.
+            // A peer that went first in another virtual router is in this one now, and loses.
             self.address_probe.take_all_back();
         }
         let cleared = self.address_probe.has_changed();
@@ -138,12 +139,12 @@ impl RouterTracker {
         changes
     }
 
-    /// Up to `limit` addresses to probe for now. Until `heard` all that came in was read.
+    /// Returns up to `limit` addresses to probe for now. All that came in until `read_until` was read.
     pub(super) fn probes(&mut self, now: Time, read_until: Time, limit: usize) -> Vec<IpAddr> {
         self.address_probe.due(now, read_until, limit)
     }
 
-    /// Another host claims one of its addresses.
+    /// Records that another host claims one of its addresses. Returns what that means.
     pub(super) fn note_claim(&mut self, address: IpAddr, now: Time) -> ClaimOutcome {
         match self.active {
             Some(_) => self.address_probe.note_claim(address, now),
@@ -151,26 +152,27 @@ impl RouterTracker {
         }
     }
 
-    /// Another claims an address that this node claims and is to yield: it is asked for.
+    /// Asks for an address that this node claims and is to yield, because another host claims it.
     pub(super) fn contest(&mut self, address: IpAddr, claimant: Claimant, now: Time) {
         if self.active.is_some() {
             self.address_probe.contest(address, claimant, now);
         }
     }
 
-    /// A peer has an address no longer: if it was left to it, it is claimed again. Call [`Self::follow`] after it.
+    /// Claims an address again if it was left to a peer, which has it no longer. Call [`Self::follow`] after it.
     pub(super) fn take_back(&mut self, address: IpAddr) {
         if self.active.is_some() {
             self.address_probe.take_back(address);
         }
     }
 
-    /// Whether this node claims this address.
+    /// Returns true if this node claims this address.
     pub(super) fn claims(&self, address: IpAddr) -> bool {
         self.active.is_some() && self.address_probe.is_clear(address)
     }
 
-    /// Whether this thread answers who asks for this address: it is claimed, and not on the interface, where the kernel would.
+    /// Returns true if this thread answers queries for this address: it is claimed, and not on the interface, where the kernel
+    /// would.
     pub(super) fn answers(&self, address: IpAddr) -> bool {
         match self.hold {
             Hold::Respond => self.claims(address),
@@ -180,12 +182,12 @@ impl RouterTracker {
         }
     }
 
-    /// Addresses that may be claimed, if they are others than when this was asked last.
+    /// Returns the addresses that may be claimed, if they have changed since the last call.
     pub(super) fn take_cleared(&mut self) -> Option<BTreeSet<IpAddr>> {
         self.address_probe.take_changed().then(|| self.address_probe.cleared().collect())
     }
 
-    /// When [`Self::probes`] has something to do.
+    /// Returns the time at which [`Self::probes`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.active.and_then(|_| self.address_probe.deadline())
     }

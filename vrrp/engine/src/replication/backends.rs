@@ -1,11 +1,11 @@
-//! Which backends live on this node, by its routes.
+//! Backends that live on this node, by its routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use windlass_kernel::netlink::{Hop, NetlinkError, RouteSocket, Way};
 
-/// Tells them apart.
+/// Distinguishes backends on this node from others.
 #[derive(Default)]
 pub(super) struct Backends {
     /// Opened when it is first asked.
@@ -15,13 +15,13 @@ pub(super) struct Backends {
 }
 
 impl Backends {
-    /// Peers are reached by these interfaces.
+    /// Sets the interfaces by which peers are reached.
     pub(super) fn set_segments(&mut self, segments: BTreeSet<u32>) {
         self.segments = segments;
     }
 
-    /// Those of these that live here: they are reached by another interface than peers are, and not by way of another host, as those
-    /// beyond an overlay network are. What has no route, or is not known, does not.
+    /// Returns the backends that live here: they are reached by another interface than peers are, and not by way of another host,
+    /// as those beyond an overlay network are. A backend that has no route, or is not known, does not.
     pub(super) fn here(&mut self, backends: impl IntoIterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
         let mut found: BTreeMap<IpAddr, bool> = BTreeMap::new();
         for backend in backends {

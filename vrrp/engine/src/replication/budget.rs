@@ -1,4 +1,4 @@
-//! How many replicas this node has room for, of all peers and both families together. Pure.
+//! Room for replicas on this node, of all peers and both families together. Pure.
 //!
 //! The kernel spares lasting connections when its table is full, replicas among them, and refuses what the node itself begins. So replicas
 //! yield: they take half of the table at most, none is added while 90 % are in use, and beyond 95 % the oldest go.
@@ -15,7 +15,7 @@ const OF_TABLE: u8 = 50;
 /// Percentage of the kernel's table in use beyond which replicas are given up, until [`SHARE`] are in use.
 const TOO_FULL: u8 = 95;
 
-/// Most replicas, by how full the kernel's table is with those that are `held`.
+/// Returns the most replicas, by how full the kernel's table is with those that are `held`.
 pub(super) fn budget(usage: Usage, held: usize) -> usize {
     if usage.limit == 0 {
         return MOST;
@@ -33,13 +33,13 @@ pub(super) fn budget(usage: Usage, held: usize) -> usize {
     by_use.min(part(OF_TABLE)).min(MOST)
 }
 
-/// Most replicas of a peer that has so many of the `total`: its equal part in any case, and what the others leave.
+/// Returns the most replicas of a peer that has `held` of the `total`: its equal part in any case, and what the others leave.
 pub(super) fn room(budget: usize, peers: usize, total: usize, held: usize) -> usize {
     let left = budget.saturating_sub(total);
     (budget / peers.max(1)).max(held.saturating_add(left))
 }
 
-/// How many replicas of each peer are too many for the budget: those that have the most yield, down to one level.
+/// Returns the number of replicas of each peer that exceed the budget: peers with the most yield, down to one level.
 pub(super) fn excess(budget: usize, held: &[usize]) -> Vec<usize> {
     let level = level(budget, held);
     held.iter().map(|held| held.saturating_sub(level)).collect()

@@ -10,10 +10,10 @@ use windlass_vrrp::replication::{Change, Connection, ConnectionKey, Transport};
 #[cfg(test)]
 mod tests;
 
-/// How long the kernel remembers a replica that nobody renews: as after an end of this process, when nobody would forget it.
+/// Lifetime in the kernel of a replica that is not renewed: as after an end of this process, when nothing would remove it.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// Changes that are kept for a kernel that does not carry them out, some 200 bytes each: replicas beyond that are put there by a
-/// renewal, and what the kernel is to forget goes by itself, after [`LIFETIME`].
+/// Most changes kept for a kernel that does not carry them out, some 200 bytes each: replicas beyond that are inserted by a
+/// renewal, and entries to be removed expire, after [`LIFETIME`].
 const MOST_OWED: usize = 1 << 17;
 /// Changes that are carried out, or kept, as one.
 const AT_ONCE: usize = 1024;
@@ -68,7 +68,7 @@ impl KernelTable for Tracking {
     }
 }
 
-/// What became of replicas since the start.
+/// Outcomes of replicas since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Outcomes {
     /// The kernel had no room.
@@ -77,47 +77,48 @@ pub(super) struct Outcomes {
     pub(super) refused: u64,
 }
 
-/// What the kernel is still to be told, the replicas that could not be put there yet, and what became of the others.
+/// Changes that the kernel has not carried out yet, the replicas that could not be inserted yet, and the outcomes of the others.
 #[derive(Debug, Default)]
 pub(super) struct KernelReplicas {
-    /// What is to be there, or not to be, by the last word of any peer.
+    /// Pending kernel changes: the replica to insert, or `None` to delete it. The latest message of any peer wins.
     owed: BTreeMap<ConnectionKey, Option<Connection>>,
-    /// Those whose backend is this node's, to which another node forwards them: two entries cannot have the same answers.
+    /// Replicas whose backend is on this node, to which another node forwards them: two entries cannot have the same answers.
     blocked: BTreeMap<IpAddr, BTreeMap<ConnectionKey, Connection>>,
-    /// Whether there are other VIPs among those than when that was last asked.
+    /// True if there are other VIPs among those than when that was last asked.
     news_of_blocked: bool,
-    /// Those for which the kernel had no room when they were tried last, [`MOST_OWED`] at most: all are tried again, those beyond that too.
+    /// Replicas for which the kernel had no room when they were tried last, [`MOST_OWED`] at most: all are tried again, those
+    /// beyond too.
     roomless: BTreeSet<ConnectionKey>,
     outcomes: Outcomes,
 }
 
 impl KernelReplicas {
-    /// What became of replicas since the start.
+    /// Returns the outcomes of replicas since the start.
     pub(super) fn outcomes(&self) -> Outcomes {
         self.outcomes
     }
 
-    /// This node is Active for these VIPs: what it lacks of them comes no more.
+    /// Records that this node is Active for these VIPs: their missing replicas come no more.
     pub(super) fn serve(&mut self, active: &BTreeSet<IpAddr>) {
         self.roomless.retain(|key| !active.contains(&key.vip.ip()));
     }
 
-    /// Whether the kernel has no room for some of the replicas.
+    /// Returns true if the kernel has no room for some of the replicas.
     pub(super) fn is_full(&self) -> bool {
         !self.roomless.is_empty()
     }
 
-    /// Whether replicas of one of these VIPs wait for a takeover.
+    /// Returns true if replicas of one of these VIPs wait for a takeover.
     pub(super) fn blocks(&self, vips: &[IpAddr]) -> bool {
         !self.blocked.is_empty() && vips.iter().any(|vip| self.blocked.contains_key(vip))
     }
 
-    /// Whether [`Self::blocks`] may say something else than when this was last asked.
+    /// Returns true if the result of [`Self::blocks`] may have changed since the last call.
     pub(super) fn take_news_of_blocked(&mut self) -> bool {
         std::mem::take(&mut self.news_of_blocked)
     }
 
-    /// Takes note of what peers told, in this order. `is_told` says what another peer tells of a connection that one has let go of.
+    /// Records the peers' changes, in this order. `told` returns another peer's replica of a connection that one has released.
     pub(super) fn note(&mut self, changes: Vec<Change>, told: impl Fn(&ConnectionKey) -> Option<Connection>) {
         for change in changes {
             match change {
@@ -127,13 +128,12 @@ impl KernelReplicas {
         }
     }
 
-    /// Whether something is left to be carried out.
+    /// Returns true if something is left to be carried out.
     pub(super) fn owes(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// For as long as the kernel carries nothing out: keeps no more than there is room for. Whether all replicas are to be renewed for
-    /// that.
+    /// Limits the changes that are kept while the kernel carries none out. Returns true if all replicas are to be renewed for that.
     pub(super) fn limit(&mut self) -> bool {
         if self.owed.len() <= MOST_OWED {
             return false;
@@ -145,7 +145,7 @@ impl KernelReplicas {
         true
     }
 
-    /// Carries out what is owed; after an error the rest stays owed. Of VIPs for which this node is `active` nothing is forgotten: what
+    /// Carries out what is owed; after an error the rest stays owed. Removes nothing of VIPs for which this node is `active`: what
     /// the kernel has of them is this node's own.
     pub(super) fn settle(
         &mut self,
@@ -224,7 +224,7 @@ impl KernelReplicas {
         self.blocked.get(&key.vip.ip()).is_some_and(|of_vip| of_vip.contains_key(key))
     }
 
-    /// It waits no longer. Whether it did.
+    /// Ends its wait for a takeover. Returns true if it waited.
     fn unblock(&mut self, key: &ConnectionKey) -> bool {
         let vip = key.vip.ip();
         let Some(of_vip) = self.blocked.get_mut(&vip) else { return false };
@@ -236,8 +236,9 @@ impl KernelReplicas {
         was_blocked
     }
 
-    /// This node is Active for these VIPs, and who was before forwards nothing to backends here any more: what was forwarded comes by the
-    /// VIP from now on. (As long as that node lives, its packets would get another port where the replica has theirs, and be reset.)
+    /// Replaces what was forwarded to backends here, for VIPs for which this node is Active: the previous Active forwards nothing
+    /// any more, and the packets come by the VIP from now on. (While that node lives, its packets would get another port where the
+    /// replica has theirs, and be reset.)
     pub(super) fn take_over(
         &mut self,
         vips: &BTreeSet<IpAddr>,
@@ -256,8 +257,8 @@ impl KernelReplicas {
         Ok(())
     }
 
-    /// Renews these replicas. Those that somebody took out of the kernel are put there again, but for one whose place was given to what a
-    /// peer told later.
+    /// Renews these replicas. Those that another program removed from the kernel are inserted again, but for one whose place was
+    /// given to a peer's later connection.
     pub(super) fn renew(
         &mut self,
         connections: &[Connection],
@@ -268,8 +269,8 @@ impl KernelReplicas {
         self.note_outcomes(&absent, &outcomes, kernel)
     }
 
-    /// Has the kernel remember these for as long as its own: this node serves them now. Only those that neither side has closed: the kernel
-    /// keeps an established connection for days, and one of which a side is closed for minutes.
+    /// Gives these connections, which this node serves now, the lifetime of its own. Only those that neither side has closed: the
+    /// kernel keeps an established connection for days, and one of which a side is closed for minutes.
     pub(super) fn extend(
         &self,
         connections: &[Connection],
@@ -283,7 +284,7 @@ impl KernelReplicas {
         self.refresh(&established, kernel_lifetime, kernel).map(drop)
     }
 
-    /// Those that are not there.
+    /// Sets the lifetime of these replicas in the kernel. Returns those that are not there.
     fn refresh(
         &self,
         connections: &[Connection],

@@ -1,4 +1,4 @@
-//! With which peers this node shares the connections of which VIPs: follows from its virtual routers. Pure.
+//! Peers with which this node shares the connections of VIPs: follows from its virtual routers. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ mod tests;
 pub(super) struct ReplicatedRouter {
     /// Its VIPs.
     pub(super) vips: Arc<[IpAddr]>,
-    /// Whether this node is Active.
+    /// True if this node is Active.
     pub(super) active: bool,
     /// This node's address in it.
     pub(super) source: IpAddr,
@@ -22,13 +22,13 @@ pub(super) struct ReplicatedRouter {
     pub(super) interface: u32,
     /// The other candidates.
     pub(super) peers: BTreeSet<IpAddr>,
-    /// Those of them that are told the connections; none where they cannot be replicated.
+    /// Peers to which the connections are replicated; none where they cannot be.
     pub(super) replicas: Arc<BTreeSet<IpAddr>>,
-    /// What its adverts are signed with.
+    /// Keys and mode by which its adverts are signed.
     pub(super) keys: Option<(Keyring, AuthMode)>,
 }
 
-/// The two ends of what is shared with a peer.
+/// The two ends of a session with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Ends {
     /// This node's address.
@@ -39,31 +39,31 @@ pub(super) struct Ends {
     pub(super) peer: IpAddr,
 }
 
-/// What is shared with a peer.
+/// Connections shared with a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct PeerPlan {
-    /// Whether it is told connections, be it none at the moment.
+    /// True if connections are replicated to it, be it none at the moment.
     pub(super) is_replica: bool,
-    /// VIPs that this node serves, of which the peer is told the connections.
+    /// VIPs that this node serves, and whose connections are replicated to the peer.
     pub(super) told: BTreeSet<IpAddr>,
-    /// VIPs of which the peer is believed.
+    /// VIPs whose replicas are accepted from the peer.
     pub(super) believed: BTreeSet<IpAddr>,
-    /// What datagrams are signed with: where virtual routers differ, as one of those does that sign.
+    /// Keys and mode by which datagrams are signed: where virtual routers differ, those of one that signs.
     pub(super) keys: Option<(Keyring, AuthMode)>,
 }
 
-/// What this node shares.
+/// Connections that this node shares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct SharingPlan {
-    /// VIPs for which it is Active, also where it has nobody to tell: what the kernel has of them is this node's own.
+    /// VIPs for which it is Active, also where it has no peer to replicate to: what the kernel has of them is this node's own.
     pub(super) active: BTreeSet<IpAddr>,
-    /// Those of them whose connections are told to others.
+    /// VIPs in `active` whose connections are replicated.
     pub(super) followed: BTreeSet<IpAddr>,
-    /// What it shares with each peer.
+    /// Connections that it shares with each peer.
     pub(super) peers: BTreeMap<Ends, PeerPlan>,
 }
 
-/// What follows from these virtual routers. A router without replicas shares nothing.
+/// Returns the plan for these virtual routers. A router without replicas shares nothing.
 pub(super) fn plan(routers: &[ReplicatedRouter]) -> SharingPlan {
     let mut plan = SharingPlan::default();
     for router in routers {

@@ -43,7 +43,7 @@ impl Interfaces {
     }
 }
 
-/// Whether what is shared of one is what is shared of the other.
+/// Two routers are equal if the same is shared of both.
 impl PartialEq for Router {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.handle, &other.handle)
@@ -62,7 +62,7 @@ impl Router {
         Self { handle: Arc::clone(handle), plan, interface, takeover, active }
     }
 
-    /// The same, for what is shared; `None` if its interface never was there.
+    /// Returns what is shared of it; `None` if its interface never was there.
     pub(super) fn replicated(&self) -> Option<ReplicatedRouter> {
         let plan = &self.plan;
         let interface = self.interface?;
@@ -81,32 +81,32 @@ impl Router {
         })
     }
 
-    /// Whether its takeover waits for replicas to be put in the place of what was forwarded.
+    /// Returns true if its takeover waits for replicas to replace forwarded connections.
     pub(super) fn waits(&self, now: Time) -> bool {
         self.active && self.handle.is_blocked() && self.handle.prepares_until(now).is_some()
     }
 
-    /// Whether this node is Active, and the hold thread has found out whether the former Active lives, so that connections are forwarded
-    /// to it.
+    /// Returns true if this node is Active, and the hold thread has found out whether the previous Active lives, so that
+    /// connections are forwarded to it.
     fn is_settled(&self, now: Time) -> bool {
         self.active && self.handle.is_prepared(self.takeover, now)
     }
 }
 
-/// Those of which the hold thread has found out. To be asked once for all that follows: what it finds out later is for the next round, or else
-/// an address would be announced before its connections are there.
+/// Returns the routers of which the hold thread has found out. To be called once for all that follows: what it finds out later is
+/// for the next round, or else an address would be announced before its connections are there.
 pub(super) fn settled(routers: &[Router], now: Time) -> Vec<&Router> {
     routers.iter().filter(|router| router.is_settled(now)).collect()
 }
 
-/// Those of the VIPs that this node has taken over for which replicas wait, but for what is forwarded to the former Active.
+/// Returns the VIPs that this node has taken over for which replicas wait, but for those forwarded to the previous Active.
 pub(super) fn waited_for(settled: &[&Router], forwarded: &BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
     let waiting = settled.iter().filter(|router| router.handle.is_blocked());
     let vips = waiting.flat_map(|router| router.plan.addresses.iter().copied());
     vips.filter(|vip| !forwarded.contains(vip)).collect()
 }
 
-/// What waits for replicas to be there waits no longer. Whether anybody did.
+/// Ends the wait of these routers for replicas. Returns true if any waited.
 pub(super) fn say_unblocked(settled: &[&Router]) -> bool {
     settled.iter().fold(false, |waits, router| waits | router.handle.set_unblocked(router.takeover))
 }

@@ -1,4 +1,4 @@
-//! The connections that this node serves: what its kernel tells of them, kept in the table that all senders read.
+//! The connections that this node serves, as its kernel reports them: kept in the table that all senders read.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ mod tests;
 /// Events of one look: the rest is for the next one.
 const EVENTS: usize = 50_000;
 
-/// What has become of the table.
+/// Change of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Added(Connection),
@@ -27,33 +27,34 @@ pub(super) enum Told {
 /// Time from one list to the next where nothing calls for one: a TCP connection may expire without an event.
 const LIST_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Time between two looks whether the kernel still tells events.
+/// Time between two looks whether the kernel still reports events.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time from one list to the next where more begins, or is told, than is heard.
+/// Time from one list to the next where more connections begin, or are reported, than are followed.
 const OVERLOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// After a list that took `t`, the next one waits at least `LIST_FACTOR * t`: a list takes the longer the more there is.
 const LIST_FACTOR: u32 = 50;
 
-/// Most connections that are told, twice as many as a peer takes ([`super::budget::MOST`]): with more, no peer has all, and each says so.
+/// Most connections that are replicated, twice as many as a peer takes ([`super::budget::MOST`]): with more, no peer has all, and
+/// each reports that.
 const MOST: usize = 1 << 20;
 
-/// Follows the kernel.
+/// Follows the kernel's connections.
 pub(super) struct ServedConnections {
-    /// Open also while nothing is served: the kernel tells nothing of entries that were made while nobody listened, replicas among them.
+    /// Open also while nothing is served: the kernel reports nothing of entries made while no socket listened, replicas among them.
     events: Option<Events>,
-    /// When to look whether the kernel tells events.
+    /// Time of the next look whether the kernel reports events.
     check_due: Time,
-    /// Whether events are of other VIPs than those that are followed.
+    /// True if events are of other VIPs than those that are followed.
     events_are_of_others: bool,
     aging: Aging,
     table: Connections,
     vips: BTreeSet<IpAddr>,
     backends: Backends,
-    /// When a list is to tell what is, if only to be sure.
+    /// Time of the next list, if only to be sure.
     list_due: Time,
-    /// When one did last, and how long it took.
+    /// Time of the last list, and how long it took.
     listed: Option<(Time, Duration)>,
 }
 
@@ -76,17 +77,17 @@ impl ServedConnections {
         &self.table
     }
 
-    /// Peers are reached by these interfaces.
+    /// Sets the interfaces by which peers are reached.
     pub(super) fn set_segments(&mut self, segments: BTreeSet<u32>) {
         self.backends.set_segments(segments);
     }
 
-    /// Whether there is something to look at again and again.
+    /// Returns true if there is something to look at again and again.
     pub(super) fn is_following(&self) -> bool {
         !self.vips.is_empty()
     }
 
-    /// Changes the VIPs whose connections are followed. Those of others leave the table.
+    /// Changes the VIPs whose connections are followed. Connections of others leave the table.
     pub(super) fn set_vips(&mut self, vips: &BTreeSet<IpAddr>) {
         if *vips == self.vips {
             return;
@@ -101,13 +102,14 @@ impl ServedConnections {
         self.events_are_of_others = true;
     }
 
-    /// Has everything be listed at the next look: while another node had a VIP that is followed all the time, nothing was heard of ends.
+    /// Has all connections listed at the next look: while another node had a VIP that is followed all the time, no ends were
+    /// received.
     pub(super) fn list_anew(&mut self) {
         self.list_due = Time::default();
     }
 
-    /// Tells what the kernel has told since the last look: all that has become of the table, also before an error. After one everything is
-    /// listed anew at the next look.
+    /// Adds to `told` all changes of the table since the last look, also before an error. After one everything is listed anew at
+    /// the next look.
     pub(super) fn look(
         &mut self,
         tracking: &mut Tracking,
@@ -132,7 +134,7 @@ impl ServedConnections {
             Events::check()?;
             self.check_due = now + CHECK_INTERVAL;
         }
-        // Before the list, so that nothing is missed in between; what it tells is heard after it.
+        // Opened before the list, so that nothing is missed in between; its events are read after it.
         let events = match &mut self.events {
             Some(events) => events,
             None => self.events.insert(Events::open(self.vips.clone())?),
@@ -181,7 +183,7 @@ impl ServedConnections {
         Ok(())
     }
 
-    /// What the kernel lists: all that is known already, and as much else as there is room for.
+    /// Lists the kernel's connections: all that are known already, and as many others as there is room for.
     fn list(
         vips: &BTreeSet<IpAddr>,
         known: &Connections,
@@ -202,8 +204,8 @@ impl ServedConnections {
     }
 }
 
-/// Puts those into the table that another node can go on with. The others are forwarded here as long as this node lives, and a replica
-/// would be in the way of that: their backends are on this node, and die with it, or answer to this node's own address.
+/// Adds the connections to the table that another node can continue. The others are forwarded here while this node lives, and a
+/// replica would be in the way of that: their backends are on this node, and die with it, or answer to this node's own address.
 fn add(table: &mut Connections, backends: &mut Backends, connections: Vec<Connection>, told: &mut Vec<Told>) {
     let here = backends.here(connections.iter().map(|connection| connection.backend.ip()));
     for connection in connections {
@@ -216,8 +218,8 @@ fn add(table: &mut Connections, backends: &mut Backends, connections: Vec<Connec
     }
 }
 
-/// The connection that was between the same ends as one that begins, with another backend or source: it is over, though nobody may have
-/// heard of that.
+/// Returns the connection that was between the same ends as one that begins, with another backend or source: it is over, though its
+/// end may have been missed.
 fn former(event: &Event, known: &Connections) -> Option<ConnectionKey> {
     match event {
         Event::Established(connection) => {
@@ -227,7 +229,7 @@ fn former(event: &Event, known: &Connections) -> Option<ConnectionKey> {
     }
 }
 
-/// Time to the next list after one that took so long.
+/// Returns the time to the next list after one that took so long.
 fn pause(shortest: Duration, took: Duration) -> Duration {
     shortest.max(took.saturating_mul(LIST_FACTOR))
 }

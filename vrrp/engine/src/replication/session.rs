@@ -1,4 +1,4 @@
-//! What is said with one peer.
+//! Session with one peer.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::status::PeerReplication;
 #[cfg(test)]
 mod tests;
 
-/// A peer lives for so long after its last word: without a sender here it asks for one each five seconds.
+/// Time for which a peer counts as alive after its last datagram: without a sender here it asks for one each five seconds.
 const LIVES: Duration = Duration::from_secs(15);
 
 /// Both directions with one peer.
@@ -27,25 +27,25 @@ pub(super) struct Session {
     ends: Ends,
     plan: PeerPlan,
     envelopes: Envelopes,
-    /// Where the peer is told what this node serves.
+    /// Sends the peer the connections that this node serves, if it is a replica.
     sender: Option<Sender>,
     receiver: Receiver,
     /// VIPs for which this node is Active.
     kept: BTreeSet<IpAddr>,
-    /// When something in order came from the peer last.
+    /// Time of the last valid datagram from the peer.
     heard: Option<Time>,
     refused: u64,
     told_refusals: RateLimiter<usize>,
     /// The replica that was renewed last, while they are being renewed.
     pub(super) renewed: Option<ConnectionKey>,
-    /// When renewing goes on.
+    /// Time at which renewing continues.
     pub(super) renewal_due: Time,
-    /// Whether the kernel is to remember, this time, what this node serves since it has taken over, as long as its own.
+    /// True if this renewal gives what this node serves since it has taken over the lifetime of its own connections.
     pub(super) extends: bool,
 }
 
 impl Session {
-    /// Nothing was said yet. `challenge` is drawn for this session alone.
+    /// Creates a session without any message yet. `challenge` is drawn for this session alone.
     pub(super) fn new(ends: Ends, challenge: u64, now: Time) -> Self {
         Self {
             ends,
@@ -63,8 +63,8 @@ impl Session {
         }
     }
 
-    /// Takes the plan, with the VIPs for which this node is Active; what follows from it for the kernel. `epoch` is of a sender that begins: not
-    /// that of a former one to this peer, which knows greater tickets of it and would take those of this one for old.
+    /// Takes the plan, with the VIPs for which this node is Active. Returns the changes for the kernel. `epoch` is for a new
+    /// sender: not that of a former one to this peer, which knows greater tickets of it and would take those of this one for old.
     pub(super) fn follow(
         &mut self,
         plan: &PeerPlan,
@@ -102,7 +102,7 @@ impl Session {
         changes
     }
 
-    /// What this node serves has changed; it is in the table already.
+    /// Passes changes of what this node serves to the sender; the table has them already.
     pub(super) fn tell(&mut self, told: &[Told], now: Time) {
         let Some(sender) = &mut self.sender else { return };
         for one in told {
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// A datagram of the peer arrived; what follows from it for the kernel.
+    /// Receives a datagram of the peer. Returns the changes for the kernel.
     pub(super) fn receive(&mut self, datagram: &[u8], now: Time) -> Vec<Change> {
         let way = Way { from: self.ends.peer, to: self.ends.own };
         let opened = self.envelopes.open(datagram, way);
@@ -129,7 +129,7 @@ impl Session {
             }
             Ok(message) => self.receiver.receive(message, now),
             Err(refusal) => {
-                // By its kind: whoever forges datagrams chooses the numbers in it.
+                // By its kind: a sender that forges datagrams chooses the numbers in it.
                 if self.told_refusals.permits(refusal.index(), now) {
                     tracing::warn!(
                         peer = %self.ends.peer,
@@ -143,35 +143,36 @@ impl Session {
         }
     }
 
-    /// All replicas are to be renewed, some at a time.
+    /// Begins to renew all replicas, some at a time.
     pub(super) fn renew_from_the_beginning(&mut self, now: Time) {
         (self.renewed, self.renewal_due) = (None, now);
     }
 
-    /// The same, and what this node has taken over is to be remembered as its own.
+    /// Likewise, and gives what this node has taken over the lifetime of its own.
     pub(super) fn extend_from_the_beginning(&mut self, now: Time) {
         self.extends = true;
         self.renew_from_the_beginning(now);
     }
 
-    /// Whether what this node serves is known no better than it was.
+    /// Sets whether this node's record of what it serves lags behind.
     pub(super) fn set_lagging(&mut self, lags: bool) {
         if let Some(sender) = &mut self.sender {
             sender.set_lagging(lags);
         }
     }
 
-    /// Whether the kernel has no room for some of what peers told.
+    /// Sets whether the kernel has no room for some of the peers' replicas.
     pub(super) fn set_kernel_full(&mut self, full: bool) {
         self.receiver.set_kernel_full(full);
     }
 
-    /// Its time has come; what follows from it for the kernel.
+    /// Handles a time-out. Returns the changes for the kernel.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Change> {
         self.receiver.handle_timeout(now)
     }
 
-    /// The next datagram for the peer. `answers`: what the peer told is in the kernel, so that it may be acknowledged, and more asked for.
+    /// Returns the next datagram for the peer. `answers`: the peer's connections are in the kernel, so that they may be
+    /// acknowledged, and more asked for.
     pub(super) fn poll_transmit(&mut self, table: &Connections, answers: bool, now: Time) -> Option<Vec<u8>> {
         let sender = self.sender.as_mut();
         let receiver = Some(&mut self.receiver).filter(|_| answers);
@@ -181,7 +182,7 @@ impl Session {
         Some(self.envelopes.close(message, Way { from: self.ends.own, to: self.ends.peer }))
     }
 
-    /// When it has something to do without a cause.
+    /// Returns the time at which it has something to do without a cause.
     pub(super) fn poll_timeout(&self, answers: bool) -> Option<Time> {
         let sender = self.sender.as_ref().map(Sender::poll_timeout);
         let receiver = Some(&self.receiver).filter(|_| answers).and_then(Receiver::poll_timeout);
@@ -193,27 +194,27 @@ impl Session {
         self.receiver.set_room(entries);
     }
 
-    /// Gives up the `count` oldest replicas; what follows from it for the kernel.
+    /// Gives up the `count` oldest replicas. Returns the changes for the kernel.
     pub(super) fn give_up(&mut self, count: usize) -> Vec<Change> {
         self.receiver.give_up(count)
     }
 
-    /// How often there was no room for a connection of the peer.
+    /// Returns how often there was no room for a connection of the peer.
     pub(super) fn untaken(&self) -> u64 {
         self.receiver.counters().refused_full
     }
 
-    /// What the peer tells.
+    /// Returns the peer's connections.
     pub(super) fn replicas(&self) -> &Connections {
         self.receiver.connections()
     }
 
-    /// What the peer tells of this connection, if this node is not Active for it.
+    /// Returns the peer's replica of this connection, if this node is not Active for it.
     pub(super) fn replica(&self, key: &ConnectionKey) -> Option<Connection> {
         self.replicas().get(key).filter(|_| !self.kept.contains(&key.vip.ip()))
     }
 
-    /// `has_all`: what the peer told is in the kernel.
+    /// Returns the status. `has_all`: the peer's connections are in the kernel.
     pub(super) fn status(&self, has_all: bool, now: Time) -> PeerReplication {
         PeerReplication {
             peer: self.ends.peer,

@@ -1,4 +1,4 @@
-//! The sockets by which nodes tell each other connections.
+//! Sockets by which nodes exchange connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::plan::{Ends, SharingPlan};
 
 mod filter;
 
-/// Room for what comes while this thread waits for the kernel: a window of each of some peers.
+/// Room for datagrams that arrive while this thread waits for the kernel: a window of each of some peers.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Datagrams of one round, of each socket.
 const AT_ONCE: usize = 256;
@@ -26,11 +26,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Hop limit of all datagrams (RFC 5082): with a smaller one they crossed a router, and no peer sent them.
 const HOPS: u8 = 255;
 
-/// One for each address of this node from which something is told.
+/// Sockets, one for each address of this node from which it sends.
 pub(super) struct UdpSockets {
     port: u16,
     sockets: BTreeMap<(IpAddr, u32), PeerSocket>,
-    /// Why one cannot be opened, and when that is tried again.
+    /// Reason why one cannot be opened, and time of the next try.
     refused: Option<(Time, String)>,
 }
 
@@ -46,7 +46,7 @@ impl UdpSockets {
         Self { port, sockets: BTreeMap::new(), refused: None }
     }
 
-    /// A number that nobody can guess.
+    /// Draws a number that no host can guess.
     pub(super) fn draw() -> u64 {
         let mut bytes = [0; 8];
         // It is there on every Linux; where it is not, numbers that were used before are told from new ones by their epochs.
@@ -84,7 +84,7 @@ impl UdpSockets {
         }
     }
 
-    /// Why one cannot be opened.
+    /// Returns the reason why one cannot be opened.
     pub(super) fn error(&self) -> Option<String> {
         self.refused.as_ref().map(|(_, reason)| reason.clone())
     }
@@ -93,7 +93,7 @@ impl UdpSockets {
         self.sockets.values().map(|socket| socket.socket.as_fd())
     }
 
-    /// What came from the peers of this plan; from others nothing is taken.
+    /// Returns the datagrams of the peers in this plan; nothing is taken from others.
     pub(super) fn receive(&self, plan: &SharingPlan) -> Vec<(Ends, Vec<u8>)> {
         let mut received = Vec::new();
         let mut buffer = [0; MAX_DATAGRAM + 1];
@@ -109,7 +109,7 @@ impl UdpSockets {
         received
     }
 
-    /// Sends a datagram. What the kernel does not take is as if it had been lost on the way.
+    /// Sends a datagram. One that the kernel does not take counts as lost on the way.
     pub(super) fn send(&self, ends: Ends, datagram: &[u8]) {
         if let Some(socket) = self.sockets.get(&(ends.own, ends.interface)) {
             let _ = socket.socket.send_to(datagram, at(ends.peer, ends.interface, self.port));

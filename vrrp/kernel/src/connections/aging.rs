@@ -1,5 +1,5 @@
-//! Which connections are worth telling other nodes of: those that have lasted. Most end within a second, and cost no more than a place
-//! in a queue.
+//! Selects the connections to report to other nodes: those that have lasted. Most close within a second, and cost no more than a
+//! place in a queue.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -13,20 +13,20 @@ use windlass_vrrp::replication::{Connection, ConnectionKey};
 #[cfg(test)]
 mod tests;
 
-/// After one side of a connection has ended: mostly the other ends at once.
+/// Delay of the first check after one side of a connection has closed: mostly the other side has closed by then.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(200);
-/// Again and again as long as the other goes on.
+/// Interval of the further checks while the other side stays open.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 
-/// How long, and how many.
+/// Limits of [`Aging`]: the minimum age and the numbers of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "made by users")]
 pub struct AgingLimits {
-    /// For how long a connection must have lasted.
+    /// Age from which a connection is reported.
     pub after: Duration,
-    /// Most that began within that time, ended or not: some 300 bytes each.
+    /// Maximum number that began within that time, closed or not: some 300 bytes each.
     pub most_young: usize,
-    /// Most that have lasted: some 10 bytes each.
+    /// Maximum number of lasting connections: some 10 bytes each.
     pub most_old: usize,
 }
 
@@ -40,21 +40,21 @@ impl Default for AgingLimits {
 #[derive(Debug)]
 pub struct Aging {
     limits: AgingLimits,
-    /// Those that have not lasted yet, with the time at which they will have.
+    /// Connections that have not lasted yet, with the time at which they will have.
     young: HashMap<ConnectionKey, (Time, Connection)>,
-    /// The same in order, with those that have ended since.
+    /// The same in order of time, including those that have closed since.
     queue: VecDeque<(Time, ConnectionKey)>,
-    /// Those of the old on which one side has ended, with the time at which they are to be looked at.
+    /// Lasting connections of which one side has closed, with the time of their next check.
     closing: BTreeSet<(Time, ConnectionKey)>,
-    /// Those that have lasted, by a number that stands for them.
+    /// Hashes of the keys of lasting connections.
     old: HashSet<u64>,
-    /// So that nobody can choose two connections with one number.
+    /// Randomly seeded hasher: no client can choose two connections with the same hash.
     numbers: RandomState,
     overflowed: bool,
 }
 
 impl Aging {
-    /// Nothing has begun.
+    /// Starts without connections.
     pub fn new(limits: AgingLimits) -> Self {
         Self {
             limits,
@@ -67,8 +67,8 @@ impl Aging {
         }
     }
 
-    /// Takes note of an event. The connection whose end is to be told, if it is the end of one that had lasted. One that is half-closed
-    /// before it has lasted counts as ended: only a list tells it if it goes on.
+    /// Processes an event. Returns the connection whose end is to be reported, if the event closes a lasting one. A connection that
+    /// is half-closed before it has lasted counts as closed: only a list shows it if it continues.
     pub fn hear(&mut self, event: &Event, now: Time) -> Option<ConnectionKey> {
         match event {
             Event::Established(connection) => {
@@ -95,12 +95,12 @@ impl Aging {
         self.old.contains(&self.numbers.hash_one(key))
     }
 
-    /// The connection whose end is to be told.
+    /// Removes a lasting connection and returns it: its end is to be reported.
     fn end(&mut self, key: &ConnectionKey) -> Option<ConnectionKey> {
         self.old.remove(&self.numbers.hash_one(key)).then_some(*key)
     }
 
-    /// Takes note that it is to be looked at; without room for it, it has ended.
+    /// Schedules a check of a lasting connection. Without room for it, treats the connection as closed.
     fn look_at(&mut self, key: &ConnectionKey, when: Time) -> Option<ConnectionKey> {
         if self.closing.len() >= self.limits.most_young {
             return self.end(key);
@@ -111,8 +111,8 @@ impl Aging {
         None
     }
 
-    /// A connection of which is to be found out whether it is still open; the answer is for [`Self::looked_at`]. To be called until there
-    /// is none.
+    /// Returns a connection to check for being still open; the caller passes the result to [`Self::looked_at`]. To be called until it
+    /// returns `None`.
     pub fn to_look_at(&mut self, now: Time) -> Option<ConnectionKey> {
         while self.closing.first().is_some_and(|(due, _)| *due <= now) {
             let (_, key) = self.closing.pop_first()?;
@@ -124,7 +124,7 @@ impl Aging {
         None
     }
 
-    /// Takes note of whether a connection is still open. Itself, if its end is to be told.
+    /// Records whether a connection is still open. Returns its key if its end is to be reported.
     pub fn looked_at(&mut self, key: &ConnectionKey, is_open: bool, now: Time) -> Option<ConnectionKey> {
         if is_open { self.look_at(key, now + LOOK_AFTER) } else { self.end(key) }
     }
@@ -147,7 +147,7 @@ impl Aging {
         self.queue.push_back((due, key));
     }
 
-    /// A connection that has lasted by now, which is to be told; each once. To be called until there is none.
+    /// Returns a connection that has lasted by now and is to be reported; each once. To be called until it returns `None`.
     pub fn due(&mut self, now: Time) -> Option<Connection> {
         while self.queue.front().is_some_and(|(due, _)| *due <= now) {
             let (due, key) = self.queue.pop_front()?;
@@ -166,19 +166,19 @@ impl Aging {
         None
     }
 
-    /// When [`Self::due`] or [`Self::to_look_at`] is worth asking next.
+    /// Time from which [`Self::due`] or [`Self::to_look_at`] may next return a connection.
     pub fn next(&self) -> Option<Time> {
         let first = self.queue.front().into_iter().chain(self.closing.first());
         first.map(|(due, _)| *due).min()
     }
 
-    /// Whether something was not told that should have been, since this was last asked: a list tells what is.
+    /// Returns true if an event or a connection was missed since the last call: only a list shows the actual connections.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflowed)
     }
 
-    /// Takes a list in place of all that was heard: these have lasted, and have been told. Events that came while the list was made are to
-    /// be heard after this, not before.
+    /// Replaces all that events reported by a list: these connections have lasted, and have been reported. Events received while the
+    /// list was made are to be processed after this, not before.
     pub fn relist<'a>(&mut self, connections: impl IntoIterator<Item = &'a ConnectionKey>) {
         self.young.clear();
         self.queue.clear();
@@ -189,7 +189,7 @@ impl Aging {
             connections.into_iter().take(self.limits.most_old).map(|key| numbers.hash_one(key)).collect();
     }
 
-    /// How many have lasted, and how many may yet.
+    /// Returns the number of lasting connections, and of those that may yet last.
     pub fn counts(&self) -> (usize, usize) {
         (self.old.len(), self.young.len())
     }

@@ -1,4 +1,4 @@
-//! An entry of the kernel's connection tracking, as it tells it.
+//! An entry of the kernel's connection tracking, as received over netlink.
 //!
 //! Layout: `linux/netfilter/nfnetlink_conntrack.h`; states of TCP: `linux/netfilter/nf_conntrack_tcp.h`; status bits:
 //! `linux/netfilter/nf_conntrack_common.h`.
@@ -19,19 +19,19 @@ pub(super) const TIMEOUT: u16 = 7;
 pub(super) const ID: u16 = 12;
 pub(super) const MARK: u16 = 8;
 pub(super) const ZONE: u16 = 18;
-/// Of a tuple.
+/// Attributes of a tuple.
 pub(super) const ADDRESSES: u16 = 1;
 pub(super) const PORTS: u16 = 2;
-/// Of addresses: source and destination.
+/// Attributes of addresses: source and destination.
 pub(super) const V4: [u16; 2] = [1, 2];
 pub(super) const V6: [u16; 2] = [3, 4];
-/// Of ports.
+/// Attributes of ports.
 pub(super) const PROTOCOL: u16 = 1;
 pub(super) const SOURCE_PORT: u16 = 2;
 pub(super) const DESTINATION_PORT: u16 = 3;
-/// Of protocol info.
+/// Attribute of protocol info.
 pub(super) const TCP: u16 = 1;
-/// Of that of TCP.
+/// Attribute of TCP's protocol info.
 pub(super) const TCP_STATE: u16 = 1;
 
 pub(super) const SEEN_REPLY: u32 = 1 << 1;
@@ -54,17 +54,17 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
-    /// Of the client's packets to the VIP.
+    /// Returns the tuple of the client's packets to the VIP.
     pub(super) fn of_key(key: &ConnectionKey) -> Self {
         Self { transport: key.transport, source: key.client, destination: key.vip }
     }
 
-    /// Of packets the other way.
+    /// Returns the tuple of packets in the other direction.
     pub(super) fn inverse(self) -> Self {
         Self { transport: self.transport, source: self.destination, destination: self.source }
     }
 
-    /// Of packets between these attributes of a tuple; `None` if it is of another protocol, or malformed.
+    /// Parses the attributes of a tuple. Returns `None` if it is of another protocol, or malformed.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let ports = attributes::find(bytes, PORTS)?;
         let transport = Transport::from_number(*attributes::find(ports, PROTOCOL)?.first()?)?;
@@ -83,23 +83,23 @@ impl Tuple {
     }
 }
 
-/// What the kernel tells of an entry.
+/// Entry as the kernel reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) original: Tuple,
     pub(crate) reply: Tuple,
-    /// Status bits, if told.
+    /// Status bits, if reported.
     pub(crate) status: Option<u32>,
-    /// State of TCP, if told.
+    /// State of TCP, if reported.
     pub(crate) tcp_state: Option<u8>,
-    /// What tells it from another with the same tuples.
+    /// Number that distinguishes it from another entry with the same tuples.
     pub(crate) id: Option<u32>,
-    /// Seconds until it is forgotten, if told.
+    /// Seconds until it expires, if reported.
     pub(crate) expires_in: Option<u32>,
 }
 
 impl Entry {
-    /// Reads the attributes of one. `None` if it is of another protocol, not of the default zone, or malformed.
+    /// Parses the attributes of an entry. Returns `None` if it is of another protocol, not of the default zone, or malformed.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let zone = attributes::find(bytes, ZONE);
         if zone.is_some_and(|zone| zone.iter().any(|byte| *byte != 0)) {
@@ -120,7 +120,7 @@ impl Entry {
         })
     }
 
-    /// The connection that it is of, if its packets went to a VIP.
+    /// Returns the connection of the entry, taking its destination for a VIP.
     pub(super) fn connection(&self) -> Connection {
         Connection { key: self.key(), backend: self.reply.source, source: self.reply.destination }
     }
@@ -134,7 +134,7 @@ impl Entry {
         }
     }
 
-    /// Whether nothing is translated.
+    /// Returns true if nothing is translated.
     pub(super) fn is_untranslated(&self) -> bool {
         self.reply == self.original.inverse()
     }
@@ -144,12 +144,12 @@ impl Entry {
         self.status.is_some_and(|status| status & DESTINATION_NAT != 0)
     }
 
-    /// Whether it lasts and is translated to a backend.
+    /// Returns true if it lasts and is translated to a backend.
     pub(super) fn is_translated_and_lasting(&self) -> bool {
         self.status.is_some_and(|status| status & (ASSURED | DESTINATION_NAT) == ASSURED | DESTINATION_NAT)
     }
 
-    /// Whether neither side has closed it, as far as is told.
+    /// Returns true if neither side has closed it, as far as the kernel reports.
     pub(super) fn is_established(&self) -> bool {
         match self.original.transport {
             Transport::Tcp => self.tcp_state == Some(ESTABLISHED),
@@ -157,15 +157,15 @@ impl Entry {
         }
     }
 
-    /// Whether this node's own socket has accepted it from another node that forwards it: nothing is translated, and the answers come
-    /// from here.
+    /// Returns true if this node's own socket has accepted it from another node that forwards it: nothing is translated, and this
+    /// node sends the answers.
     pub(super) fn is_accepted_here(&self, answers: &Tuple) -> bool {
         let is_answered =
             self.original == *answers || self.status.is_some_and(|status| status & SEEN_REPLY != 0);
         self.is_untranslated() && self.is_open() && is_answered
     }
 
-    /// Whether something may still be said on it, as far as is told.
+    /// Returns true if either side may still send on it, as far as the kernel reports.
     pub(super) fn is_open(&self) -> bool {
         match self.original.transport {
             Transport::Tcp => {

@@ -1,42 +1,42 @@
-//! What can go wrong with connection tracking.
+//! Errors of connection tracking.
 
 use std::io;
 
-/// Why the kernel's connection tracking did not do what it was asked.
+/// Reason why a request to the kernel's connection tracking failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrackingError {
-    /// The process may not.
+    /// The process lacks the permission.
     #[error(
         "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
          (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
     )]
     Denied {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error from the kernel.
         source: io::Error,
     },
-    /// The kernel does not offer it.
+    /// The kernel lacks the function.
     #[error(
         "cannot {what}: {source}: this kernel lacks a part of connection tracking; load the modules nf_conntrack_netlink and nf_nat"
     )]
     Unsupported {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error from the kernel.
         source: io::Error,
     },
-    /// Built without events, or without connection tracking.
+    /// The kernel is built without events, or without connection tracking.
     #[error(
         "cannot follow connections: {path} is absent: this kernel tells no events of connection tracking; load the module \
          nf_conntrack_netlink, or run a kernel with CONFIG_NF_CONNTRACK_EVENTS"
     )]
     NoEvents {
-        /// What would be there.
+        /// File that is absent.
         path: &'static str,
     },
-    /// Switched off.
+    /// Events are switched off.
     #[error(
         "cannot follow connections: net.netfilter.nf_conntrack_events is 0, so that the kernel tells none of them; \
          set it to 1 or 2 (sysctl -w net.netfilter.nf_conntrack_events=1)"
@@ -47,15 +47,15 @@ pub enum TrackingError {
         "cannot list connections: the kernel was changing its table each of {tries} times; try again later"
     )]
     Unsteady {
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
     },
-    /// Something else.
+    /// Any other error.
     #[error("cannot {what}: {source}: compare `conntrack -L` and `conntrack -S` on the node")]
     Kernel {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error from the kernel.
         source: io::Error,
     },
 }

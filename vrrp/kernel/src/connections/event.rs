@@ -1,4 +1,4 @@
-//! What an event of the kernel's connection tracking means.
+//! Events of the kernel's connection tracking and their meaning.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,23 +14,23 @@ mod tests;
 const NEW: u16 = 1 << 8;
 const DELETED: u16 = 1 << 8 | 2;
 
-/// What was heard.
+/// Event of a connection to a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
 pub enum Event {
     /// A connection to a VIP lasts from now on.
     Established(Connection),
-    /// One side has ended, and the other most likely will. If it goes on, nothing more may be told of the end: look again, by
+    /// One side has closed, and the other most likely will. If it continues, the kernel may not report the end: check again with
     /// [`Tracking::are_open`](super::Tracking::are_open).
     Closing(ConnectionKey),
-    /// Nothing more is said on it: it may be forgotten. Told of any connection to a VIP, also of one that was never established, and maybe
-    /// more than once.
+    /// The connection is closed and may be removed. Reported for any connection to a VIP, also one that was never established, and
+    /// maybe more than once.
     Ended(ConnectionKey),
-    /// Events were lost: only a list tells what is.
+    /// Events were lost: only a list shows the actual connections.
     Lost,
 }
 
-/// The events in what was received about connections to these VIPs.
+/// Decodes the events of connections to these VIPs from the received bytes.
 pub(super) fn decode<'a>(bytes: &'a [u8], vips: &'a BTreeSet<IpAddr>) -> impl Iterator<Item = Event> + 'a {
     replies(bytes).filter_map(move |reply| match reply.content {
         Content::Object(object) => meaning(reply.kind, &Entry::parse(object)?, vips),

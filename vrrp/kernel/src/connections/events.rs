@@ -18,18 +18,18 @@ use crate::receive_buffer;
 
 /// Half a second of 80,000 events a second, each some 800 bytes with the kernel's own share (which doubles what is asked for).
 const RECEIVE_BUFFER: usize = 16 << 20;
-/// Groups of netlink: changes (which tell of the end of a handshake, too), and ends. Not beginnings: the kernel makes no message of an
-/// event that nobody listens to.
+/// Netlink groups: changes (which include the end of a handshake) and ends. Not beginnings: the kernel makes no message of an event
+/// without a listener.
 const GROUPS: [u32; 2] = [2, 3];
 /// Messages of one system call.
 const AT_ONCE: usize = 64;
 /// Longest message, some 400 bytes but for labels and names of helpers.
 const LONGEST: usize = 2048;
-/// Whether the kernel tells events.
+/// Setting that switches the kernel's events on.
 const SETTING: &str = "/proc/sys/net/netfilter/nf_conntrack_events";
 
-/// Hears of connections to VIPs from the moment it is open. Does not block; readable when there is something. Whoever reads it each
-/// 100 ms rather than at once is not woken for every connection.
+/// Receives events of connections to VIPs from the moment it is open. Does not block; readable when there is an event. A caller that
+/// reads it every 100 ms rather than whenever it is readable is not woken for every connection.
 pub struct Events {
     socket: Socket,
     vips: BTreeSet<IpAddr>,
@@ -43,7 +43,7 @@ impl Events {
         Self::with_buffer(vips, RECEIVE_BUFFER)
     }
 
-    /// With a receive buffer of about this many bytes: a small one makes losses likely.
+    /// Opens it with a receive buffer of about this many bytes: a small one makes losses likely.
     pub fn with_buffer(vips: BTreeSet<IpAddr>, bytes: usize) -> Result<Self, TrackingError> {
         Self::check()?;
         let open = || {
@@ -63,12 +63,13 @@ impl Events {
         Ok(Self { socket, vips, buffers: vec![[0; LONGEST]; AT_ONCE], waiting: VecDeque::new() })
     }
 
-    /// Whether the kernel of the calling thread's network namespace tells events, which may be set while this is open: an error, if not.
+    /// Returns an error if the kernel sends no events in the calling thread's network namespace. The setting may change while this is
+    /// open.
     pub fn check() -> Result<(), TrackingError> {
         check(fs::read_to_string(SETTING))
     }
 
-    /// Changes which VIPs' connections are told. Of one that is new, those that are there already are told by a list only.
+    /// Changes the VIPs whose connections are reported. Connections to a new VIP that exist already are only found by a list.
     pub fn watch(&mut self, vips: BTreeSet<IpAddr>) -> Result<(), TrackingError> {
         if vips != self.vips {
             SockRef::from(&self.socket)
@@ -79,7 +80,7 @@ impl Events {
         Ok(())
     }
 
-    /// The next event, `None` if there is none for the time being.
+    /// Returns the next event, `None` if there is none yet.
     pub fn hear(&mut self) -> Result<Option<Event>, TrackingError> {
         while self.waiting.is_empty() {
             match self.receive() {
@@ -119,7 +120,7 @@ impl AsFd for Events {
     }
 }
 
-/// Whether the kernel tells events, by what its setting reads.
+/// Returns an error unless the kernel sends events, by the text of its setting.
 fn check(setting: io::Result<String>) -> Result<(), TrackingError> {
     match setting {
         Ok(text) if text.trim() == "0" => Err(TrackingError::EventsOff),

@@ -1,4 +1,4 @@
-//! Which events a socket gets, decided in the kernel (classic BPF): those about connections to some VIPs.
+//! Filter in the kernel (classic BPF) that passes to a socket only events of connections to some VIPs.
 //!
 //! The kernel makes an event's message before it asks the filter; what is saved is its way to this process.
 
@@ -12,14 +12,14 @@ use crate::sockets::last_word;
 #[cfg(test)]
 mod tests;
 
-/// Most VIPs that a filter tells apart. The kernel takes 20 KB of filters of a socket (`net.core.optmem_max` of old ones), while
-/// one is replaced both of them.
+/// Maximum number of VIPs that a filter distinguishes. The kernel limits a socket's filters to 20 KB (`net.core.optmem_max` of old
+/// kernels); while one is replaced, both count.
 const MOST_VIPS: usize = 256;
-/// Where messages tell the family: behind the header of netlink (`linux/netfilter/nfnetlink.h`).
+/// Offset of the family in a message: behind the header of netlink (`linux/netfilter/nfnetlink.h`).
 const FAMILY: u32 = 16;
 const IPV4: u32 = 2;
-/// Where they tell the last 32 bits of the destination of the first packet: the attribute of the original tuple is the first one, its
-/// addresses are the first in it, and the source comes before the destination.
+/// Offset of the last 32 bits of the first packet's destination: the attribute of the original tuple is the first one, its addresses
+/// are the first in it, and the source comes before the destination.
 const DESTINATION_V4: u32 = 40;
 const DESTINATION_V6: u32 = 64;
 
@@ -30,7 +30,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const WHOLE: u32 = 0xffff;
 
-/// Lets through events about connections to these VIPs, told apart by their last 32 bits; all, if there are too many.
+/// Passes events of connections to these VIPs, distinguished by their last 32 bits; all events, if there are too many VIPs.
 pub(super) fn program(vips: &BTreeSet<IpAddr>) -> Vec<SockFilter> {
     let words = |is_v4: bool| -> BTreeSet<u32> {
         vips.iter().filter(|vip| vip.is_ipv4() == is_v4).copied().map(last_word).collect()
@@ -51,7 +51,7 @@ pub(super) fn program(vips: &BTreeSet<IpAddr>) -> Vec<SockFilter> {
     program
 }
 
-/// Lets through what has one of these words there.
+/// Passes messages with one of these words at this offset.
 fn one_of(offset: u32, words: &BTreeSet<u32>) -> Vec<SockFilter> {
     let mut program = vec![SockFilter::new(LOAD_WORD, 0, 0, offset)];
     for word in words {

@@ -1,4 +1,4 @@
-//! Connections that the kernel is to forget, so that it takes a packet for what it is.
+//! Removes stale connections from the kernel, so that it judges a packet on its own.
 //!
 //! While the kernel knows a connection that was forwarded, kube-proxy leaves it alone, and so also a new connection from the same port.
 //! While it knows one that is closed, for two minutes, it takes packets of another connection from the same port, which began on another
@@ -19,7 +19,7 @@ use crate::mark_mask::MarkMask;
 #[cfg(test)]
 mod tests;
 
-/// VIPs that are asked about one by one; for more, the kernel lists all connections of the family.
+/// Maximum number of VIPs that are listed one by one; for more, the kernel lists all connections of the family.
 const ONE_BY_ONE: usize = 16;
 
 impl Tracking {
@@ -47,7 +47,7 @@ impl Tracking {
     }
 }
 
-/// What to list to find TCP connections to these VIPs.
+/// Returns the lists to request to find TCP connections to these VIPs.
 fn selections(vips: &BTreeSet<IpAddr>) -> Vec<Selection> {
     let of_family = |family: Family| {
         let tcp = Selection::of(family).with_protocol(Transport::Tcp.number());

@@ -1,4 +1,4 @@
-//! Putting connections of another node into this kernel.
+//! Inserts connections of another node into this kernel.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,10 +16,10 @@ use crate::netfilter::message::Content;
 #[cfg(test)]
 mod tests;
 
-/// How often one is tried whose obstacle goes and comes.
+/// Maximum number of attempts for a connection whose obstacle goes and comes.
 const ROUNDS: usize = 3;
 
-/// What became of a connection that was to be inserted.
+/// Result of the insertion of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(clippy::exhaustive_enums, reason = "the engine acts on each")]
 pub enum Inserted {
@@ -46,19 +46,19 @@ pub enum Inserted {
     },
 }
 
-/// What has the place of a connection.
+/// Entry that has the place of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(clippy::exhaustive_enums, reason = "the engine acts on each")]
 pub enum Blocking {
     /// The same packets between source and backend, untranslated: the backend lives here, and another node forwards to it.
     #[error("the same connection as forwarded by another node, whose backend lives here")]
     Forwarded,
-    /// A connection that was before: of the same client's port to the same VIP, with another backend or source, or closed; or a closed one
-    /// of another client whose source the backend saw was the same. A node that was Active until a moment ago has thousands of those.
+    /// An earlier connection: of the same client's port to the same VIP, with another backend or source, or closed; or a closed one
+    /// of another client whose source the backend saw was the same. A node that was Active until a moment ago has thousands of them.
     #[error("an earlier connection")]
     Earlier,
-    /// An open connection of another client to the same VIP, with the same source towards the same backend. The backend has one of the
-    /// two at most: that which began later.
+    /// An open connection of another client to the same VIP, with the same source towards the same backend. The backend has at most
+    /// one of the two: the later one.
     #[error("an open connection of another client, which has the same backend and source")]
     SameAnswers,
     /// Another connection.
@@ -66,7 +66,7 @@ pub enum Blocking {
     Other,
 }
 
-/// What a connection may be put in the place of.
+/// Obstacles that a connection may replace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Yields {
     Nothing,
@@ -76,7 +76,7 @@ enum Yields {
 }
 
 impl Yields {
-    /// Whether it is another node that reports the connection.
+    /// Returns true if another node reports the connection.
     fn is_for_replicas(self) -> bool {
         self != Self::Nothing
     }
@@ -91,20 +91,20 @@ impl Yields {
     }
 }
 
-/// What was found in the place of a connection.
+/// Entry found in the place of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Obstacle {
-    /// It is itself.
+    /// The connection itself.
     Itself,
-    /// This entry, which is named so.
+    /// This entry, of this kind.
     Entry(Blocking, Entry),
-    /// Nothing any more.
+    /// The obstacle is gone.
     Gone,
 }
 
 impl Tracking {
-    /// Has the kernel track these connections, as if it had seen them begin, for so long unless something is said on them. What becomes of
-    /// one concerns no other. In the order given; an answer for each.
+    /// Has the kernel track these connections, as if it had seen them begin; each expires after `lifetime` without packets. Returns a
+    /// result for each, in the order given; a failure of one does not affect the others.
     pub fn insert(
         &mut self,
         connections: &[Connection],
@@ -113,9 +113,9 @@ impl Tracking {
         self.put(connections, lifetime, Yields::Nothing)
     }
 
-    /// The same for a replica, in place of an [earlier](Blocking::Earlier) one: another node knows better what its client says from that
-    /// port now. Its source is the VIP. Its backend is not this node itself, unless this node has accepted the connection by way of the
-    /// other: else a node could lead the clients of a VIP to whatever listens on its peers.
+    /// Inserts replicas, also in place of an [earlier](Blocking::Earlier) connection: another node knows better what its client sends
+    /// from that port now. Their source is the VIP. Their backend is not this node itself, unless this node has accepted the
+    /// connection by way of the other node: else a node could lead the clients of a VIP to any socket that listens on its peers.
     pub fn restore(
         &mut self,
         connections: &[Connection],
@@ -124,8 +124,9 @@ impl Tracking {
         self.put(connections, lifetime, Yields::Earlier)
     }
 
-    /// The same, also in place of an open one with the [same answers](Blocking::SameAnswers). For news of the node that is Active, where
-    /// this one is not: the backend has accepted what is told, so that it has the other no more, which ended unheard by this node.
+    /// Does the same as [`Self::restore`], also in place of an open connection with the [same answers](Blocking::SameAnswers). For
+    /// updates from the Active to a Backup: the backend has accepted the reported connection, so the other one has ended unseen by
+    /// this node.
     pub fn update(
         &mut self,
         connections: &[Connection],
@@ -134,8 +135,9 @@ impl Tracking {
         self.put(connections, lifetime, Yields::EarlierOrSameAnswers)
     }
 
-    /// In place of an [earlier](Blocking::Earlier) one, and of what another node [forwards](Blocking::Forwarded). For when this node becomes
-    /// Active: what another node still forwards to a backend here ends with it.
+    /// Inserts replicas in place of an [earlier](Blocking::Earlier) connection, and of one that another node
+    /// [forwards](Blocking::Forwarded). For a node that becomes Active: a connection that another node still forwards to
+    /// a backend here ends with its entry.
     pub fn replace(
         &mut self,
         connections: &[Connection],
@@ -173,7 +175,7 @@ impl Tracking {
         Ok(outcomes)
     }
 
-    /// Why each of these cannot be inserted.
+    /// Returns for each connection the reason why it cannot be inserted, if any.
     fn check(
         &mut self,
         chunk: &[Connection],
@@ -202,7 +204,7 @@ impl Tracking {
         Ok(checked)
     }
 
-    /// Inserts those of `chunk` at these places, and writes what became of them there.
+    /// Inserts the connections of `chunk` at these places, and writes their results to `outcomes`.
     fn put_chunk(
         &mut self,
         chunk: &[Connection],
@@ -257,7 +259,7 @@ impl Tracking {
         Ok(())
     }
 
-    /// What is in the place of those of `chunk` at these places.
+    /// Returns the obstacles of the connections of `chunk` at these places.
     fn obstacles(
         &mut self,
         chunk: &[Connection],
@@ -278,17 +280,17 @@ impl Tracking {
     }
 }
 
-/// The backend's packets.
+/// Returns the tuple of the backend's packets.
 fn answers(connection: &Connection) -> Tuple {
     Tuple { transport: connection.key.transport, source: connection.backend, destination: connection.source }
 }
 
-/// Whether this node, which is its backend, has the connection: as another node forwards it, or as it served the VIP itself.
+/// Returns true if this node, the backend, has the connection: as another node forwards it, or as it served the VIP itself.
 fn is_accepted_here(connection: &Connection, found: &Entry) -> bool {
     found.is_accepted_here(&answers(connection)) || found.connection() == *connection && found.is_open()
 }
 
-/// What is in the place of a connection, where these entries have the client's and the backend's packets.
+/// Returns the obstacle of a connection, given the entries that have the client's and the backend's packets.
 fn obstacle(connection: &Connection, [of_client, of_backend]: [Option<Entry>; 2]) -> Obstacle {
     if let Some(entry) = of_client {
         if entry.original != Tuple::of_key(&connection.key) {
@@ -308,7 +310,7 @@ fn obstacle(connection: &Connection, [of_client, of_backend]: [Option<Entry>; 2]
     }
 }
 
-/// Whether it began towards the same VIP, and has the same backend, which answers to the same source.
+/// Returns true if the entry began towards the same VIP, and has the same backend, which answers to the same source.
 fn has_same_answers(connection: &Connection, entry: &Entry) -> bool {
     entry.original.destination.ip() == connection.key.vip.ip() && entry.reply == answers(connection)
 }

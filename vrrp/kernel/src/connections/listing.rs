@@ -20,12 +20,12 @@ use crate::netfilter::message::{Content, Operation};
 mod tests;
 
 const MARK_MASK: u16 = 21;
-/// By which parts of the tuple to filter (Linux 5.8), for either direction.
+/// Parts of the tuple to filter by (Linux 5.8), for either direction.
 const FILTER: u16 = 25;
 const FILTER_FLAGS: [u16; 2] = [1, 2];
 const BY_DESTINATION: u32 = 1 << 1;
 const BY_PROTOCOL: u32 = 1 << 3;
-/// How often a list is made that changes whenever it is made.
+/// Maximum number of attempts to list a table that changes during each.
 const TRIES: u32 = 5;
 /// The largest table that the kernel filters. Without full preemption it lets no thread run on the processor before it has filled a piece
 /// of the list: a filter that few entries pass would keep an advert waiting for as long as the whole walk takes.

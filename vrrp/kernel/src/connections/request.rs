@@ -1,4 +1,4 @@
-//! Questions and changes, as the kernel takes them.
+//! Requests and changes, as the kernel takes them.
 //!
 //! Layout: `linux/netfilter/nfnetlink_conntrack.h`.
 
@@ -18,19 +18,19 @@ use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 const NAT_SOURCE: u16 = 6;
 const NAT_DESTINATION: u16 = 13;
 pub(super) const STATUS_MASK: u16 = 26;
-/// Of a translation: the address, lowest and highest in one.
+/// Attributes of a translation: the address, lowest and highest in one.
 const NAT_V4: u16 = 1;
 const NAT_V6: u16 = 4;
 const NAT_PORTS: u16 = 3;
 /// Lowest and highest port.
 const NAT_PORT: [u16; 2] = [1, 2];
-/// Of TCP: flags of either direction, each with a mask.
+/// Attributes of TCP: flags of either direction, each with a mask.
 const TCP_FLAGS: [u16; 2] = [4, 5];
 const BE_LIBERAL: u8 = 8;
 
 pub(super) type Request = (Operation, Attributes);
 
-/// As the kernel numbers it.
+/// Number of a family in the kernel.
 pub(super) fn number(family: Family) -> u8 {
     match family {
         Family::V4 => 2,
@@ -42,18 +42,18 @@ fn family(tuple: &Tuple) -> u8 {
     number(Family::of(tuple.source.ip()))
 }
 
-/// Tells of the connection one direction of which is this.
+/// Requests the connection one direction of which is this.
 pub(super) fn get(tuple: &Tuple) -> Request {
     (Operation::GetConnection(family(tuple)), named(tuple))
 }
 
-/// Forgets the connection one direction of which is this, if it is the one with this number.
+/// Deletes the connection one direction of which is this, if it has this number.
 pub(super) fn delete(tuple: &Tuple, id: u32) -> Request {
     (Operation::DeleteConnection(family(tuple)), named(tuple).number(ID, id))
 }
 
-/// Sets how long a connection that is tracked is remembered from now on. Where another node has gone on with it since, what this kernel
-/// knows of its windows is old: they are judged no more.
+/// Sets the lifetime of a tracked connection from now on. If another node has served it meanwhile, this kernel's record of its TCP
+/// windows is old: they are no longer checked.
 pub(super) fn refresh(key: &ConnectionKey, lifetime: Duration) -> Request {
     let tuple = Tuple::of_key(key);
     let attributes = named(&tuple).number(TIMEOUT, seconds(lifetime));
@@ -124,7 +124,7 @@ fn translation(to: SocketAddr) -> Attributes {
     address.nest(NAT_PORTS, &ports)
 }
 
-/// The kernel counts whole seconds; 0 would be over at once.
+/// Lifetime in the kernel's whole seconds, at least 1: 0 would expire immediately.
 fn seconds(lifetime: Duration) -> u32 {
     u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1)
 }

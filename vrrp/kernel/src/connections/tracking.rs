@@ -26,11 +26,11 @@ mod tests;
 pub(super) const AT_ONCE: usize = 256;
 /// Room for the answers to as many questions, each with what the kernel adds (4 KiB and more), twice over.
 const ANSWERS: usize = 2 << 20;
-/// Of the kernel's table, for replicas and all else together. The rest is for what begins on this node.
+/// Percentage of the kernel's table for replicas and all other entries together. The rest is for connections that begin on this node.
 pub const SHARE: u8 = 90;
 
-/// For how long the kernel of the calling thread's network namespace remembers a lasting connection on which nothing is said, as it is
-/// set, or else by default. What is inserted for less is to be [refreshed](Tracking::refresh) for so long when this node becomes Active.
+/// Returns how long the kernel of the calling thread's network namespace keeps an idle lasting connection: its setting, or else the
+/// default. Connections inserted with less are to be [refreshed](Tracking::refresh) to this when this node becomes Active.
 pub fn kernel_lifetime(transport: Transport) -> Duration {
     let (setting, default) = match transport {
         Transport::Tcp => ("tcp_timeout_established", 5 * 86_400),
@@ -40,18 +40,18 @@ pub fn kernel_lifetime(transport: Transport) -> Duration {
     Duration::from_secs(text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(default))
 }
 
-/// How full the kernel's table is.
+/// Use of the kernel's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "two numbers")]
 pub struct Usage {
     /// Connections that are tracked in this network namespace.
     pub entries: u32,
-    /// As many as can be (`nf_conntrack_max`); 0 is no limit.
+    /// Maximum number (`nf_conntrack_max`); 0 is no limit.
     pub limit: u32,
 }
 
 impl Usage {
-    /// How many more may be inserted, if this percentage of the table may be in use.
+    /// Returns how many more may be inserted, if this percentage of the table may be in use.
     pub fn room(&self, percent: u8) -> usize {
         let most = match self.limit {
             0 => u64::from(u32::MAX),
@@ -95,7 +95,7 @@ impl Tracking {
         self
     }
 
-    /// How full the kernel's table is.
+    /// Returns the use of the kernel's table.
     pub fn usage(&mut self) -> Result<Usage, TrackingError> {
         const ENTRIES: u16 = 1;
         const LIMIT: u16 = 2;
@@ -108,13 +108,13 @@ impl Tracking {
         Ok(Usage { entries: number(ENTRIES), limit: number(LIMIT) })
     }
 
-    /// Whether something may be inserted.
+    /// Returns true if a connection may be inserted.
     pub fn has_room(&mut self) -> Result<bool, TrackingError> {
         Ok(self.usage()?.room(self.share) > 0)
     }
 
-    /// Tells each connection to one of these VIPs that is worth keeping, with the time after which the kernel forgets it. One that begins
-    /// or ends meanwhile may be told or not, and one may be told twice.
+    /// Reports each connection to one of these VIPs that is worth keeping, with the time after which it expires. A connection that
+    /// begins or ends meanwhile may be missed, and one may be reported twice.
     pub fn list(
         &mut self,
         family: Family,
@@ -134,7 +134,7 @@ impl Tracking {
         })
     }
 
-    /// Sends each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
+    /// Passes each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
     pub fn list_translated(
         &mut self,
         family: Family,
@@ -148,8 +148,8 @@ impl Tracking {
         })
     }
 
-    /// Forgets these connections; how many there were. One that is absent is none. Only what a client began towards the VIP is forgotten,
-    /// not a connection of which such packets are the answers.
+    /// Removes these connections and returns how many existed. Removes only connections that a client began towards the VIP, not a
+    /// connection of which such packets are the answers.
     pub fn delete(&mut self, keys: &[ConnectionKey]) -> Result<usize, TrackingError> {
         let mut deleted = 0;
         for keys in keys.chunks(AT_ONCE) {
@@ -181,8 +181,8 @@ impl Tracking {
         Ok(deleted)
     }
 
-    /// Sets how long these connections are remembered if nothing more is said on them, also where that is less than it was; returns those
-    /// that are not there. For what was inserted here: unlike [`Self::delete`] it does not look which way a connection began.
+    /// Sets the lifetime of these connections without further packets, also if that shortens it; returns the keys that do not exist.
+    /// For connections inserted here: unlike [`Self::delete`] it does not check the direction in which a connection began.
     pub fn refresh(
         &mut self,
         keys: &[ConnectionKey],
@@ -212,17 +212,17 @@ impl Tracking {
         Ok(absent)
     }
 
-    /// Whether something may still be said on each of these connections.
+    /// Returns true for each connection on which either side may still send.
     pub fn are_open(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
         self.are(keys, Entry::is_open)
     }
 
-    /// Whether neither side has closed each of these connections.
+    /// Returns true for each connection that neither side has closed.
     pub fn are_established(&mut self, keys: &[ConnectionKey]) -> Result<Vec<bool>, TrackingError> {
         self.are(keys, Entry::is_established)
     }
 
-    /// Whether each of these connections is there and in such a state.
+    /// Returns true for each connection that exists and has this state.
     fn are(
         &mut self,
         keys: &[ConnectionKey],
@@ -240,7 +240,7 @@ impl Tracking {
         Ok(all)
     }
 
-    /// Those of these addresses that are this node's own, by its routes.
+    /// Returns the addresses among these that are this node's own, by its routes.
     pub(super) fn own(
         &mut self,
         addresses: impl Iterator<Item = IpAddr>,
@@ -259,7 +259,7 @@ impl Tracking {
         Ok(own)
     }
 
-    /// The entries one direction of which is each of these; `None` where there is none.
+    /// Returns for each tuple the entry one direction of which it is; `None` if there is none.
     pub(super) fn find(&mut self, tuples: &[Tuple]) -> Result<Vec<Option<Entry>>, TrackingError> {
         let questions: Vec<_> = tuples.iter().map(request::get).collect();
         let mut found = vec![None; tuples.len()];
@@ -279,7 +279,7 @@ impl Tracking {
         }
     }
 
-    /// Sends these and tells each answer by its place.
+    /// Sends these requests and reports each answer with the index of its request.
     pub(super) fn exchange(
         &mut self,
         what: &'static str,
@@ -290,8 +290,8 @@ impl Tracking {
     }
 }
 
-/// Sends these and tells each answer by its place; in halves, again, where the answers were too many. What is carried out twice for
-/// that must be harmless, and the later answer is the right one.
+/// Sends these requests and reports each answer with the index of its request; sends them again, in halves, if the answers were too
+/// many. A request that is therefore carried out twice must be harmless; the later answer is the right one.
 pub(super) fn exchange(
     socket: &mut NetfilterSocket,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! Which connections the kernel can have, and which of them it takes on the word of another node.
+//! Connections that the kernel can have, and the ones that it accepts from another node.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,7 @@ use windlass_vrrp::replication::{Connection, ConnectionKey};
 #[cfg(test)]
 mod tests;
 
-/// Why something cannot be a connection to a VIP.
+/// Reason why a connection cannot be one to a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidConnection {
@@ -19,7 +19,7 @@ pub enum InvalidConnection {
         what: &'static str,
         /// It.
         address: SocketAddr,
-        /// What it was compared with.
+        /// VIP that it was compared with.
         vip: SocketAddr,
     },
     /// No port.
@@ -56,13 +56,13 @@ pub enum InvalidConnection {
     },
 }
 
-/// Whether the kernel can have a connection of this name.
+/// Returns an error if the kernel cannot have a connection of this name.
 pub(super) fn check_key(key: &ConnectionKey) -> Result<(), InvalidConnection> {
     check("client", key.client, key.vip)?;
     check("VIP", key.vip, key.vip)
 }
 
-/// Whether the kernel can have such a connection.
+/// Returns an error if the kernel cannot have such a connection.
 pub(super) fn check_connection(connection: &Connection) -> Result<(), InvalidConnection> {
     check_key(&connection.key)?;
     check("backend", connection.backend, connection.key.vip)?;

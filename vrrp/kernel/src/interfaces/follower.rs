@@ -1,4 +1,4 @@
-//! Keeps the table true to the kernel: changes as they come, and the whole again when some were lost.
+//! Keeps the table in step with the kernel: applies changes, and dumps the whole again when some were lost.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::netlink::{Monitor, NetlinkError, Notification, RouteSocket};
 #[cfg(test)]
 mod tests;
 
-/// Time between two looks at the whole without cause: a net under the notices.
+/// Interval between two dumps without cause: a safety net for notifications.
 const RESYNC_INTERVAL: Duration = Duration::from_mins(1);
 /// Time until the next try after a dump failed, or was taken while things changed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub struct Follower {
     monitor: Monitor,
     route: Option<RouteSocket>,
     table: Interfaces,
-    /// When to ask for the whole.
+    /// Time of the next dump.
     resync_at: Time,
 }
 
@@ -33,19 +33,19 @@ impl Follower {
         Self::with_monitor(Monitor::open()?, now)
     }
 
-    /// With a monitor that hears already: what changes from here on is not missed.
+    /// Uses a monitor that is already open: later changes are not missed.
     fn with_monitor(monitor: Monitor, now: Time) -> Result<Self, NetlinkError> {
         let mut follower = Self { monitor, route: None, table: Interfaces::default(), resync_at: now };
         follower.resync(now)?;
         Ok(follower)
     }
 
-    /// The interfaces as last heard.
+    /// Returns the interfaces as last reported.
     pub fn table(&self) -> &Interfaces {
         &self.table
     }
 
-    /// Takes in what has changed, and the whole if that is due; whether the table is another than before, or was meanwhile.
+    /// Applies the changes, and a dump if that is due; returns true if the table differs from before, or did meanwhile.
     pub fn follow(&mut self, now: Time) -> bool {
         let mut changed = self.take_notifications(now);
         if self.resync_at <= now {
@@ -62,7 +62,7 @@ impl Follower {
         changed
     }
 
-    /// When [`Self::follow`] has something to do even if nothing is heard.
+    /// Returns the time at which [`Self::follow`] has work even without a notification.
     pub fn deadline(&self) -> Time {
         self.resync_at
     }

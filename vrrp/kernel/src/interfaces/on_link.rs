@@ -14,7 +14,7 @@ mod tests;
 /// Shortest prefix of a subnet.
 const SHORTEST: u8 = 8;
 
-/// Whether a length is that of a single address.
+/// Returns true if the length is that of a single address.
 const fn is_host_length(address: IpAddr, length: u8) -> bool {
     length == if address.is_ipv4() { 32 } else { 128 }
 }
@@ -26,14 +26,14 @@ fn lasting(info: &mut InterfaceInfo) -> impl Iterator<Item = (IpAddr, &mut u8)> 
     v4.chain(v6.map(|(address, length)| (IpAddr::V6(*address), length)))
 }
 
-/// Whether an interface has an address without a subnet.
+/// Returns true if an interface has an address without a subnet.
 pub(super) fn has_host_address(info: &InterfaceInfo) -> bool {
     let v4 = info.ipv4.iter().any(|(_, length)| *length == 32);
     v4 || info.ipv6.iter().take(info.ipv6_lasting).any(|(_, length)| *length == 128)
 }
 
-/// Gives an address without a subnet the length of the route that says which subnet is on the link: the first one in each, as what else is
-/// there may be bound by others (keepalived's virtual addresses), and none where another address has the subnet.
+/// Gives an address without a subnet the prefix length of the on-link route to its subnet: the first address in each subnet only, as
+/// other programs may have bound the further ones (keepalived's virtual addresses), and none where another address has the subnet.
 pub(super) fn give_lengths(info: &mut InterfaceInfo, routes: &[Route]) {
     let longest = |net: &IpNet| net.max_prefix_len() - 2;
     let is_subnet = |net: &IpNet| (SHORTEST..=longest(net)).contains(&net.prefix_len());

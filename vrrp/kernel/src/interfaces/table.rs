@@ -43,7 +43,7 @@ struct V6 {
 }
 
 impl Interfaces {
-    /// Asks the kernel for everything. Also tells whether the kernel vouches for it: nothing changed meanwhile.
+    /// Dumps everything from the kernel. Also returns true if the kernel guarantees that nothing changed meanwhile.
     pub(crate) fn dump(route: &mut RouteSocket) -> Result<(Self, bool), NetlinkError> {
         let links = route.links()?;
         let addresses = route.addresses(AddressFamily::Unspec)?;
@@ -53,7 +53,7 @@ impl Interfaces {
         Ok((links.chain(addresses).collect(), consistent))
     }
 
-    /// Takes a change in; whether it makes a difference to what this table tells.
+    /// Applies a change; returns true if it makes a difference to what this table returns.
     pub(crate) fn apply(&mut self, change: Change) -> bool {
         match change {
             Change::Link(link) => {
@@ -223,7 +223,7 @@ pub(super) fn is_own(link: &Link) -> bool {
     link.kind.as_deref() == Some("macvlan") && alias.starts_with(OWN_ALIAS)
 }
 
-/// Why an IPv6 address with these flags cannot be used. An optimistic one can, while it is tentative (RFC 4429).
+/// Returns the reason why an IPv6 address with these flags cannot be used. An optimistic one can, while it is tentative (RFC 4429).
 fn unusable(flags: AddressFlags) -> Option<Unusable> {
     if flags.contains(AddressFlags::Dadfailed) {
         Some(Unusable::Duplicate)

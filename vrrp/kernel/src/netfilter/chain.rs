@@ -15,7 +15,7 @@ pub const OUTPUT: u32 = 3;
 /// Hook that sees packets as they leave.
 pub const POSTROUTING: u32 = 4;
 
-/// Where a chain begins to see packets.
+/// Point at which a chain begins to see packets.
 #[derive(Clone, Copy)]
 pub struct Hook {
     /// Type of the chain: `filter`, `nat` or `route`.

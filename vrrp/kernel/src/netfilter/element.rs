@@ -15,9 +15,9 @@ pub(crate) const LIST: u16 = 3;
 /// Flag of an element before which a range ends.
 pub(crate) const RANGE_END: u32 = 0x1;
 
-/// Flag of a set that has something for each element.
+/// Flag of a set that maps each element to data.
 pub const MAP: u32 = 0x8;
-/// Flag of a set whose elements go by themselves.
+/// Flag of a set whose elements expire.
 pub const TIMEOUT: u32 = 0x10;
 
 /// Bits of one kind in a number that stands for several.
@@ -75,9 +75,9 @@ pub fn kind_and_length(parts: &[Part]) -> (u32, u32) {
 pub struct Element {
     /// Bytes of its parts.
     pub key: Vec<u8>,
-    /// Whether a range ends before this key. In sets with ranges all others begin one.
+    /// True if a range ends before this key. In sets with ranges all other elements begin one.
     pub ends: bool,
-    /// What a map has for it; empty in sets.
+    /// Data of the element in a map; empty in sets.
     pub data: Vec<u8>,
 }
 

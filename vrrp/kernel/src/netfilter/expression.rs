@@ -14,7 +14,7 @@ const PACKET_MARK: u32 = 3;
 /// The first word of the register, where words are counted.
 const FIRST_WORD: u32 = 8;
 const VERDICT_REGISTER: u32 = 0;
-/// What connection tracking knows of addresses, by their families.
+/// Keys of the addresses and the port that connection tracking knows, by family.
 const ORIGINAL_SOURCE_V4: u32 = 19;
 const ORIGINAL_SOURCE_V6: u32 = 21;
 const ORIGINAL_DESTINATION_V4: u32 = 20;
@@ -34,10 +34,10 @@ pub enum Expression {
         base: Base,
         /// First byte.
         offset: u32,
-        /// How many bytes.
+        /// Number of bytes.
         length: u32,
     },
-    /// Loads as the other does, from this word of the register on: what comes before it stays.
+    /// Does the same as the other step, but loads from this word of the register on: earlier words stay.
     From(u32, &'static Self),
     /// Loads what connection tracking knows about the packet's connection, in the machine's byte order.
     Connection(Connection),
@@ -53,7 +53,7 @@ pub enum Expression {
     Load(&'static [u8]),
     /// Marks the connection, as long as it is tracked, with what was loaded.
     MarkConnection,
-    /// Has the kernel tell listeners only the events of the connection that were loaded. For a connection that is new.
+    /// Limits the events of the connection that the kernel sends to listeners to the loaded ones. For a connection that is new.
     MaskEvents,
     /// Gives the connection the labels that were loaded.
     LabelConnection,
@@ -63,17 +63,17 @@ pub enum Expression {
     Mask([u8; 4]),
     /// Keeps these bits of the four bytes in this word of the register.
     MaskAt(u32, [u8; 4]),
-    /// Keeps the first bits of four bytes, and turns the second ones over.
+    /// Keeps the first bits of four bytes, and inverts the second ones.
     Change([u8; 4], [u8; 4]),
     /// Keeps these bits of one byte.
     MaskByte(u8),
     /// Compares what was loaded, as bytes from the left.
     Compare(Comparison, &'static [u8]),
-    /// Holds if the set has what was loaded.
+    /// Holds if the set contains what was loaded.
     In(&'static str),
-    /// Holds if the set has not what was loaded.
+    /// Holds if the set does not contain what was loaded.
     NotIn(&'static str),
-    /// Holds if the map has what was loaded, and loads what it has for it.
+    /// Holds if the map contains what was loaded, and loads its data.
     Map(&'static str),
     /// Adds what was loaded to the set, if there is room.
     AddTo(&'static str),
@@ -86,22 +86,22 @@ pub enum Expression {
     TranslateTo(u8),
     /// Translates the destination to the address of this family that was loaded, and to the port in this word of the register.
     TranslateToPort(u8, u32),
-    /// Translates the source to the address that the interface has by which the packet leaves, with a port that nobody can guess.
+    /// Translates the source to the address of the interface by which the packet leaves, with an unpredictable port.
     Masquerade,
-    /// Translates the source to the address of this family that was loaded, with a port that nobody can guess.
+    /// Translates the source to the address of this family that was loaded, with an unpredictable port.
     TranslateSourceTo(u8),
-    /// Drops the packet and tells its sender.
+    /// Drops the packet and notifies its sender.
     Reject(Answer),
     /// Ends the rule.
     Verdict(Verdict),
 }
 
-/// What the kernel knows about a packet.
+/// Metadata of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meta {
     /// Its mark, in the machine's byte order.
     Mark = 3,
-    /// Number of the interface that it came by, in the machine's byte order. What the node itself sends has none.
+    /// Number of the interface that it came by, in the machine's byte order. Packets from the node itself have none.
     InputInterface = 4,
     /// Kind of the interface that it came by (ARPHRD_…), two bytes in the machine's byte order.
     InputKind = 8,
@@ -111,12 +111,12 @@ pub enum Meta {
     Protocol = 16,
 }
 
-/// What connection tracking knows about a connection.
+/// Properties of a tracked connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Connection {
     /// One bit of several: new, invalid, and so on.
     State = 0,
-    /// 0 as the first packet went, 1 the other way; one byte.
+    /// 0 in the direction of the first packet, 1 in the other; one byte.
     Direction = 1,
     /// Bits of what has happened to it.
     Status = 2,
@@ -128,7 +128,7 @@ pub enum Connection {
     EventMask = 18,
 }
 
-/// How long an address is.
+/// Length of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
     /// Four bytes.
@@ -137,7 +137,7 @@ pub enum Length {
     V6,
 }
 
-/// Where an offset counts from.
+/// Header from which an offset counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// Link-layer header.
@@ -148,7 +148,7 @@ pub enum Base {
     Transport = 2,
 }
 
-/// How to compare.
+/// Kind of comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// Equal.
@@ -161,7 +161,7 @@ pub enum Comparison {
     AtLeast = 5,
 }
 
-/// How to tell the sender.
+/// Answer by which a rejected packet's sender is notified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// TCP reset.
@@ -170,7 +170,7 @@ pub enum Answer {
     PortUnreachable,
 }
 
-/// What becomes of the packet.
+/// Verdict on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Drops the packet.
@@ -179,7 +179,7 @@ pub enum Verdict {
     Accept,
     /// Continues in this chain and does not come back.
     Goto(&'static str),
-    /// As the other, and comes back where that chain does not end it.
+    /// Continues in that chain, and returns if that chain gives no verdict.
     Jump(&'static str),
 }
 
@@ -303,7 +303,7 @@ pub fn value(bytes: &[u8]) -> Attributes {
     Attributes::new().bytes(1, bytes)
 }
 
-/// How many packets the counters of a rule, as the kernel tells it, have counted.
+/// Returns the number of packets that the counters of a rule, as the kernel lists it, have counted.
 pub fn counted(rule: &[u8]) -> u64 {
     let expressions = attributes::read(attributes::find(rule, 4).unwrap_or_default());
     let packets = |expression: &[u8]| {

@@ -53,10 +53,10 @@ struct Written {
     batch: u64,
 }
 
-/// What was written into the sets of a table, but for those whose elements go by themselves.
+/// Fingerprints of the sets of a table as written, except sets whose elements expire.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenSets {
-    /// So that nobody can choose elements with equal sums.
+    /// Random key of the hash: nobody can choose elements with equal sums.
     key: RandomState,
     sets: BTreeMap<String, Written>,
     batches: u64,
@@ -98,12 +98,12 @@ impl WrittenSets {
         }
     }
 
-    /// The question whether the table with this name still has them.
+    /// Returns the comparison of the table with this name with what was written.
     pub(super) fn comparison(&self, table: &str, generation: Option<u32>) -> Comparison {
         Comparison { table: table.to_owned(), written: self.clone(), generation }
     }
 
-    /// Compares the answer with what has been written since.
+    /// Judges the result of a comparison by what has been written since.
     pub(super) fn judge(&self, compared: &Compared) -> Verdict {
         let is_as_then = |name: &String| self.sets.get(name) == compared.written.sets.get(name);
         if compared.differing.iter().any(is_as_then) {
@@ -119,27 +119,27 @@ impl WrittenSets {
 /// Result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// All sets had what was written.
+    /// All sets had the written elements.
     Same,
-    /// A set has not.
+    /// A set differs.
     Differs,
     /// A set that this process has changed meanwhile was not as before that: look again.
     Outdated,
 }
 
-/// Question whether the sets of a table have what was written. Takes a while for many elements.
+/// Comparison of the sets of a table with what was written. Takes a while for many elements.
 pub struct Comparison {
     table: String,
     written: WrittenSets,
     generation: Option<u32>,
 }
 
-/// Answer to it.
+/// Result of a comparison.
 pub struct Compared {
     written: WrittenSets,
     /// Count of ruleset changes before the look.
     pub(super) generation: Option<u32>,
-    /// Names of sets that have not what was written.
+    /// Names of sets that differ from what was written.
     differing: Vec<String>,
 }
 

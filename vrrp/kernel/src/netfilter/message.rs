@@ -11,10 +11,10 @@ use super::attributes::Attributes;
 mod tests;
 
 const HEADER: usize = 16;
-/// Of nfgenmsg, between header and attributes.
+/// Length of nfgenmsg, between header and attributes.
 const FAMILY_HEADER: usize = 4;
 const SUBSYSTEM: u16 = 10;
-/// That of connection tracking.
+/// Subsystem of connection tracking.
 const CONNECTIONS: u16 = 1;
 const BATCH_BEGIN: u16 = 16;
 const BATCH_END: u16 = 17;
@@ -33,7 +33,7 @@ const FAMILY_ANY: u8 = 0;
 /// IPv4 and IPv6 in one table.
 const FAMILY_INET: u8 = 1;
 
-/// What a message asks for.
+/// Operation that a message requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Creates a table.
@@ -64,15 +64,15 @@ pub enum Operation {
     GetGeneration,
     /// Lists tracked connections of this family, as the kernel numbers it.
     GetConnections(u8),
-    /// Tells of a tracked connection of this family.
+    /// Returns a tracked connection of this family.
     GetConnection(u8),
-    /// Forgets a tracked connection of this family.
+    /// Deletes a tracked connection of this family.
     DeleteConnection(u8),
     /// Begins to track a connection of this family that is not tracked yet.
     InsertConnection(u8),
     /// Changes a tracked connection of this family.
     UpdateConnection(u8),
-    /// Tells how many connections are tracked, and how many may be.
+    /// Returns the number of tracked connections, and its maximum.
     GetConnectionUsage,
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn question(operation: Operation, attributes: &Attributes, sequence: 
     bytes
 }
 
-/// Questions and changes that are told apart by their places. Of those before the last, only an error or what they ask for is told; the
-/// last is acknowledged, so that the end of the answers is known.
+/// Encodes requests and changes that are identified by their index. The kernel answers each but the last only with an error or the
+/// requested object; it acknowledges the last, which marks the end of the answers.
 pub(crate) fn questions(requests: &[(Operation, Attributes)], sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut next = sequence;
@@ -160,7 +160,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a change; `what` says in an error message what was tried, as in "cannot `what`".
+    /// Adds a change; `what` describes it in an error message, as in "cannot `what`".
     pub fn add(&mut self, what: impl Into<String>, operation: Operation, attributes: Attributes) {
         self.steps.push((what.into(), operation, attributes));
     }
@@ -175,12 +175,12 @@ impl Batch {
         self.steps.iter().map(|(_, operation, attributes)| (*operation, attributes))
     }
 
-    /// How many sequence numbers [`Self::encode`] uses.
+    /// Returns the number of sequence numbers that [`Self::encode`] uses.
     pub fn messages(&self) -> usize {
         self.steps.len() + 2
     }
 
-    /// The last change is acknowledged, so that the end of the answers is known.
+    /// Encodes the batch. The last change is acknowledged, which marks the end of the answers.
     pub fn encode(&self, sequence: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut next = sequence;
@@ -197,7 +197,7 @@ impl Batch {
         bytes
     }
 
-    /// What the message with this place in the batch tries, if it is a change.
+    /// Returns the description of the change at this place in the batch; `None` if the message there is no change.
     pub fn what(&self, message: usize) -> Option<&str> {
         self.steps.get(message.checked_sub(1)?).map(|(what, ..)| what.as_str())
     }
@@ -230,11 +230,11 @@ fn write(
 /// A message of the kernel.
 #[derive(Debug)]
 pub struct Reply<'a> {
-    /// Of the message, as `subsystem << 8 | number`.
+    /// Type of the message, as `subsystem << 8 | number`.
     pub(crate) kind: u16,
-    /// Of the message that it answers.
+    /// Sequence number of the message that it answers.
     pub(crate) sequence: u32,
-    /// Whether the ruleset changed while the list was made: it may be wrong.
+    /// True if the ruleset changed while the list was made: it may be wrong.
     pub(crate) interrupted: bool,
     /// Content of the message.
     pub content: Content<'a>,

@@ -17,7 +17,7 @@ use crate::receive_buffer;
 const ANSWER_TIMEOUT: libc::time_t = 5;
 /// Longest answer: lists come in pieces of at most 32 KiB.
 const ANSWER: usize = 1 << 16;
-/// What fits into the smallest send buffer that is usual.
+/// Size that fits into the smallest usual send buffer.
 const USUAL_BATCH: usize = 1 << 16;
 
 /// A connection to nf_tables and connection tracking of the network namespace in which it was opened.
@@ -29,7 +29,7 @@ pub(crate) struct NetfilterSocket {
 
 /// A batch that was not carried out: nothing of it was.
 pub(crate) struct Refusal {
-    /// Which message of the batch was refused; `None` if it was the batch as a whole.
+    /// Index of the refused message; `None` if the batch was refused as a whole.
     pub message: Option<usize>,
     pub(crate) source: io::Error,
 }
@@ -67,15 +67,15 @@ impl NetfilterSocket {
         }
     }
 
-    /// Asks and returns the attributes of the objects that the answer lists. `Interrupted` if they changed meanwhile.
+    /// Sends a request and returns the attributes of the objects that the answer lists. `Interrupted` if they changed meanwhile.
     pub(crate) fn ask(&mut self, operation: Operation, attributes: &Attributes) -> io::Result<Vec<Vec<u8>>> {
         let mut objects = Vec::new();
         self.ask_each(operation, attributes, |object| objects.push(object.to_vec()))?;
         Ok(objects)
     }
 
-    /// Asks and tells the attributes of each object that the answer lists, one by one. `Interrupted`, at the end, if they changed
-    /// meanwhile.
+    /// Sends a request and passes on the attributes of each object that the answer lists, one by one. `Interrupted`, at the end, if
+    /// they changed meanwhile.
     pub(crate) fn ask_each(
         &mut self,
         operation: Operation,
@@ -88,7 +88,7 @@ impl NetfilterSocket {
         })
     }
 
-    /// The same, until `told` breaks. The rest of the answer is read before the next question.
+    /// Does the same until `told` breaks. The rest of the answer is read before the next request.
     pub(crate) fn ask_until(
         &mut self,
         operation: Operation,
@@ -119,8 +119,9 @@ impl NetfilterSocket {
         }
     }
 
-    /// Sends these at once and tells what is answered to each, by its place: an error, or what it asks for; nothing to a change that was
-    /// made. Each is carried out by itself, in this order. `ENOBUFS` if answers were lost: which were carried out is not known then.
+    /// Sends these requests together and reports each answer with the index of its request: an error, or the requested object; none
+    /// for a change that was made. The kernel carries out each by itself, in this order. `ENOBUFS` if answers were lost: the results
+    /// are then unknown.
     pub(crate) fn exchange(
         &mut self,
         requests: &[(Operation, Attributes)],
@@ -147,12 +148,12 @@ impl NetfilterSocket {
         }
     }
 
-    /// Gives the answers to many questions room, about this many bytes.
+    /// Enlarges the receive buffer to about this many bytes, for the answers to many requests.
     pub(crate) fn enlarge(&self, bytes: usize) -> io::Result<()> {
         receive_buffer::enlarge(&self.socket, bytes)
     }
 
-    /// Forgets answers that were left unread and takes sequence numbers for so many messages; returns the first.
+    /// Discards unread answers and reserves sequence numbers for so many messages; returns the first.
     fn start(&mut self, messages: usize) -> io::Result<u32> {
         loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {

@@ -1,4 +1,4 @@
-//! A table of ours in the kernel: how it is changed, and how it is told whether somebody else did so.
+//! A table of this process in the kernel: changes it and detects changes by other processes.
 
 use std::io;
 
@@ -7,29 +7,29 @@ use super::attributes::{self, Attributes};
 use super::fingerprint::{Compared, Comparison, Verdict, WrittenSets};
 use super::message::{Batch, Operation};
 
-/// What a look at a table found.
+/// Result of checking a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "an answer")]
 pub enum Checked {
     /// The table is as it was left.
     Intact,
-    /// The table was not, and was made anew.
+    /// The table differed, and was made anew.
     Restored {
-        /// What was wrong.
+        /// Difference that was found.
         found: &'static str,
     },
 }
 
-/// What could not be done, and why.
+/// Operation that failed, and its error.
 #[derive(Debug)]
 pub struct Failure {
-    /// What was tried, as in "cannot `what`".
+    /// Operation that failed, as in "cannot `what`".
     pub what: String,
-    /// What the kernel said.
+    /// Error from the kernel.
     pub source: io::Error,
 }
 
-/// What tells this table from another of the same name, and its rules from others. Handles are never used twice.
+/// Handles that distinguish this table from another of the same name, and its rules from others. Handles are never used twice.
 #[derive(PartialEq, Eq, Debug)]
 struct Identity {
     table: u64,
@@ -48,7 +48,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of the network namespace of the calling thread. Changes nothing there yet.
+    /// Opens a table in the network namespace of the calling thread. Changes nothing there yet.
     pub fn open(name: &str) -> Result<Self, Failure> {
         let netfilter = NetfilterSocket::open()
             .map_err(|source| Failure { what: "open a netfilter socket".to_owned(), source })?;
@@ -66,7 +66,7 @@ impl Table {
         &self.name
     }
 
-    /// Whether it is known to have been made by this process.
+    /// Returns true if it is known to have been made by this process.
     pub fn is_known(&self) -> bool {
         self.identity.is_some()
     }
@@ -95,7 +95,7 @@ impl Table {
         Ok(())
     }
 
-    /// If what was just committed was the only change since the table was found intact, it still is.
+    /// Records the table as still intact if the batch just committed was the only change since it was found intact.
     pub fn note_own_change(&mut self) -> Result<(), Failure> {
         if let Some(known) = self.generation {
             self.generation = self.generation()?.filter(|found| *found == known.wrapping_add(1));
@@ -109,17 +109,17 @@ impl Table {
         Ok(answers.and_then(|answers| attributes::find_number(answers.first()?, 1)))
     }
 
-    /// Whether nobody can have changed it: nothing was changed in any table since it was found intact.
+    /// Returns true if nothing was changed in any table since this one was found intact.
     pub fn is_untouched(&self, generation: Option<u32>) -> bool {
         generation.is_some() && generation == self.generation && self.identity.is_some()
     }
 
-    /// It was found intact; `generation` was asked before looking: what changes from there on is seen at the next look.
+    /// Records that it was found intact. `generation` was read before the check: later changes are seen by the next check.
     pub fn note_intact(&mut self, generation: Option<u32>) {
         self.generation = generation;
     }
 
-    /// What is not as it was left, but for the sets' elements; `rules` is how many it had.
+    /// Returns the difference from the table as it was left, except its sets' elements; `rules` is the number of rules it had.
     pub fn difference_of_rules(&mut self, rules: usize) -> Result<Option<&'static str>, Failure> {
         let Some(known) = self.identity.take() else { return Ok(Some("its state was unknown")) };
         let Some(found) = self.identify(rules)? else { return Ok(Some("it was gone or being changed")) };
@@ -133,13 +133,13 @@ impl Table {
         Ok(None)
     }
 
-    /// The question whether its sets have what was written. `generation` was asked before: what changes from there on is seen at the next
-    /// look.
+    /// Returns the comparison of its sets with what was written. `generation` was read before: later changes are seen by the next
+    /// check.
     pub fn comparison(&self, generation: Option<u32>) -> Comparison {
         self.written.comparison(&self.name, generation)
     }
 
-    /// Judges the answer by what has been written since.
+    /// Judges the result of a comparison by what has been written since.
     pub fn judge(&mut self, compared: &Compared) -> Verdict {
         let verdict = self.written.judge(compared);
         if verdict == Verdict::Same {
@@ -148,7 +148,7 @@ impl Table {
         verdict
     }
 
-    /// Whether its sets have what was written, found out by the calling thread.
+    /// Returns true if its sets have the written elements; the calling thread compares them.
     pub fn has_written_elements(&mut self, generation: Option<u32>) -> Result<bool, Failure> {
         let compared = self.comparison(generation).run_by(&mut self.netfilter)?;
         Ok(self.judge(&compared) == Verdict::Same)
@@ -164,7 +164,7 @@ impl Table {
         self.commit(&batch).or_else(|failure| if failure.is_absence() { Ok(()) } else { Err(failure) })
     }
 
-    /// Asks the kernel; `None` if there is no such thing, or if it was being changed each time.
+    /// Sends a request; `None` if the object does not exist, or was being changed each time.
     pub fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, Failure> {
         for _ in 0..5 {
             match self.netfilter.ask(operation, about) {
@@ -198,7 +198,7 @@ impl Table {
 }
 
 impl Failure {
-    /// Whether what was to be changed is not there.
+    /// Returns true if the object to change does not exist.
     pub fn is_absence(&self) -> bool {
         self.source.raw_os_error() == Some(libc::ENOENT)
     }

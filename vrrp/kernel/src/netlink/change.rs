@@ -1,4 +1,4 @@
-//! Interfaces and addresses as the kernel tells them.
+//! Interfaces and addresses as the kernel reports them.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct Link {
     pub mac: Option<[u8; 6]>,
     /// Bytes.
     pub mtu: u32,
-    /// Whether its link layer is Ethernet's and it is not the loopback.
+    /// True if its link layer is Ethernet's and it is not the loopback.
     pub ethernet: bool,
     /// Administratively up.
     pub up: bool,
@@ -35,7 +35,7 @@ pub struct Link {
     pub parent: Option<u32>,
     /// Index of the bridge or bond that it is a port of.
     pub master: Option<u32>,
-    /// What `ip link set … alias` says.
+    /// Alias, as set by `ip link set … alias`.
     pub alias: Option<String>,
 }
 
@@ -54,25 +54,25 @@ pub struct Address {
     pub scope: u8,
     /// IFA_F_… flags.
     pub flags: AddressFlags,
-    /// Who added it (IFA_PROTO, Linux 5.18); 0 if it is not told.
+    /// Program that added it (IFA_PROTO, Linux 5.18); 0 if not reported.
     pub protocol: u8,
 }
 
-/// Something that changed.
+/// Change of an interface or address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The interface is there and like this.
+    /// The interface exists, with these properties.
     Link(Link),
     /// The interface with this index is gone, and its addresses with it.
     LinkGone(u32),
-    /// The address is there and like this.
+    /// The address exists, with these properties.
     Address(Address),
     /// The address is gone.
     AddressGone(Address),
 }
 
 impl Change {
-    /// Reads a message; `None` if it is about something else.
+    /// Parses a message; `None` if it is about something else.
     pub(super) fn parse(kind: u16, payload: &[u8]) -> Result<Option<Self>, DecodeError> {
         Ok(match kind {
             libc::RTM_NEWLINK => link(payload)?.map(Self::Link),

@@ -1,16 +1,16 @@
-//! What can go wrong with netlink.
+//! Errors of netlink.
 
 use std::fmt;
 use std::io;
 
 use nix::errno::Errno;
 
-/// Why the kernel did not do what it was asked.
+/// Reason for which the kernel refused a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// Its error number.
     pub errno: Errno,
-    /// Its own words, where it has some (extended acknowledgement).
+    /// The kernel's message, if it sends one (extended acknowledgement).
     pub message: Option<String>,
 }
 
@@ -34,13 +34,13 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why an exchange with the kernel failed.
+/// Reason why an exchange with the kernel failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
     /// The kernel refused the request.
     #[error("the kernel refused it: {0}")]
     Refused(#[from] Refusal),
-    /// The receive buffer was too small for the answers: what was asked may or may not have been done.
+    /// The receive buffer was too small for the answers: the request may or may not have been carried out.
     #[error(
         "the kernel's answers were lost because the netlink receive buffer was full: raise net.core.rmem_max"
     )]
@@ -48,12 +48,12 @@ pub enum NetlinkError {
     /// The socket failed.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error from the kernel.
         source: io::Error,
     },
-    /// The kernel said something that is no netlink message.
+    /// The kernel sent something that is no netlink message.
     #[error("cannot read the kernel's netlink message: {0}")]
     Malformed(String),
 }

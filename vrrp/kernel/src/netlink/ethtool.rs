@@ -1,4 +1,4 @@
-//! How fast an interface is, by the generic netlink family `ethtool` (Linux 5.6): `linux/ethtool_netlink.h`, `linux/genetlink.h`.
+//! Speed of an interface, by the generic netlink family `ethtool` (Linux 5.6): `linux/ethtool_netlink.h`, `linux/genetlink.h`.
 
 use netlink_packet_core::{NLM_F_REQUEST, NlasIterator};
 use netlink_sys::protocols::NETLINK_GENERIC;
@@ -24,10 +24,10 @@ const ETHTOOL_A_LINKMODES_HEADER: u16 = 1;
 const ETHTOOL_A_LINKMODES_SPEED: u16 = 5;
 const ETHTOOL_A_HEADER_DEV_INDEX: u16 = 1;
 const NLA_F_NESTED: u16 = 0x8000;
-/// What drivers say that do not know.
+/// Value from drivers that do not know the speed.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
-/// A socket for questions, in the network namespace of the thread that opened it.
+/// A socket for requests, in the network namespace of the thread that opened it.
 pub(crate) struct EthtoolSocket {
     socket: Socket,
     sequence: u32,
@@ -51,7 +51,7 @@ impl EthtoolSocket {
         Ok(ethtool)
     }
 
-    /// The speed of the interface of this index in Mbit/s; `None` if it is not known, as of virtual ones.
+    /// Returns the speed of the interface of this index in Mbit/s; `None` if it is unknown, as for virtual ones.
     pub(crate) fn speed(&mut self, index: u32) -> Result<Option<u32>, NetlinkError> {
         let device = attribute(ETHTOOL_A_HEADER_DEV_INDEX, &index.to_ne_bytes());
         let header = attribute(ETHTOOL_A_LINKMODES_HEADER | NLA_F_NESTED, &device);
@@ -126,7 +126,7 @@ fn value<const N: usize>(attributes: &[u8], kind: u16) -> Option<[u8; N]> {
     all.find(|attribute| attribute.kind() == kind)?.value().first_chunk().copied()
 }
 
-/// ETHTOOL_A_LINKMODES_SPEED, if it says anything.
+/// ETHTOOL_A_LINKMODES_SPEED, if it is known.
 fn speed(attributes: &[u8]) -> Option<u32> {
     let speed = value(attributes, ETHTOOL_A_LINKMODES_SPEED).map(u32::from_ne_bytes);
     speed.filter(|speed| !matches!(*speed, 0 | SPEED_UNKNOWN))

@@ -1,4 +1,4 @@
-//! A route socket for whoever asks now and then.
+//! A route socket for occasional requests.
 
 use super::{NetlinkError, RouteSocket};
 
@@ -7,7 +7,7 @@ use super::{NetlinkError, RouteSocket};
 pub struct KeptRouteSocket(Option<RouteSocket>);
 
 impl KeptRouteSocket {
-    /// Has `act` ask or order.
+    /// Runs `act` with the socket.
     pub fn with<T>(
         &mut self,
         act: impl FnOnce(&mut RouteSocket) -> Result<T, NetlinkError>,

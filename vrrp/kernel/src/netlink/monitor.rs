@@ -1,4 +1,4 @@
-//! Hearing of changes.
+//! Receives notifications of changes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,17 +13,16 @@ use super::socket::{Body, Socket, frames};
 /// Room for the notices of thousands of addresses changed at once, each some 800 bytes with the kernel's own share.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// What a [`Monitor`] says.
+/// Notification from a [`Monitor`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notification {
     /// Something changed.
     Change(Change),
-    /// Some changes were lost: only a dump tells what is.
+    /// Some changes were lost: only a dump shows the actual state.
     Overrun,
 }
 
-/// Hears of changes to interfaces and addresses from the moment it is open. Does not block; readable when there is
-/// something.
+/// Receives changes to interfaces and addresses from the moment it is open. Does not block; readable when there is one.
 pub struct Monitor {
     socket: Socket,
     received: VecDeque<Notification>,
@@ -35,7 +34,7 @@ impl Monitor {
         Self::with_buffer(RECEIVE_BUFFER)
     }
 
-    /// With a receive buffer of about this many bytes: a small one makes overruns likely.
+    /// Opens it with a receive buffer of about this many bytes: a small one makes overruns likely.
     pub(crate) fn with_buffer(bytes: usize) -> Result<Self, NetlinkError> {
         let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
         let open = NetlinkError::io("open a netlink socket for notices of interfaces and addresses");
@@ -47,7 +46,7 @@ impl Monitor {
         Ok(Self { socket, received: VecDeque::new() })
     }
 
-    /// The next notice, `None` if there is none for the time being.
+    /// Returns the next notification, `None` if there is none yet.
     #[expect(clippy::should_implement_trait, reason = "a failure is told beside the absence of notices")]
     pub fn next(&mut self) -> Result<Option<Notification>, NetlinkError> {
         while self.received.is_empty() {

@@ -1,4 +1,4 @@
-//! Asking and ordering.
+//! Requests to route netlink.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,18 +35,18 @@ const BATCH: usize = 128;
 pub(super) const ANSWER_TIMEOUT: TimeVal = TimeVal::new(5, 0);
 /// Tries of a dump that changes interrupt.
 const MAX_DUMP_ATTEMPTS: usize = 4;
-/// Attribute of an extended acknowledgement: the kernel's words.
+/// Attribute of an extended acknowledgement: the kernel's message.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Length of `struct rtmsg`.
 const ROUTE_HEADER: usize = 12;
-/// Where `rtm_type` is in it.
+/// Offset of `rtm_type` in `struct rtmsg`.
 const ROUTE_TYPE: usize = 7;
 
 /// Length of `struct ndmsg`.
 const NEIGHBOUR_HEADER: usize = 12;
 /// NDA_LLADDR.
 const LINK_LAYER_ADDRESS: u16 = 2;
-/// Where `ndm_state` is in `struct ndmsg`.
+/// Offset of `ndm_state` in `struct ndmsg`.
 const NEIGHBOUR_STATE: usize = 8;
 /// NUD_INCOMPLETE and NUD_FAILED: asked without an answer.
 const UNREACHABLE: u16 = 0x01 | 0x20;
@@ -55,12 +55,12 @@ const BEING_ASKED: u16 = 0x10;
 /// NUD_REACHABLE, and NUD_NOARP and NUD_PERMANENT, of which none is asked.
 const ANSWERED: u16 = 0x02 | 0x40 | 0x80;
 
-/// What a dump said.
+/// Result of a dump.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dump<T> {
     /// Entries in the order of the kernel.
     pub entries: Vec<T>,
-    /// Whether the kernel vouches that nothing changed meanwhile. If not, something that is there may be missing.
+    /// True if the kernel guarantees that nothing changed meanwhile. If not, an existing entry may be missing.
     pub(crate) consistent: bool,
 }
 
@@ -86,17 +86,17 @@ impl RouteSocket {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Orders one thing and waits until the kernel has done it.
+    /// Sends one request and waits until the kernel has carried it out.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), NetlinkError> {
         let answers = self.batch([(message, flags)])?;
         answers.into_iter().try_for_each(|answer| answer).map_err(NetlinkError::Refused)
     }
 
-    /// Orders many things, each with its flags, in few system calls. One answer for each, in their order: one that is
-    /// refused keeps none of the others from being done.
+    /// Sends many requests, each with its flags, in few system calls. Returns one answer for each, in their order: a refused request
+    /// does not keep the others from being carried out.
     ///
     /// # Errors
-    /// If the answers cannot be had. What was ordered may or may not have been done.
+    /// If the answers cannot be received. The requests may or may not have been carried out.
     pub fn batch(
         &mut self,
         orders: impl IntoIterator<Item = (RouteNetlinkMessage, u16)>,
@@ -160,16 +160,15 @@ impl RouteSocket {
         })
     }
 
-    /// The address from which the kernel would speak to `far`; `None` if there is no way there.
+    /// Returns the source address that the kernel would use to reach `far`; `None` if there is no route.
     pub(crate) fn source_towards(&mut self, far: IpAddr) -> Result<Option<IpAddr>, NetlinkError> {
         // No answer: there is no way, or one that is forbidden.
         let answer = self.ask(RouteNetlinkMessage::GetRoute(towards(far)), preferred_source)?;
         Ok(answer.flatten())
     }
 
-    /// Whether a host of this interface's LAN was there when the kernel asked it last, and has the kernel ask it again, three
-    /// times in as many seconds. `None` if the kernel does not know the host. Linux 5.0 or newer; before that it knows
-    /// none.
+    /// Returns true if a host of this interface's LAN was present at the kernel's last probe, and has the kernel probe it again,
+    /// three times in as many seconds. `None` if the kernel does not know the host; before Linux 5.0 it knows none.
     pub fn is_reachable(&mut self, interface: u32, host: IpAddr) -> Result<Option<bool>, NetlinkError> {
         let Some(state) = self.neighbour_state(interface, host)? else { return Ok(None) };
         if state & (UNREACHABLE | BEING_ASKED) == 0 {
@@ -178,7 +177,7 @@ impl RouteSocket {
         Ok(Some(state & UNREACHABLE == 0))
     }
 
-    /// Has the kernel ask a host of this interface's LAN at once whether it is there, also if it is asking already.
+    /// Has the kernel probe a host of this interface's LAN immediately, even if a probe is under way.
     pub fn ask_host(&mut self, interface: u32, host: IpAddr) -> Result<(), NetlinkError> {
         let state = self.neighbour_state(interface, host)?;
         if state.is_some_and(|state| state & UNREACHABLE == 0) {
@@ -189,7 +188,7 @@ impl RouteSocket {
         self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)]).map(drop)
     }
 
-    /// Whether the host has answered what [`Self::ask_host`] asked.
+    /// Returns true if the host has answered the probe of [`Self::ask_host`].
     pub fn has_answered(&mut self, interface: u32, host: IpAddr) -> Result<bool, NetlinkError> {
         let state = self.neighbour_state(interface, host)?;
         Ok(state.is_some_and(|state| state & ANSWERED != 0))
@@ -236,7 +235,7 @@ impl RouteSocket {
         Ok(self.dump_as(&all, |_, payload| Ok(RuleMessage::parse(payload).ok()))?.entries)
     }
 
-    /// Asks for one thing, and reads the answer; `None` if the kernel has none.
+    /// Sends one request and reads the answer; `None` if the kernel has none.
     pub(super) fn ask<T>(
         &mut self,
         question: RouteNetlinkMessage,
@@ -307,7 +306,7 @@ impl RouteSocket {
     }
 }
 
-/// Takes a frame of a dump; `Break` with how it ended.
+/// Processes a frame of a dump; `Break` with the result of the dump.
 fn take<T>(
     frame: &Frame<'_>,
     read: impl Fn(u16, &[u8]) -> Result<Option<T>, NetlinkError>,
@@ -337,7 +336,7 @@ fn neighbour(interface: u32, host: IpAddr) -> NeighbourMessage {
     message
 }
 
-/// Asks by which way packets to this address go.
+/// Request for the route of packets to this address.
 pub(super) fn towards(far: IpAddr) -> RouteMessage {
     let mut message = RouteMessage::default();
     let (family, length, address) = match far {

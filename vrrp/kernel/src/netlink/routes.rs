@@ -1,4 +1,4 @@
-//! By which interfaces the routes of the node leave, and by way of which other hosts.
+//! Routes of the node: the interfaces and the gateways by which packets leave.
 
 use std::net::IpAddr;
 
@@ -10,19 +10,19 @@ use netlink_packet_route::route::RouteMessage;
 use super::error::NetlinkError;
 use super::route::{RouteSocket, towards};
 
-/// Length of `struct rtmsg`, and where its `rtm_family`, `rtm_dst_len`, `rtm_protocol` and `rtm_type` are.
+/// Length of `struct rtmsg`, and offsets of its `rtm_family`, `rtm_dst_len`, `rtm_protocol` and `rtm_type`.
 const HEADER: usize = 12;
 const FAMILY: usize = 0;
 const LENGTH: usize = 1;
 const PROTOCOL: usize = 5;
 const TYPE: usize = 7;
-/// Length of `struct rtnexthop`, and where its `rtnh_ifindex` is.
+/// Length of `struct rtnexthop`, and offset of its `rtnh_ifindex`.
 const NEXT_HOP: usize = 8;
 const NEXT_HOP_INTERFACE: usize = 4;
 /// `RTA_VIA`, which libc does not have.
 const VIA: u16 = 18;
 
-/// Where packets go.
+/// Destination of packets to an address: this node or a next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// The address is one of this node's own.
@@ -31,26 +31,26 @@ pub enum Way {
     By(Hop),
 }
 
-/// By which way packets leave.
+/// Next hop by which packets leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hop {
     /// Number of the interface.
     pub interface: u32,
-    /// Who takes them on; `None`: their destination is on the link.
+    /// Gateway that forwards them; `None`: their destination is on the link.
     pub gateway: Option<IpAddr>,
 }
 
 /// A route to other hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// Where it leads; all addresses, for a default route.
+    /// Destination of the route; all addresses, for a default route.
     pub(crate) destination: IpNet,
-    /// By which ways: of several, each packet takes one.
+    /// Next hops: of several, each packet takes one.
     pub(crate) hops: Vec<Hop>,
 }
 
 impl RouteSocket {
-    /// Where packets to this address go; `None` if there is no way.
+    /// Returns the way of packets to this address; `None` if there is no route.
     pub fn way_towards(&mut self, far: IpAddr) -> Result<Option<Way>, NetlinkError> {
         let found = self.ask(RouteNetlinkMessage::GetRoute(towards(far)), way)?;
         Ok(found.flatten())
@@ -76,7 +76,7 @@ impl RouteSocket {
     }
 }
 
-/// What the route that was found says.
+/// Returns the way that a found route leads.
 fn way(payload: &[u8]) -> Option<Way> {
     match *payload.get(TYPE)? {
         libc::RTN_LOCAL => Some(Way::ThisNode),
@@ -85,7 +85,7 @@ fn way(payload: &[u8]) -> Option<Way> {
     }
 }
 
-/// A route to other hosts; `None` if it is none, or cannot be read.
+/// Parses a route to other hosts; `None` if it is none, or malformed.
 pub(super) fn route(payload: &[u8]) -> Option<Route> {
     let attributes = payload.get(HEADER..).filter(|_| payload[TYPE] == libc::RTN_UNICAST)?;
     let mut destination = match i32::from(payload[FAMILY]) {
@@ -134,7 +134,7 @@ fn next_hops(mut rest: &[u8]) -> Vec<Hop> {
     hops
 }
 
-/// What is known of a hop so far.
+/// Attributes of a hop that have been read so far.
 #[derive(Default)]
 struct NextHop {
     interface: Option<u32>,

@@ -79,7 +79,7 @@ pub(super) struct Frame<'a> {
     pub(super) body: Body<'a>,
 }
 
-/// What a message is.
+/// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Body<'a> {
     /// Acknowledgement or refusal: error number and what follows it.
@@ -88,7 +88,7 @@ pub(super) enum Body<'a> {
     Done(i32),
     /// Nothing.
     Empty,
-    /// The kernel lost something.
+    /// The kernel lost messages.
     Overrun,
     /// A message of the subsystem: type and payload.
     Message(u16, &'a [u8]),

@@ -17,12 +17,12 @@ mod tests;
 
 /// Room for the adverts of 255 routers for some seconds in which the engine is not run.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// What a small packet takes of it at least: the kernel's own structures count.
+/// Minimum charge of a packet against the receive buffer: the kernel's own structures count.
 const MIN_PACKET_CHARGE: usize = 512;
 /// Longest advert: IPv6 with 255 addresses. A longer packet is cut and refused.
 const MAX_ADVERT_LENGTH: usize = 8 + 255 * 16 + 128;
 
-/// Where a packet is received.
+/// Buffer for a received packet.
 pub struct ReceiveBuffer {
     bytes: Box<[u8]>,
     control: Vec<u8>,
@@ -47,12 +47,12 @@ impl ReceiveBuffer {
 pub struct AdvertSocket {
     family: Family,
     socket: Socket,
-    /// Most packets that can wait in it.
+    /// Maximum number of packets that can wait in it.
     capacity: usize,
 }
 
 impl AdvertSocket {
-    /// Opens it, with the default group joined. Nothing but what the filter lets through is received.
+    /// Opens it, with the default group joined. It receives only packets that the filter passes.
     pub(super) fn open(
         interface: &str,
         index: u32,
@@ -98,7 +98,7 @@ impl AdvertSocket {
         }
     }
 
-    /// The kernel strips the header and tells its fields beside the message.
+    /// Receives an IPv6 advert: the kernel strips the header and passes its fields beside the message.
     fn receive_v6<'r>(&self, buffer: &'r mut ReceiveBuffer) -> io::Result<Result<Datagram<'r>, Rejection>> {
         let (mut hop_limit, mut destination) = (None, None);
         let (length, source) = {
@@ -124,8 +124,8 @@ impl AdvertSocket {
         Ok(Ok(Datagram { source, destination, ttl, payload: &buffer.bytes[..length] }))
     }
 
-    /// When the packet arrived that is received next, by the wall clock in nanoseconds since 1970; `None` if that is not told.
-    /// `WouldBlock` when there is none.
+    /// Returns the arrival time of the next packet, by the wall clock in nanoseconds since 1970; `None` if it has no time stamp.
+    /// `WouldBlock` when there is no packet.
     pub fn next_stamp(&self, buffer: &mut ReceiveBuffer) -> io::Result<Option<u64>> {
         let mut parts = [IoSliceMut::new(&mut buffer.bytes[..1])];
         let peeked = recvmsg::<()>(
@@ -166,7 +166,7 @@ impl AdvertSocket {
         }
     }
 
-    /// Throws away what waits in it.
+    /// Discards the packets that wait in it.
     pub fn discard(&self) {
         for _ in 0..self.capacity {
             if (&self.socket).read(&mut [0; 1]).is_err() {
@@ -180,7 +180,7 @@ impl AdvertSocket {
         self.socket.as_fd()
     }
 
-    /// Most packets that can wait in it: after so many were read, all that had arrived before were read.
+    /// Maximum number of packets that can wait in it: after so many were read, all that had arrived before were read.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -216,7 +216,7 @@ impl AdvertSender {
         Ok(Self { socket, index })
     }
 
-    /// Where a packet of this path goes, prepared once.
+    /// Returns the target address of packets on this path, prepared once.
     pub fn target(&self, path: Path) -> SockAddr {
         match path {
             Path::V4 { destination, .. } => SocketAddr::V4(SocketAddrV4::new(destination, 0)).into(),

@@ -1,4 +1,4 @@
-//! What was refused on an interface, counted by several threads.
+//! Counters of packets that were rejected on an interface, shared by several threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,13 +34,13 @@ impl LinkCounters {
         self.foreign_adverts.load(Ordering::Relaxed)
     }
 
-    /// What was refused, by its label.
+    /// Returns the numbers of rejected adverts, by label.
     pub fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let labels = Rejection::LABELS.into_iter().chain(AuthError::LABELS);
         labels.zip(self.refusals().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Adds another's counts: new sockets go on counting where the old ones stopped.
+    /// Adds the counts of the old sockets: the new ones continue them.
     pub fn inherit(&self, old: &Self) {
         self.foreign_adverts.fetch_add(old.foreign_adverts(), Ordering::Relaxed);
         for (own, (_, count)) in self.refusals().zip(old.rejected()) {

@@ -1,4 +1,4 @@
-//! Which adverts a socket gets, decided in the kernel (classic BPF).
+//! Filters in the kernel (classic BPF) that select the adverts a socket receives.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ pub struct VridSet([u32; 8]);
 impl VridSet {
     pub(crate) const EMPTY: Self = Self([0; 8]);
 
-    /// Whether it is one of them.
+    /// Returns true if the set contains this VRID.
     pub(crate) fn contains(&self, vrid: Vrid) -> bool {
         self.0[usize::from(vrid.get() >> 5)] & (1 << (vrid.get() & 31)) != 0
     }
@@ -36,12 +36,12 @@ impl FromIterator<Vrid> for VridSet {
     }
 }
 
-/// Most sources that a filter tells apart. The kernel takes 20 KB of filters of a socket (`net.core.optmem_max` of old ones), while
-/// one is replaced both of them.
+/// Maximum number of sources that a filter distinguishes. The kernel limits a socket's filters to 20 KB (`net.core.optmem_max` of old
+/// kernels); while one is replaced, both count.
 const MOST_SOURCES: usize = 256;
 
-/// The last 32 bits of sources, which are all that is looked at: the filter keeps strangers away from a thread, and who forges an
-/// address can forge any. `None`: all sources.
+/// The last 32 bits of sources, which are all that is compared: the filter keeps foreign senders away from a thread, and a sender
+/// that forges an address can forge any. `None`: all sources.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Sources(Option<BTreeSet<u32>>);
 
@@ -51,7 +51,7 @@ impl Sources {
     }
 }
 
-/// What is let through to the thread that elects.
+/// Filter of the adverts that reach the thread that elects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdvertFilter {
     vrids: VridSet,
@@ -59,10 +59,10 @@ pub struct AdvertFilter {
 }
 
 impl AdvertFilter {
-    /// Nothing.
+    /// Passes nothing.
     pub(crate) const NOTHING: Self = Self { vrids: VridSet::EMPTY, sources: Sources(None) };
 
-    /// Adverts of these VRIDs from these sources, or from all if there are more than a filter can tell apart.
+    /// Passes adverts of these VRIDs from these sources, or from all sources if there are more than a filter can distinguish.
     pub fn new(vrids: VridSet, sources: impl Iterator<Item = IpAddr>) -> Self {
         let sources: BTreeSet<u32> = sources.map(last_word).collect();
         Self { vrids, sources: Sources(Some(sources).filter(|sources| sources.len() <= MOST_SOURCES)) }
@@ -74,7 +74,7 @@ impl AdvertFilter {
         Self { vrids: self.vrids, sources: Sources(None) }
     }
 
-    /// Whether it lets through what these peers send with this VRID.
+    /// Returns true if it passes the adverts of these peers with this VRID.
     pub fn passes(&self, vrid: Vrid, peers: &BTreeSet<IpAddr>) -> bool {
         self.vrids.contains(vrid) && peers.iter().all(|peer| self.sources.contains(*peer))
     }
@@ -110,22 +110,22 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const WHOLE: u32 = 0xffff;
 
-/// Lets nothing through.
+/// Program that passes nothing.
 pub(super) fn nothing() -> [SockFilter; 1] {
     [SockFilter::new(RETURN, 0, 0, 0)]
 }
 
-/// What this filter lets through.
+/// Program that passes the adverts that this filter passes.
 pub(super) fn own(family: Family, filter: &AdvertFilter) -> Vec<SockFilter> {
     program(family, filter, WHOLE, 0)
 }
 
-/// All else, and packets too short to have a VRID.
+/// Program that passes all other packets, and packets too short to have a VRID.
 pub(super) fn foreign(family: Family, own: &AdvertFilter) -> Vec<SockFilter> {
     program(family, own, 0, WHOLE)
 }
 
-/// Where the last 32 bits of the source are. An IPv4 raw socket sees the IP header; of IPv6 it is asked for (`SKF_NET_OFF`).
+/// Offset of the last 32 bits of the source. An IPv4 raw socket sees the IP header; IPv6 has to request it (`SKF_NET_OFF`).
 fn source_offset(family: Family) -> u32 {
     const NETWORK_HEADER: u32 = 0xfff0_0000;
     match family {
@@ -134,7 +134,7 @@ fn source_offset(family: Family) -> u32 {
     }
 }
 
-/// What is returned for a member and for all else.
+/// Program that returns `member` for adverts that the filter passes, and `other` for all other packets.
 fn program(family: Family, filter: &AdvertFilter, member: u32, other: u32) -> Vec<SockFilter> {
     let AdvertFilter { vrids, sources: Sources(sources) } = filter;
     let mut program = Vec::new();

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// A link-layer address.
 pub type Mac = [u8; 6];
 
-/// That of a group (RFC 1112 §6.4, RFC 2464 §7); `None` of what is no group.
+/// Returns the link-layer address of a group (RFC 1112 §6.4, RFC 2464 §7); `None` if the address is no group.
 pub fn group_mac(group: IpAddr) -> Option<Mac> {
     match group {
         IpAddr::V4(group) if group.is_multicast() => {
@@ -17,7 +17,7 @@ pub fn group_mac(group: IpAddr) -> Option<Mac> {
     }
 }
 
-/// That of an IPv6 group (RFC 2464 §7).
+/// Returns the link-layer address of an IPv6 group (RFC 2464 §7).
 pub fn group_mac_v6(group: Ipv6Addr) -> Mac {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]

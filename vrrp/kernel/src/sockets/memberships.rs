@@ -1,9 +1,9 @@
-//! Whether sockets are still members of the groups that they joined.
+//! Detects sockets that have lost the membership of a group that they joined.
 //!
-//! The kernel forgets the memberships of an interface that loses a protocol, as IPv6 when its MTU falls below 1,280 bytes, and
-//! of one that is deleted. It tells nobody: a socket that joined before never hears a group again, although its interface is
-//! well, and a router on it would become a second Active. The sockets themselves do not know it either: one that is closed
-//! ends a membership of the interface as it is then, if need be another's.
+//! The kernel drops the memberships of an interface that loses a protocol, as IPv6 when its MTU falls below 1,280 bytes, and of one
+//! that is deleted. It sends no notice: a socket that joined before never receives from a group again, although its interface works,
+//! and a router on it would become a second Active. The sockets themselves do not know it either: closing one ends a membership of
+//! the interface as it is then, possibly another socket's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,14 +18,14 @@ mod tests;
 pub struct Memberships(BTreeSet<(u32, IpAddr)>);
 
 impl Memberships {
-    /// Asks the kernel, in the network namespace of the calling thread. What it does not tell is missing.
+    /// Reads them from the kernel, in the network namespace of the calling thread. Groups that it does not report are missing.
     pub fn read() -> Self {
         // Not /proc/net: that is the process's first thread's.
         let text = |file: &str| read(&format!("/proc/thread-self/net/{file}")).unwrap_or_default();
         Self(v4(&text("igmp")).chain(v6(&text("igmp6"))).collect())
     }
 
-    /// Whether the interface with this index is in the group.
+    /// Returns true if the interface with this index is in the group.
     pub fn contains(&self, index: u32, group: IpAddr) -> bool {
         self.0.contains(&(index, group))
     }

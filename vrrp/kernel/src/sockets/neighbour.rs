@@ -1,6 +1,6 @@
 //! The packet sockets for ARP and neighbour discovery.
 //!
-//! | socket | hears | sends |
+//! | socket | receives | sends |
 //! |---|---|---|
 //! | [`NeighbourSocket`], of an interface | what is for it and for groups | all |
 //! | [`UnicastSocket`], of a device with a virtual router MAC address | what is for that address alone | nothing |
@@ -17,7 +17,7 @@ use crate::sys;
 /// Room for the questions of a whole LAN after a power cut, while the engine is not run. A short frame takes some 800 bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Hears and sends ARP and neighbour discovery on one interface.
+/// Receives and sends ARP and neighbour discovery on one interface.
 #[derive(Debug)]
 pub struct NeighbourSocket {
     arp: Socket,
@@ -37,12 +37,12 @@ impl NeighbourSocket {
         self.of(family).read(buffer)
     }
 
-    /// Sends Ethernet frames of one family, in order; how many went. An error is that of the first.
+    /// Sends Ethernet frames of one family, in order; returns how many were sent. An error is that of the first.
     pub fn send(&self, family: Family, frames: &[&[u8]]) -> io::Result<usize> {
         sys::send_each(self.of(family), frames)
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub fn readable(&self) -> [BorrowedFd<'_>; 2] {
         [self.arp.as_fd(), self.ndp.as_fd()]
     }
@@ -55,13 +55,13 @@ impl NeighbourSocket {
     }
 }
 
-/// Hears ARP or neighbour discovery that is sent to a device's own link-layer address: hosts that know a VIP's ask there
-/// whether it is still true. What is for all comes by the interface that the device is on.
+/// Receives ARP or neighbour discovery sent to a device's own link-layer address: hosts that have a VIP's neighbour entry probe there
+/// whether it is still valid. Broadcast and multicast frames come by the interface that the device is on.
 #[derive(Debug)]
 pub struct UnicastSocket(Socket);
 
 impl UnicastSocket {
-    /// On the interface of this index.
+    /// Opens it on the interface of this index.
     pub fn open(index: u32, family: Family) -> io::Result<Self> {
         Ok(Self(match family {
             Family::V4 => packet(index, libc::ETH_P_ARP, arp_filter(PACKET_HOST))?,

@@ -11,15 +11,15 @@ use super::ReceiverCounters;
 use super::request::Known;
 use crate::units::Time;
 
-/// How long an acknowledgement waits for more datagrams, ...
+/// Longest time that an acknowledgement waits for more datagrams, ...
 const ACKNOWLEDGE: Duration = Duration::from_millis(10);
-/// ... unless so many have come.
+/// ... unless this many have arrived.
 const ACKNOWLEDGE_EACH: u32 = 32;
 /// A datagram this much later than one behind it is missing.
 const REORDERED: Duration = Duration::from_millis(10);
-/// What is missing is asked for again so soon, ...
+/// First pause between requests for missing datagrams, ...
 const AGAIN: Duration = Duration::from_millis(20);
-/// ... and ever more rarely while nothing comes.
+/// ... and the longest: it doubles while nothing arrives.
 const AGAIN_LONGEST: Duration = Duration::from_millis(320);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,15 +39,15 @@ pub(super) struct Attached {
     /// The ticket it took.
     pub(super) ticket: u64,
     pub(super) begun: Time,
-    /// Whether the replicas are something else than the sender says.
+    /// True if the replicas differ from what the sender reports.
     pub(super) diverged: bool,
-    /// Whether the sender has it no more.
+    /// True if the sender has dropped the stream.
     pub(super) lost: bool,
     /// The number that is next.
     next: u64,
     /// The last number that the sender is known to have used.
     last: u64,
-    /// What arrived before its turn.
+    /// Datagrams that arrived before their turn.
     waiting: BTreeMap<u64, (bool, Data)>,
     snapshot: Snapshot,
     behind: bool,
@@ -92,7 +92,7 @@ impl Attached {
         self.waiting.len()
     }
 
-    /// Whether nothing is missing that the sender had sent by its last word.
+    /// Returns true if the snapshot is complete and, by the sender's latest message, nothing is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.snapshot == Snapshot::Complete
             && self.has_all(self.last)
@@ -101,12 +101,12 @@ impl Attached {
             && !self.lost
     }
 
-    /// Whether all up to this number arrived, and nothing behind it.
+    /// Returns true if all up to this number arrived, and nothing after it.
     pub(super) fn has_all(&self, last: u64) -> bool {
         self.next == after(last)
     }
 
-    /// Whether no sender has sent this number yet: it waits for acknowledgements.
+    /// Returns true if no sender can have sent this number yet: it waits for acknowledgements.
     fn is_beyond_window(&self, number: u64) -> bool {
         number.saturating_sub(self.next) >= WINDOW
     }
@@ -164,7 +164,7 @@ impl Attached {
         true
     }
 
-    /// The datagram whose turn it is.
+    /// Takes the next datagram in order, if it has arrived.
     pub(super) fn next(&mut self) -> Option<Data> {
         let (behind, data) = self.waiting.remove(&self.next)?;
         self.next = after(self.next);
@@ -175,7 +175,7 @@ impl Attached {
         Some(data)
     }
 
-    /// Takes note of a sign of life. `false`: it is nothing new.
+    /// Records a sign of life. Returns false if it is refused: a duplicate, or beyond the window.
     pub(super) fn hear_alive(&mut self, alive: &Alive, counters: &mut ReceiverCounters, now: Time) -> bool {
         if alive.beat <= self.beat {
             count(&mut counters.refused_duplicate);
@@ -195,7 +195,7 @@ impl Attached {
         true
     }
 
-    /// When an acknowledgement is due.
+    /// Time at which an acknowledgement is due.
     pub(super) fn acknowledge_at(&self) -> Option<Time> {
         [self.acknowledge_due, self.missing_due].into_iter().flatten().min()
     }
@@ -219,7 +219,7 @@ impl Attached {
         self.acknowledge_due = Some(self.acknowledge_due.map_or(due, |already| already.min(due)));
     }
 
-    /// Whether something is missing, and since when.
+    /// Starts the timer for missing datagrams if there is a gap and it does not run.
     fn note_missing(&mut self, in_turn: bool, now: Time) {
         // What is taken in turn is still among the waiting.
         let gap = self.last >= self.next.saturating_add(u64::from(in_turn));

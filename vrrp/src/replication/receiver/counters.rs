@@ -1,6 +1,6 @@
 //! Counters of a receiver.
 
-/// What a receiver counted since it was made.
+/// Counters of a receiver since its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ReceiverCounters {
@@ -10,11 +10,11 @@ pub struct ReceiverCounters {
     pub sent: u64,
     /// Connections put in, or changed.
     pub put: u64,
-    /// Connections forgotten, for whatever reason.
+    /// Connections removed, for any reason.
     pub forgotten: u64,
     /// Snapshots completed.
     pub snapshots: u64,
-    /// Times that the replicas were something else than the sender said they should be.
+    /// Times that the replicas differed from the sender's summary.
     pub diverged: u64,
     /// Requests for a new stream, each as often as it was sent, by [`super::Reason::index`].
     pub resyncs: [u64; 6],
@@ -24,7 +24,7 @@ pub struct ReceiverCounters {
     pub refused_stale: u64,
     /// Signs of life of a former life of the sender.
     pub refused_old_epoch: u64,
-    /// What only a peer in error sends: beyond the window, out of turn, or for a sender.
+    /// Datagrams that only a faulty peer sends: beyond the window, out of turn, or for a sender.
     pub refused_nonsense: u64,
     /// Connections of VIPs that are not this node's.
     pub refused_vip: u64,

@@ -1,4 +1,4 @@
-//! The connections that a peer told, and which of them this node wants.
+//! Connections that a peer sent, of the VIPs that this node wants.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,22 +11,22 @@ use super::super::table::{Connections, Placed, Summary};
 use super::{Change, ReceiverCounters};
 use crate::units::Time;
 
-/// Most VIPs that are remembered because something of them was refused. With more it is not known any more which.
+/// Most VIPs recorded because connections of them were refused. From this number on, any VIP may be one of them.
 const REFUSED: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct Replicas {
     table: Connections,
-    /// What the snapshot under way, or the last one, names is of this generation.
+    /// Generation of the connections that the current or last snapshot names.
     generation: u32,
-    /// Second in which what comes now comes.
+    /// Second in which the present data arrives.
     second: u32,
     limit: usize,
     full: bool,
     vips: Arc<BTreeSet<IpAddr>>,
-    /// Those for which this node is Active.
+    /// VIPs for which this node is Active.
     kept: BTreeSet<IpAddr>,
-    /// Those of which the sender has connections that were not taken.
+    /// VIPs of which the sender has connections that were not accepted.
     refused: BTreeSet<IpAddr>,
 }
 
@@ -57,12 +57,12 @@ impl Replicas {
         self.limit = limit;
     }
 
-    /// What comes from now on came at this time.
+    /// Sets the arrival time of the data that follows.
     pub(super) fn set_time(&mut self, now: Time) {
         self.second = u32::try_from(now.since(Time::default()).as_secs()).unwrap_or(u32::MAX);
     }
 
-    /// Takes out the oldest, as if there had been no room for them.
+    /// Removes the oldest replicas, as if there had been no room for them.
     pub(super) fn give_up(&mut self, count: usize, counters: &mut ReceiverCounters) -> Vec<Change> {
         let gone = self.table.remove_oldest(count, &self.kept);
         self.full |= !gone.is_empty();
@@ -71,12 +71,12 @@ impl Replicas {
         changes
     }
 
-    /// Whether it was full and has room for all that the sender has.
+    /// Returns true if the table was full and has room for all connections of the sender.
     pub(super) fn has_room_for(&self, all: Summary) -> bool {
         self.full && usize::try_from(all.count).is_ok_and(|count| count <= self.limit)
     }
 
-    /// Whether it was full and an eighth is free.
+    /// Returns true if the table was full and more than an eighth of it is free.
     pub(super) fn has_room_again(&self) -> bool {
         self.full && self.table.len() < self.limit.saturating_sub(self.limit / 8)
     }
@@ -85,12 +85,12 @@ impl Replicas {
         self.table.summary(&self.vips)
     }
 
-    /// Whether it is known to have less than the sender told.
+    /// Returns true if the table is known to lack connections that the sender sent.
     pub(super) fn lacks_some(&self) -> bool {
         self.full || !self.refused.is_empty()
     }
 
-    /// It has what the sender has.
+    /// Records that the replicas are complete.
     pub(super) fn has_all(&mut self) {
         self.full = false;
         self.refused.clear();
@@ -145,7 +145,7 @@ impl Replicas {
                 }
             }
             Ok(Placed::Same) => {}
-            // No datagram can say so.
+            // No datagram can carry this.
             Err(_) => count(&mut counters.refused_nonsense),
         }
     }
@@ -156,8 +156,8 @@ impl Replicas {
         }
     }
 
-    /// All of them. What this node is Active for goes on in its kernel, which knows by now what became of it better than this table: put
-    /// back at the end of its turn, it would bring connections back that ended long ago.
+    /// Removes all replicas. Connections that this node is Active for stay in its kernel, which knows better than this table what
+    /// became of them: replicas inserted again when this node stops being Active would revive connections that ended long ago.
     pub(super) fn forget_all(&mut self, counters: &mut ReceiverCounters, changes: &mut Vec<Change>) {
         let vips: Vec<IpAddr> = self.table.vips().collect();
         for vip in vips {
@@ -166,7 +166,7 @@ impl Replicas {
         }
     }
 
-    /// Whether connections were refused that are wanted now.
+    /// Changes the VIPs. Returns true if connections were refused that are wanted now.
     pub(super) fn set_vips(
         &mut self,
         vips: Arc<BTreeSet<IpAddr>>,
@@ -189,7 +189,7 @@ impl Replicas {
         self.kept.insert(vip);
     }
 
-    /// `is_current`: the peer is heard. Else its connections of the VIP leave the table, and the kernel keeps what it has.
+    /// `is_current`: the peer's stream is alive. Otherwise its connections of the VIP leave the table, and the kernel keeps its own.
     pub(super) fn release(&mut self, vip: IpAddr, is_current: bool) -> Vec<Change> {
         match (self.kept.remove(&vip), is_current) {
             (false, _) => Vec::new(),

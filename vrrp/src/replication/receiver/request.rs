@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::super::message::{Epoch, Reason};
 use crate::units::Time;
 
-/// Between two requests at least: one that follows news of the sender, ...
+/// Shortest pauses between two requests: after an update about the sender, ...
 const SOONEST: Duration = Duration::from_millis(20);
-/// ... the first that nothing answers, ...
+/// ... after a first request without an answer, ...
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// ... and all after some of those.
+/// ... and, at most, after further ones.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is known of the sender.
+/// Epoch and ticket of the sender, as last learned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
     pub(super) epoch: Epoch,
@@ -23,12 +23,12 @@ pub(super) struct Known {
 pub(super) struct Request {
     pub(super) challenge: u64,
     pub(super) reason: Reason,
-    /// When it is to be sent, again or for the first time.
+    /// Time at which it is sent, for the first time or again.
     pub(super) due: Time,
-    /// When it may be sent.
+    /// Earliest time at which it may be sent.
     pub(super) earliest: Time,
     pause: Duration,
-    /// Whom it was sent to; `None` if it was not, or to nobody who was known.
+    /// Sender that the request named; `None` if it was not sent, or the sender was unknown.
     pub(super) asked: Option<Known>,
 }
 
@@ -37,18 +37,18 @@ impl Request {
         Self { challenge, reason, due, earliest: Time::default(), pause: FIRST_PAUSE, asked: None }
     }
 
-    /// Whether a stream with this head is the one that was asked for.
+    /// Returns true if a stream with this epoch and challenge is the requested one.
     pub(super) fn is_answered_by(&self, epoch: Epoch, challenge: u64) -> bool {
         self.challenge == challenge && self.asked.is_some_and(|asked| asked.epoch == epoch)
     }
 
-    /// The same after it was sent.
+    /// Returns the request after a transmission.
     pub(super) fn sent(self, challenge: u64, asked: Option<Known>, now: Time) -> Self {
         let pause = self.pause.saturating_mul(2).min(LONGEST_PAUSE);
         Self { challenge, asked, due: now + self.pause, earliest: now + SOONEST, pause, ..self }
     }
 
-    /// What was asked for cannot come any more if the sender's ticket is another one: it is asked again.
+    /// Advances the request if the sender has become known, or has another ticket: the requested stream cannot come any more.
     pub(super) fn hasten(&mut self, known: Known, now: Time) {
         let first = self.asked.is_none() && self.earliest > Time::default();
         if first || self.asked.is_some_and(|asked| asked != known) {

@@ -1,4 +1,4 @@
-//! What one receiver was told since it asked, and what it is still to be told.
+//! Stream to one receiver: what was sent since its request, and what is still to be sent.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -20,12 +20,12 @@ const UPDATES_IN_A_ROW: u8 = 3;
 /// A datagram is not sent again sooner.
 const RESEND: Duration = Duration::from_millis(10);
 
-/// How far a snapshot is.
+/// Progress of a snapshot.
 #[derive(Clone, Copy, Debug)]
 enum Walk {
     /// To be begun.
     Wanted,
-    /// What comes after this connection is to be sent.
+    /// Begun: the connections after this one are to be sent.
     After(Option<ConnectionKey>),
     /// Sent.
     Done,
@@ -41,22 +41,22 @@ struct Kept {
 pub(super) enum Next {
     /// One that was sent before.
     Again(Vec<u8>),
-    /// One that was not.
+    /// A new one.
     First { sequence: u64, behind: bool, data: Data, entries: u64 },
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) challenge: u64,
-    /// When the receiver last acknowledged anything, or asked for the stream.
+    /// Time at which the receiver last acknowledged anything, or requested the stream.
     pub(super) heard: Time,
     /// All up to this one was acknowledged.
     acknowledged: u64,
-    /// What was sent since, in order.
+    /// Messages sent since, in order.
     kept: VecDeque<Kept>,
-    /// Those of them that are to be sent again.
+    /// Numbers of the messages to send again.
     lost: BTreeSet<u64>,
-    /// What changed, and when, oldest first. One may be there twice.
+    /// Connections that changed, and when, oldest first. One may occur twice.
     queue: VecDeque<(Time, ConnectionKey)>,
     walk: Walk,
     snapshot: u32,
@@ -91,17 +91,17 @@ impl Stream {
         self.kept.len()
     }
 
-    /// Whether all that is to be told was sent.
+    /// Returns true if everything was sent.
     pub(super) fn is_settled(&self) -> bool {
         self.queue.is_empty() && matches!(self.walk, Walk::Done)
     }
 
-    /// Whether all that is to be told has arrived.
+    /// Returns true if everything was sent and acknowledged.
     pub(super) fn is_told(&self) -> bool {
         self.is_settled() && self.kept.is_empty()
     }
 
-    /// Whether something waits that ought to have been sent.
+    /// Returns true if something waits that should have been sent.
     pub(super) fn is_behind(&self, config: &SenderConfig, now: Time) -> bool {
         match self.walk {
             Walk::Wanted | Walk::After(_) => true,
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// Whether changes wait no longer for others.
+    /// Returns true if the changes wait no longer for others.
     fn is_due(&self, config: &SenderConfig, now: Time) -> bool {
         self.changes_due(config).is_some_and(|due| now >= due)
     }
@@ -121,7 +121,7 @@ impl Stream {
         self.queue.front().map(|(since, _)| *since + config.batch)
     }
 
-    /// A connection changed. `false`: so many have that a snapshot is sent instead.
+    /// Enqueues a connection that changed. Returns false if so many wait that a snapshot is sent instead.
     pub(super) fn enqueue(&mut self, key: ConnectionKey, limit: usize, now: Time) -> bool {
         match self.walk {
             // It will be met on the walk.
@@ -137,7 +137,7 @@ impl Stream {
         true
     }
 
-    /// Takes note of what arrived and what did not. `false` if it says that something arrived which was never sent.
+    /// Records what arrived and what did not. Returns false if it acknowledges a number that was never sent.
     pub(super) fn acknowledge(&mut self, up_to: u64, missing: &[Missing], now: Time) -> bool {
         let last = self.last();
         if up_to > last {
@@ -159,7 +159,7 @@ impl Stream {
         true
     }
 
-    /// When there is something to send; `None` while nothing changes and nothing is heard.
+    /// Time at which there is something to send; `None` while nothing changes and no datagram arrives.
     pub(super) fn ready_at(&self, config: &SenderConfig) -> Option<Time> {
         if !self.lost.is_empty() {
             return Some(Time::default());
@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Whether there is something to send now; with `flush` changes do not wait for others.
+    /// Returns true if there is something to send now; with `flush` changes do not wait for others.
     pub(super) fn has_any(&self, config: &SenderConfig, flush: bool, now: Time) -> bool {
         self.ready_at(config).is_some_and(|ready| flush || now >= ready)
     }
@@ -226,7 +226,7 @@ impl Stream {
         self.kept.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// As many changes as fit, as they are now.
+    /// Returns as many changes as fit, with the present states.
     fn update(&mut self, table: &Connections, vips: &BTreeSet<IpAddr>) -> (Data, u64) {
         let (mut entries, mut room) = (Vec::with_capacity(FULL), ROOM);
         while let Some((_, key)) = self.queue.front() {

@@ -62,7 +62,7 @@ fn instance(configuration: &Configuration, instance: &Entry, writer: &mut Writer
     }
 }
 
-/// How the instance announces its addresses.
+/// Returns the spec of the Announcement for the instance's addresses.
 fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut Writer) -> AnnouncementSpec {
     let mut spec = AnnouncementSpec::default();
     let of_adverts = interface(instance);
@@ -131,7 +131,7 @@ pub(super) fn interface(instance: &Entry) -> Option<&str> {
     instance.last("interface")
 }
 
-/// The addresses that it holds; those that cannot be read are told.
+/// Returns the addresses that it holds, and reports those that cannot be read.
 pub(super) fn held<'a>(
     configuration: &Configuration,
     instance: &'a Entry,

@@ -26,10 +26,10 @@ mod tests;
 
 /// A `keepalived.conf`.
 struct Configuration {
-    /// Where it stands, for messages; empty: it is the input.
+    /// Origin of the text, for messages; empty if it is the input.
     origin: String,
     entries: Vec<syntax::Entry>,
-    /// Of its syntax.
+    /// Errors of its syntax, and entries that cannot be read.
     errors: Vec<String>,
 }
 
@@ -40,12 +40,12 @@ impl Configuration {
         Self { origin: origin.to_owned(), entries, errors }
     }
 
-    /// How messages call a line of it.
+    /// Returns the position of a line, for messages.
     fn place(&self, line: usize) -> String {
         if self.origin.is_empty() { format!("line {line}") } else { format!("{}, line {line}", self.origin) }
     }
 
-    /// Says what is wrong with its syntax.
+    /// Reports the errors.
     fn tell(&self, writer: &mut Writer) {
         for error in &self.errors {
             let origin = if self.origin.is_empty() { "keepalived.conf" } else { &self.origin };
@@ -54,7 +54,7 @@ impl Configuration {
     }
 }
 
-/// What is not read wherever it stands, and might add addresses or take some away.
+/// Reports the entries that are not read wherever they stand, and that might add or remove addresses.
 fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
     for entry in entries {
         let (line, keyword) = (entry.line, entry.keyword());

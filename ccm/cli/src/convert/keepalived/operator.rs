@@ -135,7 +135,7 @@ fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec
     Ok(listed)
 }
 
-/// How the group announces its addresses.
+/// Returns the spec of the Announcement for the group's addresses.
 fn announcement(
     object: &Object<'_>,
     origin: &str,

@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
 ];
 const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
 
-/// Reports every entry that nothing read, the same of several instances at once.
+/// Reports every entry that nothing read, the same of several instances together.
 pub(super) fn report(configuration: &Configuration, is_vip: bool, writer: &mut Writer) {
     let mut reported: Vec<(&str, Vec<&Entry>)> = Vec::new();
     let blocks =

@@ -1,4 +1,4 @@
-//! kube-vip's own pods: a DaemonSet, or the static pod of a control-plane node. Their environment says how Services are announced, and
+//! kube-vip's own pods: a DaemonSet, or the static pod of a control-plane node. Their environment sets how Services are announced, and
 //! which address of the API server they hold; that becomes settings of `windlass vip`.
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use super::super::write::Writer;
 /// Port of the API server, if none is named.
 const PORT: u16 = 6443;
 
-/// Of the control plane's address alone.
+/// Variables of the control plane's address alone.
 const OF_CONTROL_PLANE: [&str; 6] =
     ["address", "vip_address", "port", "lb_enable", "lb_port", "lb_fwdmethod"];
-/// Of Services alone.
+/// Variables of Services alone.
 const OF_SERVICES: [&str; 4] = ["svc_enable", "vip_servicesinterface", "lb_class_only", "lb_class_name"];
-/// Of both, or a switch.
+/// Variables of both, and switches.
 const READ: [&str; 4] = ["cp_enable", "vip_interface", "vip_arp", "bgp_enable"];
 
 /// Beginnings of the other variables, and why they are not converted.
@@ -168,7 +168,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// How kube-vip's pods announce Services.
+/// Settings by which kube-vip's pods announce Services.
 #[derive(Default)]
 pub(super) struct Announcing<'a> {
     pub(super) interface: Option<&'a str>,

@@ -1,5 +1,4 @@
-//! What is reported on standard error: the fields that nothing read by themselves, and one line for all objects of which the same is
-//! to be said.
+//! Reports on standard error: each field that nothing read, and one line for all objects with the same message.
 
 use super::super::Conversion;
 use super::super::fields::{Object, pattern, shown};
@@ -11,7 +10,7 @@ const MAX_LOOK_BACK: usize = 256;
 const MAX_NAMED: usize = 32;
 const MAX_FOREIGN: usize = 4;
 
-/// How much a line to standard error matters.
+/// Severity of a line on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
     /// Nothing was lost.
@@ -38,7 +37,7 @@ impl Writer {
         self.report(Weight::Error, origin, format!("{why}. It was left out"));
     }
 
-    /// One line for all objects that have the same to be said.
+    /// Adds a report: one line for all objects with the same message.
     fn report(&mut self, weight: Weight, origin: &str, what: String) {
         let same = |report: &&mut (Weight, String, Vec<String>)| report.0 == weight && report.1 == what;
         match self.reports.iter_mut().rev().take(MAX_LOOK_BACK).find(same) {

@@ -1,5 +1,5 @@
-//! What an admin has done by hand with it: `windlass drain` and `undrain` by the label that keeps a node out of load balancers, `windlass
-//! move` by an annotation of the virtual router, `windlass release` by deleting the object that keeps an address back. What is to be done is decided purely.
+//! Actions of an admin: `windlass drain` and `undrain` by the label that keeps a node out of load balancers, `windlass move` by an
+//! annotation of the virtual router, `windlass release` by deleting the object that keeps an address back. The decisions are pure.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -28,10 +28,10 @@ mod tests;
 
 pub(super) use self::moving::move_address;
 
-/// How often it is looked whether what was asked for is done.
+/// Interval between two checks that the requested change has happened.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is to be changed is decided by what could be read: all of it.
+/// Fails if part of the snapshot could not be read: an action is decided by the complete state.
 fn nothing_missing(snapshot: &Snapshot) -> anyhow::Result<()> {
     match snapshot.missing().next() {
         Some(missing) => bail!("{}; {}", missing.message, missing.remedy),
@@ -39,7 +39,7 @@ fn nothing_missing(snapshot: &Snapshot) -> anyhow::Result<()> {
     }
 }
 
-/// Waits until all of these kinds can be read and are as wanted. Whether they were within `wait`.
+/// Waits until all of these kinds can be read and `are_so`. Returns false if that takes longer than `wait`.
 async fn until(reader: &Reader, kinds: &[Kind], wait: Duration, are_so: impl Fn(&Snapshot) -> bool) -> bool {
     let so = async {
         loop {
@@ -59,7 +59,7 @@ fn owners(vip: &VirtualIP) -> String {
     owners.join(", ")
 }
 
-/// Where the addresses of a virtual router go when a node is drained.
+/// Destination of the addresses of a virtual router when a node is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Going {
     router: String,
@@ -68,8 +68,8 @@ struct Going {
     to: Option<String>,
 }
 
-/// What becomes of each virtual router that has a node Active: the good node with the highest priority is next. (Agents lower their own
-/// where something fails, of which this knows what they tell.)
+/// Returns the destination of each virtual router in which the node is Active: the good node with the highest priority. (Agents lower their
+/// own priority where something fails; only the failures that they report are known here.)
 fn goings(snapshot: &Snapshot, node: &str) -> Vec<Going> {
     let carried = snapshot.vips_by_router();
     let fails = |name: &str| {
@@ -101,7 +101,7 @@ fn told(goings: &[Going]) -> String {
     indented(&aligned(&goings.iter().map(line).collect::<Vec<_>>()))
 }
 
-/// Takes a node out of load balancers, or back, and waits until it announces no address any more.
+/// Removes a node from load balancers, or returns it to them, and waits until it announces no address any more.
 ///
 /// # Errors
 /// There is no such Node, or the API server does not let it be changed.
@@ -152,7 +152,7 @@ async fn until_drained(reader: &Reader, node: &str, wait: Duration) -> anyhow::R
     Ok(ExitCode::from(PROBLEMS))
 }
 
-/// Why an address cannot be released.
+/// Reason why an address cannot be released.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum NotReleased {
     #[error("{0} is not kept back, and no Service has it: there is nothing to release")]
@@ -174,7 +174,7 @@ fn kept_back(snapshot: &Snapshot, address: IpAddr) -> Result<&VirtualIP, NotRele
     Ok(vip)
 }
 
-/// Frees an address that is kept back after its Services let go of it, or because another host had it.
+/// Frees an address that is kept back after its Services released it, or because another host had it.
 ///
 /// # Errors
 /// It is in use or not kept back, or the API server does not let its object be deleted.

@@ -28,7 +28,7 @@ use crate::inspect::table::indented;
 const WANTED: &[Kind] =
     &[Kind::Nodes, Kind::Networks, Kind::Routers, Kind::Vips, Kind::Announcements, Kind::Pods];
 
-/// Why a node cannot be asked to have an address.
+/// Reason why an address cannot be moved to a node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotMoved {
     #[error("nobody has {0}: `windlass vips` lists the addresses that are in use")]
@@ -51,7 +51,7 @@ pub(super) fn carried(
     Ok((vip, router.ok_or(NotMoved::NoRouter(address))?))
 }
 
-/// What keeps a node from having the addresses of a virtual router, with what helps, as far as the cluster knows.
+/// Returns what keeps a node from having the addresses of a virtual router, with the remedy, as far as the cluster knows.
 pub(super) fn hindrance(
     snapshot: &Snapshot,
     details: &Details,
@@ -197,7 +197,7 @@ pub(in crate::inspect) async fn move_address(
     }
 }
 
-/// Whether a node is told to have an address: it announces it, is Active, and is preferred.
+/// Returns true if the node is reported to have the address: it announces it, is Active, and is preferred.
 pub(super) fn is_at(snapshot: &Snapshot, address: IpAddr, node: &str) -> bool {
     carried(snapshot, address).is_ok_and(|(vip, router)| {
         let best = router.spec.nodes.iter().max_by_key(|ranked| ranked.priority);

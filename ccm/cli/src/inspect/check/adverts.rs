@@ -12,7 +12,7 @@ use serde::Serialize;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use windlass_vrrp::wire::{GROUP_V4, GROUP_V6, PROTOCOL};
 
-/// A virtual router that somebody is Active in.
+/// A virtual router in which a host is Active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Advert {
     pub(super) source: IpAddr,
@@ -20,7 +20,7 @@ pub(super) struct Advert {
     pub(super) vrid: u8,
 }
 
-/// Sockets for both families that hear what is sent to VRRP's groups on any interface; the second is missing where there is no IPv6.
+/// Opens sockets for both families that receive packets to VRRP's groups on any interface; the second is missing without IPv6.
 ///
 /// # Errors
 /// No socket could be opened: CAP_NET_RAW is missing.
@@ -39,7 +39,7 @@ pub(super) fn open() -> io::Result<(UdpSocket, Option<UdpSocket>)> {
     Ok((four.into(), six.map(Into::into)))
 }
 
-/// Listens to adverts for so long, on all interfaces.
+/// Listens to adverts for `how_long`, on all interfaces.
 ///
 /// # Errors
 /// No socket could be opened: CAP_NET_RAW is missing.
@@ -60,13 +60,13 @@ pub(super) fn listen(how_long: Duration) -> io::Result<BTreeSet<Advert>> {
     })
 }
 
-/// The IP address among what `getifaddrs` tells of an interface, which has others too.
+/// Returns the IP address among the addresses that `getifaddrs` lists for an interface.
 pub(super) fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
     let four = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
     four.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
 }
 
-/// Gives what arrives with its source until `end`, or for ever.
+/// Passes each packet that arrives, with its source, to `take` until `end`, or for ever.
 pub(super) fn receive(
     socket: &UdpSocket,
     end: Option<Instant>,
@@ -87,7 +87,7 @@ pub(super) fn receive(
     }
 }
 
-/// What a raw socket got, without the header that it gives of IPv4 alone.
+/// Returns the payload of a packet from a raw socket, which delivers the IP header for IPv4 alone.
 pub(super) fn payload(source: IpAddr, packet: &[u8]) -> Option<&[u8]> {
     let header = match source {
         IpAddr::V4(_) => usize::from(packet.first()? & 0x0f) * 4,

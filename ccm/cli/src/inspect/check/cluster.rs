@@ -1,4 +1,4 @@
-//! What the API server tells: definitions, kube-proxy, nodes, Services, versions, routers of others. Pure.
+//! Findings from the API server's objects: definitions, kube-proxy, nodes, Services, versions, foreign routers. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ use super::super::snapshot::{Cause, LEASE, Snapshot, allocated, created, full_na
 use super::survey::Survey;
 use super::{Fact, rivals};
 
-/// What is younger may still be under way.
+/// Age below which an object may still be in progress.
 const UNDER_WAY: SignedDuration = SignedDuration::from_mins(1);
-/// What a problem is about, before Windlass is installed, that follows from that alone.
+/// Reasons of problems that follow from the mere absence of Windlass before it is installed.
 const OF_ABSENCE: [&str; 4] = ["NotInstalled", "NoLeader", "NoPool", "NoAgent"];
 
-/// Whether Windlass' definitions are there.
+/// Returns true if Windlass' definitions are installed.
 pub(super) fn is_installed(snapshot: &Snapshot, survey: &Survey) -> bool {
     let is_absent = snapshot.pools.missing.as_ref().is_some_and(|it| it.cause == Cause::NotInstalled);
     survey.definitions.is_some() || !is_absent
 }
 
-/// Whether a problem counts before Windlass is installed. What waits then waits for somebody else.
+/// Returns true if a problem counts before Windlass is installed. A Service that waits then waits for another controller.
 pub(super) fn counts_before(problem: &Problem) -> bool {
     !OF_ABSENCE.contains(&problem.reason.as_str()) && problem.reason != "NotServed"
 }
@@ -157,7 +157,7 @@ fn without_provider_id(snapshot: &Snapshot) -> Option<Problem> {
     })
 }
 
-/// Services of classes of which no controller has said anything.
+/// Returns a problem for Services of each class on which no controller has reported anything.
 fn unserved_classes(snapshot: &Snapshot) -> Vec<Problem> {
     let mut by_class: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for service in &snapshot.services.objects {
@@ -222,7 +222,7 @@ fn versions(snapshot: &Snapshot) -> Vec<Problem> {
     findings
 }
 
-/// VRIDs of others: they are kept free, and tell of keepalived and the like.
+/// Returns a problem for each VRID of a foreign router, as keepalived: the VRID is kept free.
 fn foreign_routers(snapshot: &Snapshot) -> Vec<Problem> {
     let mut heard: BTreeMap<(u8, String, u8), Vec<String>> = BTreeMap::new();
     for network in &snapshot.networks.objects {
@@ -243,7 +243,7 @@ fn foreign_routers(snapshot: &Snapshot) -> Vec<Problem> {
     heard.into_iter().map(told).collect()
 }
 
-/// What was looked at.
+/// Returns the facts about the cluster that were looked at.
 pub(super) fn facts(snapshot: &Snapshot, survey: &Survey, is_installed: bool) -> Vec<Fact> {
     let line = |name, value| Fact { name, value };
     let count =

@@ -2,17 +2,17 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `survey` | what is asked of the API server besides what `status` asks |
+//! | `survey` | objects that are read from the API server besides those of `status` |
 //! | `cluster` | definitions, kube-proxy, nodes, Services, versions, foreign routers (pure) |
 //! | `rivals` | other programs that serve Services of type LoadBalancer (pure) |
-//! | `host` | what is asked of this host, and what that means: a file for each concept |
+//! | `host` | state of this host and its findings: a file for each concept |
 //! | `adverts` | adverts of VRRP that arrive here |
 //! | `pairs` | whether VRRP passes between every two nodes, tried by pods |
 //!
-//! What `status` tells is told here, too: the same problems. Whether multicast of VRRP passes is tried between the node that is Active
-//! in a virtual router and those that would take over, all the time, by the agents: `spec.withoutMulticast` of their NodeNetworks tells of
-//! pairs between which it does not. With `--host`, this host listens for all nodes that are Active. With `--pairs` it is tried between all,
-//! also where neither of two nodes is Active, or no agent runs yet.
+//! The problems that `status` reports are reported here, too. The agents test all the time that multicast of VRRP passes between the Active
+//! of a virtual router and the nodes that would take over: `spec.withoutMulticast` of their NodeNetworks lists pairs between which it does
+//! not. With `--host`, this host listens for all nodes that are Active. With `--pairs` it is tested between all nodes, also where neither
+//! of two is Active, or no agent runs yet.
 
 mod adverts;
 mod cluster;
@@ -46,30 +46,30 @@ use super::table::aligned;
 #[cfg(test)]
 mod tests;
 
-/// Where kube-proxy says in which mode it is, unless its settings say otherwise.
+/// Address at which kube-proxy reports its mode by default.
 const PROXY_METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 
-/// What was found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     /// The API server; empty: none was asked.
     server: String,
     time: Time,
-    /// Of this program.
+    /// Version of this program.
     version: &'static str,
-    /// Whether Windlass' definitions are in the cluster; absent: none was asked.
+    /// True if Windlass' definitions are in the cluster; absent: no cluster was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     is_installed: Option<bool>,
-    /// Whether part of the cluster could not be read: the findings say which.
+    /// True if part of the cluster could not be read; the findings name it.
     is_incomplete: bool,
     /// The worst first.
     findings: Vec<Problem>,
-    /// What was looked at, in a few words each.
+    /// Facts that were looked at, in a few words each.
     looked_at: Vec<Fact>,
 }
 
-/// Something that was looked at.
+/// Fact that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Fact {
     name: &'static str,
@@ -77,7 +77,7 @@ pub(super) struct Fact {
 }
 
 impl Report {
-    /// Of a cluster, of this host, or both, and of what nodes heard of each other if that was tried.
+    /// Builds the report of a cluster, of this host, or both, and of the trial between nodes if there was one.
     fn of(
         snapshot: Option<&Snapshot>,
         survey: &Survey,

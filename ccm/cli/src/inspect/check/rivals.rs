@@ -9,11 +9,11 @@ use super::survey::{Survey, Workload};
 /// A program, and how it is recognised.
 struct Rival {
     name: &'static str,
-    /// Whether a workload is part of it and serves Services.
+    /// Test that a workload is part of it and serves Services.
     runs: fn(&Workload) -> bool,
     /// Kinds of which an object is enough.
     telltales: &'static [&'static str],
-    /// How Services leave it.
+    /// Remedy by which Services leave it.
     remedy: &'static str,
 }
 
@@ -61,12 +61,12 @@ const RIVALS: [Rival; 6] = [
 ];
 
 impl Workload {
-    /// Whether one of its words has this in it.
+    /// Returns true if one of its words contains `part`.
     fn mentions(&self, part: &str) -> bool {
         self.words.iter().any(|word| word.contains(part))
     }
 
-    /// Whether one of its words is this.
+    /// Returns true if one of its words is `word`.
     fn has(&self, word: &str) -> bool {
         self.words.iter().any(|one| one == word)
     }

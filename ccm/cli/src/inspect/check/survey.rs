@@ -1,4 +1,4 @@
-//! What is asked of the API server besides what `status` asks: kinds of others, as plain JSON, of which little is kept.
+//! Objects that `check` reads besides those of `status`: kinds of other programs, as plain JSON, of which little is kept.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -9,46 +9,46 @@ use windlass_ccm::lenient::Lenient;
 use super::super::read::{Reader, missing};
 use super::super::snapshot::Missing;
 
-/// Objects that one answer has.
+/// Maximum number of objects in one answer.
 const PAGE: u32 = 500;
 /// Windlass' API.
 const OWN: &str = "windlass.dev/v1alpha1";
-/// Kinds of others of which one object is enough for the program to serve Services; each with its API group.
+/// Kinds of other programs of which one object shows that the program serves Services; each with its API group.
 pub(super) const TELLTALES: [(&str, &str); 3] = [
     ("cilium.io", "ciliumloadbalancerippools"),
     ("cilium.io", "ciliuml2announcementpolicies"),
     ("purelb.io", "servicegroups"),
 ];
 
-/// What was read.
+/// Result of a survey.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Survey {
     /// Kinds of Windlass that the API server knows, in the plural; `None`: its API is not there, or was not asked for.
     pub(super) definitions: Option<Vec<String>>,
-    /// Of all namespaces, and the pods of kube-system.
+    /// Workloads of all namespaces, and the pods of kube-system.
     pub(super) workloads: Vec<Workload>,
-    /// Those of [`TELLTALES`] that have an object.
+    /// Kinds of [`TELLTALES`] that have an object.
     pub(super) telltales: Vec<&'static str>,
     /// kube-proxy's settings, where kubeadm keeps them.
     pub(super) kube_proxy: Option<ConfigMap>,
-    /// What could not be read.
+    /// Kinds that could not be read.
     pub(super) missing: Vec<Missing>,
 }
 
-/// What runs containers.
+/// Object that runs containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Workload {
     pub(super) kind: &'static str,
     /// With its namespace.
     pub(super) name: String,
-    /// Whether it is Windlass' own.
+    /// True if it is Windlass' own.
     pub(super) is_own: bool,
     /// Labels as `name=value`, images, commands and arguments, and variables as `name=value`.
     pub(super) words: Vec<String>,
 }
 
 impl Workload {
-    /// Of an object of this kind.
+    /// Reads an object of this kind.
     pub(super) fn of(kind: &'static str, object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let meta = &object["metadata"];
@@ -69,7 +69,7 @@ impl Workload {
 }
 
 impl Reader {
-    /// As far as it can be read.
+    /// Reads all of it, as far as that is possible.
     pub(super) async fn survey(&self) -> Survey {
         let mut survey = Survey::default();
         match self.get(&format!("/apis/{OWN}")).await {
@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// Whether there is an object of a kind of others, in the version that its API server prefers.
+    /// Returns true if there is an object of a foreign kind, in any version that the API server serves.
     async fn has_any(&self, group: &str, plural: &str) -> Result<bool, CallError> {
         let absent = |error: CallError| if error.code() == Some(404) { Ok(Value::Null) } else { Err(error) };
         let group = self.get(&format!("/apis/{group}")).await.or_else(absent)?;

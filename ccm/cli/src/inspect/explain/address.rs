@@ -22,12 +22,12 @@ use crate::inspect::snapshot::Snapshot;
 #[serde(rename_all = "camelCase")]
 pub(super) struct AddressStory {
     address: IpAddr,
-    /// Name of its VirtualIP; absent: nobody has it.
+    /// Name of its VirtualIP; absent: it has none.
     pub(super) virtual_ip: Option<String>,
     /// The Services that have it, or had it last.
     pub(super) services: Vec<String>,
     pool: Option<String>,
-    /// What makes it an address of that pool, or why it is of none.
+    /// Rule that makes it an address of that pool, or the reason why it is of none.
     pub(super) pool_says: String,
     pub(super) quarantine: Option<Quarantine>,
     announcement: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct AddressStory {
     /// Other hosts with the address, as agents saw them.
     pub(super) hosts: Vec<String>,
     pub(super) guard: Vec<String>,
-    /// What becomes of established connections when it moves.
+    /// Effect of a move on established connections.
     pub(super) connections: String,
     pub(super) traffic_policy: String,
 }
@@ -59,7 +59,7 @@ pub(super) struct RouterStory {
     pub(super) moves: i64,
     /// The nodes, that which is to have it first, and why each has its place.
     pub(super) ranking: Vec<Place>,
-    /// Why the node that has it is not the first of them, if it is not.
+    /// Reason why the node that has it is not the first of them, if it is not.
     pub(super) not_the_first: Option<String>,
     /// Hosts that are not of this cluster and use its VRID on its segment.
     pub(super) strangers: Vec<String>,
@@ -100,7 +100,7 @@ impl AddressStory {
         }
     }
 
-    /// In no pool, and nobody has it.
+    /// Returns true if the address is in no pool and has no VirtualIP.
     pub(super) fn is_unknown(&self) -> bool {
         self.virtual_ip.is_none() && self.pool.is_none()
     }
@@ -122,7 +122,7 @@ impl AddressStory {
     }
 }
 
-/// Whether a pool lists an address and does not exclude it.
+/// Returns true if a pool lists an address and does not exclude it.
 fn holds(pool: &VirtualIPPool, address: IpAddr) -> bool {
     let within = |ranges: &[String]| {
         ranges.iter().any(|range| range.parse::<AddressRange>().is_ok_and(|range| range.contains(address)))
@@ -195,7 +195,7 @@ impl RouterStory {
     }
 }
 
-/// Why another node than the first one has the addresses.
+/// Returns the reason why another node than the first one has the addresses.
 fn not_the_first(ranking: &[Place], active: Option<&str>, router: &VirtualRouter) -> Option<String> {
     let (first, active) = (ranking.first()?, active?);
     if first.node == active {
@@ -225,7 +225,7 @@ fn port(port: RestrictedPort) -> String {
     format!("{}/{protocol}", port.port)
 }
 
-/// Who may send what to the address.
+/// Returns the ports and sources that the guard permits, in words.
 fn guard(vip: &VirtualIP) -> Vec<String> {
     const NAMED: usize = 6;
     let spec = &vip.spec;
@@ -248,7 +248,7 @@ fn guard(vip: &VirtualIP) -> Vec<String> {
     words
 }
 
-/// What becomes of connections when the address moves (docs/connections.md, docs/moves.md).
+/// Returns the effect of a move on connections, in words (docs/connections.md, docs/moves.md).
 fn connections(vip: Option<&VirtualIP>, router: Option<&VirtualRouter>) -> String {
     let Some(router) = router else { return String::new() };
     let conditions =

@@ -23,10 +23,10 @@ use super::snapshot::{Snapshot, service_ref};
 #[cfg(test)]
 mod tests;
 
-/// Events that are told: the newest.
+/// Maximum number of events that are shown: the newest.
 const EVENTS: usize = 10;
 
-/// What is to be explained.
+/// Subject of an explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Service { namespace: String, name: String },
@@ -34,7 +34,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// As somebody writes it, in a namespace: `web`, `shop/web` or `192.0.2.10`.
+    /// Parses a subject as a user writes it, in a namespace: `web`, `shop/web` or `192.0.2.10`.
     ///
     /// # Errors
     /// It is neither.
@@ -72,7 +72,7 @@ fn vip(snapshot: &Snapshot, address: IpAddr) -> Option<&VirtualIP> {
     snapshot.vips.objects.iter().find(|vip| vip.spec.address == address)
 }
 
-/// What only an explanation needs.
+/// Objects that only an explanation needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Details {
     /// Namespaces of the Services.
@@ -85,7 +85,7 @@ pub(super) struct Details {
 }
 
 impl Details {
-    /// kube-proxy's mode, if its settings tell; empty there: its default.
+    /// Returns kube-proxy's mode by its settings; its default if the mode is empty there.
     fn kube_proxy_mode(&self) -> Option<String> {
         let settings = self.kube_proxy.as_ref()?.data.as_ref()?.get("config.conf")?;
         let settings: serde_json::Value = serde_saphyr::from_str(settings).ok()?;
@@ -120,7 +120,7 @@ impl Details {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventStory {
-    /// When it was seen last.
+    /// Time at which it was last seen.
     time: Option<Time>,
     service: String,
     reason: String,
@@ -131,20 +131,20 @@ pub(super) struct EventStory {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
-    /// What is wrong with it, the worst first.
+    /// Problems of the subject, the worst first.
     problems: Vec<Problem>,
     services: Vec<ServiceStory>,
     addresses: Vec<AddressStory>,
-    /// As its settings in `kube-system` have it; absent: they are not there.
+    /// Mode of kube-proxy by its settings in `kube-system`; absent: they are not there.
     kube_proxy_mode: Option<String>,
-    /// What controllers said of the Services, the newest first, as far as the API server still has it.
+    /// Events that controllers sent about the Services, the newest first, as far as the API server still has them.
     events: Vec<EventStory>,
-    /// What could not be read.
+    /// Parts of the cluster that could not be read.
     unread: Vec<String>,
 }
 
 impl Explanation {
-    /// Of one Service or address.
+    /// Explains one Service or address.
     ///
     /// # Errors
     /// There is nothing of that name, as far as the cluster could be read.
@@ -190,13 +190,13 @@ impl Explanation {
         })
     }
 
-    /// Whether it does not work.
+    /// Returns true if the subject does not work.
     pub(super) fn has_problem(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 }
 
-/// What is wrong with these, and with what they depend on.
+/// Returns the problems of these, and of the objects that they depend on.
 fn problems_of(services: &[&Service], addresses: &[AddressStory], snapshot: &Snapshot) -> Vec<Problem> {
     let names: Vec<String> = services.iter().map(|service| super::snapshot::full_name(*service)).collect();
     let concerns = |problem: &Problem| match problem.kind {

@@ -1,4 +1,4 @@
-//! Why each node has its place in a virtual router (docs/placement.md). Pure.
+//! Reasons for each node's place in a virtual router (docs/placement.md). Pure.
 
 use std::cmp::Reverse;
 
@@ -22,20 +22,20 @@ use crate::inspect::snapshot::{Snapshot, is_ready};
 #[serde(rename_all = "camelCase")]
 pub(super) struct Place {
     pub(super) node: String,
-    /// That the controller gives it; its agent may lower it where something fails.
+    /// Priority that the controller assigns; the agent may lower it where something fails.
     pub(super) priority: u8,
     /// good, late, fair or unfit.
     pub(super) class: &'static str,
     pub(super) active: bool,
     pub(super) interface: String,
-    /// Why it is where it is: what counts against it or for it.
+    /// Reasons for its place: what counts against it or for it.
     pub(super) why: Vec<String>,
-    /// Whether its agent says that something fails which matters here.
+    /// True if its agent reports a failure that matters here.
     fails: bool,
 }
 
 impl Place {
-    /// What keeps it from having the addresses.
+    /// Returns the reasons that keep it from having the addresses.
     pub(super) fn hindrance(&self) -> Option<String> {
         (self.fails || self.class != "good").then(|| self.why.join("; "))
     }
@@ -73,7 +73,7 @@ pub(super) fn ranking(
         .collect()
 }
 
-/// What counts against a node or for it, and whether something fails there.
+/// Returns the reasons against a node or for it, and true if something fails there.
 fn why(
     ranked: &RankedNode,
     router: &VirtualRouter,

@@ -1,4 +1,4 @@
-//! What a Service asks for, what it has, and what each pool is to it. Pure.
+//! Request of a Service, its addresses, and the verdict on each pool. Pure.
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -18,27 +18,27 @@ pub(super) struct ServiceStory {
     pub(super) service: String,
     class: Option<String>,
     created: Option<Time>,
-    /// What it asks for, in words.
+    /// Its request, in words.
     pub(super) asks_for: Vec<String>,
-    /// What its status shows.
+    /// Addresses in its status.
     pub(super) shows: Vec<String>,
-    /// Its condition AddressAllocated; absent: no controller has said anything.
+    /// Its condition AddressAllocated; absent: no controller has set it.
     pub(super) condition: Option<Condition>,
-    /// The rule by which the pool of its addresses was chosen, as far as it can be told afterwards; absent: it has no address.
+    /// The rule by which the pool of its addresses was chosen, as far as it can be determined afterwards; absent: it has no address.
     pub(super) rule: Option<String>,
     /// The pools in the order in which they are searched.
     pub(super) pools: Vec<PoolVerdict>,
 }
 
-/// What a pool is to a Service.
+/// Verdict on a pool for a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PoolVerdict {
     pub(super) pool: String,
     pub(super) priority: i32,
-    /// Whether it may give the Service an address.
+    /// True if it may give the Service an address.
     pub(super) usable: bool,
-    /// Why, or why not.
+    /// Reason for the verdict.
     pub(super) why: String,
 }
 
@@ -77,7 +77,7 @@ fn vip<'a>(service: &Service, snapshot: &'a Snapshot) -> Option<&'a VirtualIP> {
     snapshot.vips.objects.iter().find(is_owner)
 }
 
-/// Why its address is of the pool it is of. Pools may have changed since.
+/// Returns the rule by which its address comes from its pool. Pools may have changed since.
 fn rule(request: &Request, vip: &VirtualIP, verdicts: &[PoolVerdict]) -> String {
     let pool = &vip.spec.pool;
     if !request.addresses.is_empty() {

@@ -1,7 +1,7 @@
 //! The status page of the controller: one file of HTML that asks for its data and shows it. Pure.
 //!
-//! Names and messages are written by others, who may mean harm. The page sets them as text, never as HTML, and its content security policy
-//! lets nothing run or be loaded but the script and the style that are part of it.
+//! Names and messages come from untrusted authors. The page sets them as text, never as HTML, and its content security policy lets nothing
+//! run or be loaded but the script and the style that are part of it.
 
 use std::sync::LazyLock;
 
@@ -20,9 +20,9 @@ use super::views::{NodeRow, Selection, VipRow, nodes, vips};
 #[cfg(test)]
 mod tests;
 
-/// Where the page is.
+/// Path of the page.
 pub(crate) const PATH: &str = "/status";
-/// Where its data is: what `windlass status -o json` prints, with `vips` and `nodes` as the lists of that name print them.
+/// Path of its data: the output of `windlass status -o json`, with `vips` and `nodes` as the lists of that name print them.
 pub(crate) const DATA_PATH: &str = "/status.json";
 
 const SCRIPT: &str = include_str!("status.js");
@@ -32,7 +32,7 @@ static HTML: LazyLock<String> = LazyLock::new(|| {
     include_str!("status.html").replacen("/* style */", STYLE, 1).replacen("/* script */", SCRIPT, 1)
 });
 
-/// What browsers let the page do (Content Security Policy Level 3).
+/// Rights of the page in browsers (Content Security Policy Level 3).
 static POLICY: LazyLock<Result<HeaderValue, InvalidHeaderValue>> = LazyLock::new(|| {
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -43,7 +43,7 @@ static POLICY: LazyLock<Result<HeaderValue, InvalidHeaderValue>> = LazyLock::new
     HeaderValue::try_from(policy)
 });
 
-/// What lets this text, and no other, run in the page.
+/// Returns the source expression that lets this text, and no other, run in the page.
 fn source(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

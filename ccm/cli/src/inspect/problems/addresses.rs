@@ -17,7 +17,7 @@ use crate::inspect::remedies;
 use crate::inspect::snapshot::{Snapshot, allocated, created, full_name, shown};
 use crate::inspect::table::age;
 
-/// What is younger may still be under way.
+/// Age below which an object may still be in progress.
 const UNDER_WAY: SignedDuration = SignedDuration::from_secs(30);
 
 pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
@@ -101,7 +101,7 @@ fn vip_problem(snapshot: &Snapshot, vip: &VirtualIP) -> Option<Problem> {
     }
 }
 
-/// The address and its virtual router are told to be at different nodes for longer than news takes.
+/// Returns a problem if the address and its virtual router are reported at different nodes for longer than an update takes.
 fn disagreement(snapshot: &Snapshot, vip: &VirtualIP, router: Option<&VirtualRouter>) -> Option<Problem> {
     let announces = vip.active_node().filter(|_| vip.is_announced())?;
     let status = router?.status.as_ref()?;
@@ -186,7 +186,7 @@ fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> 
     problems
 }
 
-/// The node that is told to be Active has no Node any more, or one that is not ready.
+/// Returns a problem if the node that is reported to be Active has no Node object.
 fn ghost(snapshot: &Snapshot, router: &VirtualRouter) -> Option<Problem> {
     let active = router.active_node()?;
     if snapshot.nodes.missing.is_some() {

@@ -1,4 +1,4 @@
-//! Whether a controller works.
+//! The leading controller, and problems of controllers.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,25 +9,25 @@ use super::Problem;
 use crate::inspect::snapshot::{LEASE, Snapshot, full_name, is_pod_ready, node_of};
 use crate::inspect::table::age;
 
-/// How much later than its lease is over a holder counts as silent: the clock of this host may be another than the holder's.
+/// Time after the expiry of its lease at which a holder counts as silent: the clock of this host may differ from the holder's.
 const SLACK: SignedDuration = SignedDuration::from_secs(30);
 /// A pod that was restarted more often is in trouble.
 const MANY_RESTARTS: i32 = 5;
 
-/// Who leads, by a lease.
+/// Leading controller, by its lease.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::inspect) struct Leader<'a> {
     /// Namespace and name of the lease.
     pub(in crate::inspect) lease: String,
-    /// Who holds it, as `<host>_<something unique>`.
+    /// Identity of the holder, as `<host>_<something unique>`.
     pub(in crate::inspect) holder: &'a str,
     pub(in crate::inspect) since: Option<Timestamp>,
     pub(in crate::inspect) renewed: Option<Timestamp>,
-    /// Whether it has not been renewed in time.
+    /// True if the lease has not been renewed in time.
     pub(in crate::inspect) is_silent: bool,
 }
 
-/// The leader, as far as the leases tell: of one that is Windlass' by its name, else of the common one.
+/// Returns the leader by the leases: by one with a name of Windlass, else by the common one.
 pub(in crate::inspect) fn leader(snapshot: &Snapshot) -> Option<Leader<'_>> {
     if let Some(own) = &snapshot.own {
         // Who does not lead any more ends.

@@ -1,4 +1,4 @@
-//! What is wrong, each with the thing, what it says, why, and what helps. Pure.
+//! Problems, each with its object, message, reason and remedy. Pure.
 
 mod addresses;
 mod controllers;
@@ -14,7 +14,7 @@ use super::snapshot::{Missing, Snapshot};
 #[cfg(test)]
 mod tests;
 
-/// How bad it is.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
@@ -44,9 +44,9 @@ pub(super) struct Problem {
     pub(super) name: String,
     /// One CamelCase word.
     pub(super) reason: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub(super) message: String,
-    /// What helps.
+    /// Remedy.
     pub(super) remedy: String,
 }
 
@@ -68,7 +68,7 @@ impl Problem {
         Self { message: message.into(), remedy: remedy.into(), ..self }
     }
 
-    /// As a condition says it.
+    /// Builds the problem that a condition reports.
     fn of(
         severity: Severity,
         kind: &'static str,

@@ -90,7 +90,7 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
     problems
 }
 
-/// How many addresses a node announces, by what is told.
+/// Returns the number of addresses that a node announces, as reported.
 pub(in crate::inspect) fn announced_by(snapshot: &Snapshot, node: &str) -> usize {
     let active = |vip: &windlass_api::VirtualIP| vip.is_announced() && vip.active_node() == Some(node);
     snapshot.vips.objects.iter().filter(|vip| active(vip)).count()

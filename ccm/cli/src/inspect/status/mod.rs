@@ -19,7 +19,7 @@ use super::{PROBLEMS, exit_code};
 #[cfg(test)]
 mod tests;
 
-/// How long ago a move is still told.
+/// Age up to which a move is shown.
 const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
 /// The cluster on one screen.
@@ -28,9 +28,9 @@ const RECENT: SignedDuration = SignedDuration::from_hours(1);
 pub(super) struct Overview {
     server: String,
     time: Time,
-    /// Of this program.
+    /// Version of this program.
     version: &'static str,
-    /// Whether part of the cluster could not be read: the problems say which.
+    /// True if part of the cluster could not be read; the problems name it.
     is_incomplete: bool,
     problems: Vec<Problem>,
     controller: Option<Controller>,
@@ -39,7 +39,7 @@ pub(super) struct Overview {
     services: Services,
     addresses: Addresses,
     routers: Routers,
-    /// Of the last hour, the latest first.
+    /// Moves of the last hour, the latest first.
     moves: Vec<Move>,
 }
 
@@ -71,7 +71,7 @@ struct Agents {
     by_node: Vec<NodeLoad>,
 }
 
-/// What a node announces.
+/// Virtual routers in which a node is Active, and addresses that it announces.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeLoad {
@@ -105,7 +105,7 @@ struct Addresses {
 #[serde(rename_all = "camelCase")]
 struct Routers {
     total: usize,
-    /// Those that have an Active node.
+    /// Virtual routers that have an Active node.
     active: usize,
 }
 
@@ -115,13 +115,13 @@ struct Routers {
 struct Move {
     time: Time,
     virtual_router: String,
-    /// Where it is since.
+    /// Node that has been Active since then.
     node: String,
     addresses: usize,
 }
 
 impl Overview {
-    /// Of the cluster at one moment.
+    /// Builds the overview of the cluster at one moment.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         Self {
             server: snapshot.server.clone(),
@@ -139,7 +139,7 @@ impl Overview {
         }
     }
 
-    /// Whether something does not work.
+    /// Returns true if something does not work.
     fn has_error(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }

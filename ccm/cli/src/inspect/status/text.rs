@@ -8,11 +8,11 @@ use super::{Overview, PROBLEMS, Severity};
 use crate::inspect::problems::Problem;
 use crate::inspect::table::{age, aligned, indented, text as table};
 
-/// Problems of one kind and reason that are told one by one, unless all are wanted.
+/// Maximum number of problems of one kind and reason that are listed one by one, unless all are requested.
 const EACH: usize = 3;
-/// Kinds of problems that are told, likewise.
+/// Maximum number of kinds of problems, likewise.
 const GROUPS: usize = 8;
-/// Nodes and moves that are told, likewise.
+/// Maximum number of nodes and of moves, likewise.
 const LINES: usize = 8;
 
 impl Overview {

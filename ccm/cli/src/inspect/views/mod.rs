@@ -1,4 +1,4 @@
-//! The lists: a row for each object, with what of others belongs to it. Pure.
+//! The lists: a row for each object, with the data of other objects that belong to it. Pure.
 
 mod node;
 mod pool;
@@ -15,7 +15,7 @@ pub(super) use self::vip::{VipRow, vips};
 #[cfg(test)]
 mod tests;
 
-/// What of a list is wanted.
+/// Selection of the entries of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     /// The namespace of Services; `None`: all.

@@ -20,11 +20,11 @@ pub(in crate::inspect) struct NodeRow {
     /// `Ready`, `NotReady`, or `Gone`: there is no Node.
     ready: &'static str,
     schedulable: bool,
-    /// Whether it is kept out of load balancers, as by `windlass drain`.
+    /// True if it is kept out of load balancers, as by `windlass drain`.
     drained: bool,
     /// Version of its agent; absent: none has reported.
     agent_version: Option<String>,
-    /// Whether the agent's pod is ready; absent: no pod of it is known.
+    /// True if the agent's pod is ready; absent: no pod of it is known.
     agent_ready: Option<bool>,
     /// Virtual routers in which it is Active.
     pub(in crate::inspect) active_routers: usize,
@@ -71,7 +71,7 @@ impl Row for NodeRow {
     }
 }
 
-/// The nodes that are selected, by name: those that there are, those that reported, and those that are told to announce.
+/// Returns the selected nodes by name: those that exist, those that reported, and those that are reported to be Active.
 pub(in crate::inspect) fn nodes(snapshot: &Snapshot, selection: &Selection) -> Vec<NodeRow> {
     let nodes: BTreeMap<&str, &Node> = by_name(&snapshot.nodes.objects);
     let networks: BTreeMap<&str, &NodeNetwork> = by_name(&snapshot.networks.objects);

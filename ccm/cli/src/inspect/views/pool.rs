@@ -29,7 +29,7 @@ pub(in crate::inspect) struct PoolRow {
     created: Option<Time>,
 }
 
-/// How much of a pool's addresses cannot be given any more, as `24%`; rounded up, so that 0% is empty.
+/// Returns the percentage of a pool's addresses that are not available, as `24%`; rounded up, so that 0% is empty.
 pub(in crate::inspect) fn fill(counts: &AddressCounts) -> String {
     let AddressCounts { total, assigned: _, available, quarantined: _ } = counts;
     if *total <= 0 {

@@ -22,9 +22,9 @@ pub(in crate::inspect) struct RouterRow {
     segment: String,
     active_node: Option<String>,
     active_since: Option<Time>,
-    /// How often the Active node changed.
+    /// Number of changes of the Active node.
     transitions: i64,
-    /// How many addresses it carries.
+    /// Number of addresses that it carries.
     addresses: usize,
     /// Its nodes, that with the highest priority first.
     nodes: Vec<RankedNode>,

@@ -17,13 +17,13 @@ use crate::inspect::table::{Column, Row, age};
 pub(in crate::inspect) struct ServiceRow {
     namespace: String,
     name: String,
-    /// What its status shows.
+    /// Addresses in its status.
     addresses: Vec<String>,
     /// The nodes that announce them.
     nodes: Vec<String>,
     pools: Vec<String>,
     virtual_routers: Vec<String>,
-    /// Status of its condition AddressAllocated; absent: no controller has said anything.
+    /// Status of its condition AddressAllocated; absent: no controller has set it.
     allocated: Option<String>,
     reason: Option<String>,
     message: Option<String>,

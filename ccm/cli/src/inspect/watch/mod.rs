@@ -15,14 +15,14 @@ use super::snapshot::Snapshot;
 #[cfg(test)]
 mod tests;
 
-/// What matters of one look.
+/// Parts of one look that `watch` compares.
 #[derive(Debug, Default)]
 struct Look {
-    /// Each problem once, by what tells it from others.
+    /// Each problem once, by the key that identifies it.
     problems: BTreeMap<(&'static str, String, String), Problem>,
     /// The node that announces each address; `None`: none does.
     nodes: BTreeMap<IpAddr, Option<String>>,
-    /// Kinds that could not be read: of what is theirs nothing is known.
+    /// Kinds that could not be read: the state of their objects is unknown.
     unread: BTreeSet<String>,
 }
 
@@ -43,7 +43,7 @@ impl Look {
     }
 }
 
-/// What happened between two looks, in words.
+/// Returns the changes between two looks, in words.
 fn news(before: &Look, after: &Look) -> Vec<String> {
     let mut news = Vec::new();
     // What could not be read has not gone.
@@ -72,7 +72,7 @@ fn news(before: &Look, after: &Look) -> Vec<String> {
     news
 }
 
-/// Tells news on standard output, until it is cancelled or nobody reads.
+/// Prints changes on standard output, until it is cancelled or standard output is closed.
 pub(super) async fn watch(reader: &Reader, every: Duration) -> anyhow::Result<()> {
     let mut look = tokio::time::interval(every);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! External IPs: permitted ones are claimed, refused ones are told.
+//! External IPs: claims permitted ones, reports refused ones.
 
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -19,23 +19,23 @@ use crate::provider::load_balancer::Provider;
 use crate::state::ClusterState;
 use crate::state::wakeup::Urgency;
 
-/// Entries that are decided on before the state is left to others, or the next Service's: nobody waits for longer, however many
-/// there are and whoever wrote them.
+/// Number of entries that are decided on before the state is released, or the next Service's turn comes: this bounds the wait of
+/// others, whatever the entries.
 const PORTION: usize = 256;
 
-/// What is to be done about the external IPs of some Services.
+/// Pending steps for the external IPs of some Services.
 #[derive(Debug, Default)]
 struct ExternalIpSteps {
     claims: Vec<(ServiceRef, PlannedAddress, ClaimAction)>,
     events: Vec<(ObjectReference, &'static str, String)>,
-    /// What pools show of them is another.
+    /// True if the findings that pools show changed.
     changed: bool,
     /// The last of these Services; there may be more.
     last: Option<ServiceRef>,
 }
 
 impl Provider {
-    /// The external IPs to claim. Tells of refused ones, once each. Those that a Service holds and may no longer have are
+    /// Returns the external IPs to claim. Reports refused ones, once each. Addresses that a Service holds and may no longer have are
     /// orphans.
     pub(crate) async fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
         let first = self.shared.state().refused_external_ips.begin_pass();
@@ -89,7 +89,7 @@ impl ClusterState {
         steps
     }
 
-    /// Notes what is refused of a Service, and what is to be told of it.
+    /// Records the refusals of a Service, and what is to be reported of them.
     fn tell(&mut self, user: &ServiceRef, service: &Service, refused: &Refused, steps: &mut ExternalIpSteps) {
         let news = self.refused_external_ips.replace(user, refused);
         if news.changed {
@@ -167,7 +167,7 @@ impl ClusterState {
         refused
     }
 
-    /// Why the pool gives no more to the Service: its limits, or another pool is to be its only one.
+    /// Returns the reason that the pool gives the Service no more: a limit, or another pool that is to be its only one.
     fn exceeded(&self, user: &ExternalIpUser, address: IpAddr) -> Option<String> {
         let (allocator, family) = (self.ledger.allocator(), Family::of(address));
         let pool = allocator.pool_of(address)?;
@@ -182,7 +182,7 @@ impl ClusterState {
         Some(PoolRefusal::new(pool, why).to_string())
     }
 
-    /// Why `owner` may not have `address` for now: it is in quarantine.
+    /// Returns the reason that `owner` may not have `address` for now: a quarantine.
     fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
         let quarantined = self.ledger.allocator().quarantined(address)?;
         let stays = self.ledger.allocator().stays_with_namespace(address, owner);

@@ -1,4 +1,4 @@
-//! Which external IPs are announced, and which are rejected. Pure.
+//! Decision which external IPs are announced, and which are rejected. Pure.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,8 @@ use windlass_ipam::{Requester, Terms};
 use super::external_ips;
 use crate::allocation::pools::ReviewedPool;
 
-/// Whether the Service wants `address` as an external IP and may have it: what it holds for this reason it keeps as long as
-/// this is so.
+/// Returns true if the Service wants `address` as an external IP and may have it. While this is so, it keeps an address that it holds
+/// for this reason.
 pub(crate) fn wants_external(
     service: &Service,
     requester: &Requester,
@@ -38,14 +38,14 @@ pub(crate) struct Holder<'a> {
     pub(crate) terms: &'a Terms,
 }
 
-/// What is to be done about one address in `spec.externalIPs`.
+/// Decision about one address in `spec.externalIPs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExternalIpDecision {
     /// No pool has it: it is not managed here.
     InNoPool,
     /// The Service has it already.
     AlreadyHeld,
-    /// It is to be claimed for the Service, alone or together with who has it.
+    /// It is to be claimed for the Service, alone or together with its present holders.
     Claim,
     /// It is not announced: why, in words that end a sentence about the address.
     Refused {
@@ -55,8 +55,8 @@ pub(crate) enum ExternalIpDecision {
     },
 }
 
-/// Decides on one address. `holders` have it; `kept_back`, asked where nothing else is in the way, says why
-/// nobody may have it for now.
+/// Decides on one address. `holders` have it; `kept_back`, called where nothing else is in the way, returns the reason that no Service
+/// may have it for now.
 pub(crate) fn decide(
     user: &ExternalIpUser,
     address: IpAddr,

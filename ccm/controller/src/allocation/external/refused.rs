@@ -1,6 +1,6 @@
-//! The external IPs that are refused: what was told of them, and what their pools show. Pure.
+//! The external IPs that are refused: the messages sent about them, and the counts that their pools show. Pure.
 //!
-//! Kept of a Service is what is told and shown, and no more: its entries are of its user's making, and so are the Services.
+//! Only messages and counts are kept for a Service: its entries are of its user's making, and so are the Services.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,19 +10,19 @@ use windlass_api::ServiceRef;
 use windlass_common::listing::list;
 use windlass_ipam::Port;
 
-/// Addresses that one message names before it says how many more there are, and messages about one Service.
+/// Maximum number of addresses that one message names before the rest is counted, and of messages about one Service.
 const NAMED: usize = 5;
 
-/// What is refused of one Service, as it was found out. Its size is bounded by the entries that are looked at.
+/// Refusals of one Service, as they are found. Its size is bounded by the entries that are examined.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    /// Why, and the addresses, by their pools.
+    /// Addresses and their pools, by the reason of the refusal.
     reasons: BTreeMap<String, BTreeSet<(IpAddr, String)>>,
-    /// What cannot be said of single addresses.
+    /// Message that concerns no single address.
     general: Option<String>,
     /// Other Services whose address is among them.
     owners: BTreeMap<ServiceRef, Overlap>,
-    /// Those of the addresses of which another Service has a port that this one has, and such a port.
+    /// Refused addresses where another Service has a port that this one has too, with one such port.
     contested: BTreeMap<IpAddr, Port>,
 }
 
@@ -40,7 +40,7 @@ impl Refused {
         self.reasons.entry(why).or_default().insert((address, pool));
     }
 
-    /// This, too, is to be told to the Service.
+    /// Sets the general message for the Service.
     pub(super) fn say(&mut self, what: Option<String>) {
         self.general = what;
     }
@@ -59,7 +59,7 @@ impl Refused {
         }
     }
 
-    /// What the Service is told: a sentence for each reason, a few of them.
+    /// Returns the messages for the Service: one sentence for each reason, at most `NAMED`, and the general one.
     fn messages(&self) -> Vec<String> {
         let sentence = |(why, refused): (&String, &BTreeSet<(IpAddr, String)>)| {
             let named: Vec<_> = refused.iter().take(NAMED).map(|(address, _)| address.to_string()).collect();
@@ -94,18 +94,18 @@ impl Refused {
     }
 }
 
-/// What is kept of the refusals of one Service: as much for one as for all entries that are looked at.
+/// Stored summary of the refusals of one Service: its size does not grow with the number of entries.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     messages: Vec<String>,
     pools: Vec<(String, PoolSummary)>,
 }
 
-/// Those of them that are about addresses of one pool.
+/// Summary of the refusals that concern addresses of one pool.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PoolSummary {
     entries: usize,
-    /// How many of them are on a port of an owner.
+    /// Number of entries on a port of an owner.
     contested: usize,
     /// The first few of each kind.
     some_contested: Vec<(IpAddr, Option<Port>)>,
@@ -122,25 +122,25 @@ impl Summary {
     }
 }
 
-/// What is to be told now, and was not before.
+/// Messages to send now that were not sent before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     /// To the Service that lists the addresses.
     pub(super) to_user: Vec<String>,
     /// To Services whose addresses they are.
     pub(super) to_owners: Vec<(ServiceRef, String)>,
-    /// What the pools show is another.
+    /// True if the counts that pools show changed.
     pub(super) changed: bool,
 }
 
-/// What is refused of all Services.
+/// Refused external IPs of all Services.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedExternalIps {
     by_service: BTreeMap<ServiceRef, Summary>,
     by_pool: BTreeMap<String, ShownOfPool>,
-    /// What owners were told, and of whom.
+    /// Services that each owner was notified about.
     told_owners: BTreeMap<ServiceRef, ToldOwner>,
-    /// The Services of which owners were told, and which.
+    /// Owners that were notified about each Service, each with whether it was about a contested port.
     told_of: BTreeMap<ServiceRef, BTreeMap<ServiceRef, bool>>,
     begun: bool,
 }
@@ -155,7 +155,8 @@ struct ShownOfPool {
     contested_users: BTreeSet<ServiceRef>,
 }
 
-/// The first few Services that list an address of an owner, of which it was told: those on a port of it are not buried by others.
+/// First few Services that list an address of an owner and about which it was notified. Those on a port of it are counted apart, so
+/// that others cannot crowd them out.
 #[derive(Debug, Default)]
 struct ToldOwner {
     contested: BTreeSet<ServiceRef>,
@@ -169,15 +170,14 @@ impl ToldOwner {
 }
 
 impl RefusedExternalIps {
-    /// A pass over all Services begins. Returns whether it is the first: its refusals a process before this one may have
-    /// told.
+    /// Begins a pass over all Services. Returns true if it is the first: a previous process may have reported its refusals already.
     pub(super) fn begin_pass(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// This is refused of `user` now. Returns what was not told yet. Of the Services that list an address of an owner, the
-    /// first few are told to that owner: nobody can bury its events. What it costs depends on the entries of `user` alone,
-    /// however many others there are.
+    /// Replaces the refusals of `user`. Returns the messages that were not sent yet. An owner is notified about the first few Services
+    /// that list its address: its events cannot be flooded. The cost depends on the entries of `user` alone, however many others there
+    /// are.
     pub(super) fn replace(&mut self, user: &ServiceRef, refused: &Refused) -> News {
         let to_owners = self.tell_owners(user, &refused.owners);
         let summary = refused.summary();
@@ -218,7 +218,7 @@ impl RefusedExternalIps {
         }
     }
 
-    /// Notes whose addresses `user` lists, and returns what is to be told to which of these owners.
+    /// Records the owners whose addresses `user` lists, and returns the messages to them.
     fn tell_owners(
         &mut self,
         user: &ServiceRef,
@@ -259,12 +259,12 @@ impl RefusedExternalIps {
         self.by_pool.keys().map(String::as_str)
     }
 
-    /// How many entries there are about addresses of `pool`.
+    /// Returns the number of refused entries about addresses of `pool`.
     pub(crate) fn count(&self, pool: &str) -> usize {
         self.by_pool.get(pool).map_or(0, |shown| shown.entries)
     }
 
-    /// How many of them are about an address of which an owner has a port that the Service has as well.
+    /// Returns the number of refused entries about addresses of `pool` where an owner has a port that the Service has too.
     pub(crate) fn contested(&self, pool: &str) -> usize {
         self.by_pool.get(pool).map_or(0, |shown| shown.contested)
     }
@@ -288,7 +288,7 @@ impl RefusedExternalIps {
     }
 }
 
-/// What a Service is told of one that lists its address, and perhaps has this port of it.
+/// Returns the message for an owner about a Service that lists its address, and perhaps has this port of it.
 fn told_to_owner(user: &ServiceRef, Overlap { address, port }: Overlap) -> String {
     let ports = match port {
         Some(port) => {

@@ -32,7 +32,7 @@ impl ClusterState {
         }
     }
 
-    /// Whether the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
+    /// Returns true if the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
     /// may have.
     pub(crate) fn wants_as_external_ip(
         &self,

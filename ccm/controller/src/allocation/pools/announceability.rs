@@ -1,4 +1,4 @@
-//! Which addresses of a pool some node can announce, as the planner would find it for each of them. Pure.
+//! Addresses of a pool that a node can announce, as the planner would find it for each of them. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use super::{NAMED, ReviewedPool, shortened};
 use crate::placement::announcements::ParsedAnnouncement;
 use crate::placement::plan::{Segments, Topology};
 
-/// Nodes that are named. How many more there are is not told: every node that joins would change every pool.
+/// Number of nodes that are named. The number of further ones is left out: every node that joins would change every pool.
 const NODES: usize = 3;
 
-/// Whether the addresses of a pool can be announced.
+/// Result of the check whether the addresses of a pool can be announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Announceability {
     /// No agent has reported the network of its node yet, or there is no address.
     #[default]
     Unknown,
-    /// Whether each address can be announced, with the reason and the message of the condition `Announceable`.
+    /// Status (`holds` if each address can be announced), reason and message of the condition `Announceable`.
     Known { holds: bool, reason: &'static str, message: String },
 }
 
-/// What of the pool can be announced by some of the Announcements that may apply to its addresses. What it does not give counts neither
-/// way.
+/// Determines which of the pool's addresses an Announcement that may apply to them can announce. Addresses that the pool does not give
+/// do not count either way.
 pub(crate) fn announceability(
     reviewed: &ReviewedPool,
     may_apply: &[&ParsedAnnouncement],

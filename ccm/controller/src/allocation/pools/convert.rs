@@ -13,12 +13,12 @@ use super::unusable::reserved_in;
 use super::{Problem, Reason, shortened};
 use windlass_common::label_selector::selector;
 
-/// What a spec says, as far as it can be read.
+/// Spec of a pool, as far as it can be read.
 #[derive(Debug)]
 pub(super) struct ParsedSpec {
     /// Its addresses without what it excludes.
     pub(super) addresses: AddressSet,
-    /// Those of them that `avoidReserved` keeps back.
+    /// Subset of `addresses` that `avoidReserved` reserves.
     pub(super) reserved: AddressSet,
     pub(super) policy: Policy,
     pub(super) problems: Vec<Problem>,

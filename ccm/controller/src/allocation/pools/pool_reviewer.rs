@@ -22,7 +22,7 @@ pub(crate) struct PoolReviewer {
 }
 
 impl PoolReviewer {
-    /// Reviews the pools if need be, and says whether it did.
+    /// Reviews the pools if needed. Returns true if it did.
     pub(crate) fn refresh(&mut self, stores: &Stores, foreign: &ForeignServices) -> bool {
         let revisions = [
             stores.pools.revision(),

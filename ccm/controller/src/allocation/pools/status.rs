@@ -1,4 +1,4 @@
-//! What a pool's status says. Pure.
+//! Status of a pool. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,22 +20,22 @@ use crate::allocation::external::RefusedExternalIps;
 use crate::allocation::ledger::Ledger;
 use crate::stores::Stores;
 
-/// What VIPs and nodes show of one pool's addresses.
+/// Findings about one pool's addresses, from VIPs and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PoolFindings {
     /// Addresses given from this pool that no pool holds any more, with their Services.
     kept: BTreeMap<IpAddr, String>,
     /// Addresses that another host of the LAN has.
     conflicts: BTreeSet<String>,
-    /// How many addresses of it Services list in `spec.externalIPs` that they may not have, and the first of them.
+    /// Number of its addresses that Services list in `spec.externalIPs` but may not have.
     foreign_external_ips: usize,
-    /// How many of them are on a port of an owner.
+    /// Number of these addresses that are on a port of an owner.
     contested_external_ips: usize,
     some_foreign_external_ips: Vec<String>,
 }
 
 impl PoolFindings {
-    /// By name of the pool. `pool_of` says which pool holds an address.
+    /// Collects the findings by name of the pool. `pool_of` returns the pool that holds an address.
     pub(super) fn new<'a>(
         vips: impl IntoIterator<Item = &'a Arc<VirtualIP>>,
         networks: impl IntoIterator<Item = &'a Arc<NodeNetwork>>,
@@ -70,7 +70,7 @@ impl PoolFindings {
         findings
     }
 
-    /// What the cluster shows now.
+    /// Collects the current findings in the cluster, by pool name.
     pub(crate) fn of(
         stores: &Stores,
         ledger: &Ledger,
@@ -87,7 +87,7 @@ impl PoolFindings {
         findings
     }
 
-    /// How many addresses of the pool another host has.
+    /// Returns the number of addresses of the pool that another host has.
     pub(crate) fn conflicts(&self) -> usize {
         self.conflicts.len()
     }
@@ -186,12 +186,12 @@ fn cidrs(held: &AddressSet, kept: &BTreeMap<IpAddr, String>) -> Vec<String> {
     cidrs.iter().map(ToString::to_string).collect()
 }
 
-/// What can be given now: nothing of a pool that gives nothing.
+/// Returns the number of addresses that can be given now: 0 for a disabled pool.
 pub(crate) const fn available(reviewed: &ReviewedPool, counts: Counts) -> u128 {
     if reviewed.pool.policy.disabled { 0 } else { counts.available() }
 }
 
-/// Whether the condition `Ready` holds, its reason and its message.
+/// Returns the state, reason and message of the condition `Ready`.
 fn ready(reviewed: &ReviewedPool) -> (bool, &'static str, String) {
     let messages: Vec<_> = reviewed.problems.iter().map(|problem| problem.message.as_str()).collect();
     match reviewed.problems.first() {

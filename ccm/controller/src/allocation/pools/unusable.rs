@@ -28,7 +28,7 @@ pub(crate) struct UnusableSet {
 pub(crate) struct UnusableAddresses {
     /// Addresses of the nodes themselves, with the node's name.
     pub(super) nodes: BTreeMap<IpAddr, String>,
-    /// Those of them that only its agent says the node has, not its Node.
+    /// Addresses in `nodes` that only the node's agent reports, not its Node.
     pub(super) only_reported: BTreeSet<IpAddr>,
     /// Addresses that other load balancers gave Services, with the Service's name.
     pub(super) services: BTreeMap<IpAddr, String>,
@@ -37,7 +37,7 @@ pub(crate) struct UnusableAddresses {
 }
 
 impl UnusableAddresses {
-    /// What the cluster shows.
+    /// Collects the unusable addresses of these Nodes, networks and ServiceCIDRs.
     pub(crate) fn new(nodes: &[&Node], networks: &[&NodeNetwork], service_cidrs: &[&ServiceCIDR]) -> Self {
         let mut blocks = subnet_edges(networks);
         blocks.extend(nodes.iter().flat_map(|node| pod_cidrs(node)));
@@ -46,7 +46,7 @@ impl UnusableAddresses {
         Self { nodes, only_reported, services: BTreeMap::new(), blocks }
     }
 
-    /// With the addresses of Services that other load balancers serve.
+    /// Adds the addresses of Services that other load balancers serve.
     pub(crate) fn with_services(self, services: BTreeMap<IpAddr, String>) -> Self {
         Self { services, ..self }
     }
@@ -96,9 +96,9 @@ fn subnet_edges(networks: &[&NodeNetwork]) -> Vec<UnusableSet> {
     subnets.into_iter().map(edges).filter(|block| !block.addresses.is_empty()).collect()
 }
 
-/// The longest prefix of a subnet whose reserved anycast addresses (RFC 2526) are kept back. No kernel answers for them
-/// unless somebody sets one up, and of a longer prefix the 128 of them would be no small part: a quarter of a /119, half of
-/// a /120, all of a /121.
+/// Longest prefix of a subnet whose reserved anycast addresses (RFC 2526) are reserved here. No kernel answers for them unless an
+/// admin configures one, and in a longer prefix the 128 of them would be no small part: a quarter of a /119, half of a /120, all of a
+/// /121.
 const LONGEST_WITH_ANYCAST: u8 = 112;
 /// Prefix of those 128.
 const ANYCAST_BLOCK: u8 = 121;

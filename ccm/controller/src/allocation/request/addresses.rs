@@ -1,4 +1,4 @@
-//! Which addresses a Service names, and how many it wants.
+//! Addresses that a Service names, and the number that it wants.
 
 use std::net::IpAddr;
 
@@ -124,10 +124,10 @@ pub(super) fn fit(named: &NamedAddresses, families: Families) -> Result<(), Requ
     }
 }
 
-/// How many addresses of each family are wanted.
+/// Returns the desired number of addresses of each family.
 ///
 /// # Errors
-/// A number out of bounds, or another one than of the addresses named.
+/// The number is out of bounds, or differs from that of the addresses named.
 pub(super) fn count(annotations: Annotations<'_>, named: &NamedAddresses) -> Result<u8, RequestError> {
     let Some(AnnotationValue { text, .. }) = annotations.address_count() else { return Ok(1) };
     // `+3` is a number to Rust.

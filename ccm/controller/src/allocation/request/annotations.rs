@@ -34,7 +34,7 @@ const METALLB_ADDRESSES: MetalLb = ("metallb.io/loadBalancerIPs", "metallb.unive
 const METALLB_POOL: MetalLb = ("metallb.io/address-pool", "metallb.universe.tf/address-pool");
 const METALLB_KEY: MetalLb = ("metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip");
 
-/// Whether anybody reads the annotation of a Service, with one setting or another. The others are not even kept.
+/// Returns true if the annotation of a Service is read with any setting. Others are not even stored.
 pub(crate) fn is_read(annotation: &str) -> bool {
     let theirs = [METALLB_ADDRESSES, METALLB_POOL, METALLB_KEY];
     SERVICE_ANNOTATIONS.contains(&annotation)
@@ -43,10 +43,10 @@ pub(crate) fn is_read(annotation: &str) -> bool {
         || theirs.iter().any(|(name, older)| annotation == *name || annotation == *older)
 }
 
-/// How the text begins that is kept in place of one that is too long.
+/// Prefix of the placeholder for a text that is too long.
 const TOO_LONG: &str = "(too long: ";
 
-/// What is kept in place of a text of `length` bytes, of which `most` are read: no reader takes it for what it reads.
+/// Returns the placeholder for a text of `length` bytes, of which `most` are read. No reader accepts it as a value.
 pub(crate) fn too_long(length: usize, most: usize) -> String {
     format!("{TOO_LONG}{length} bytes; write at most {most})")
 }

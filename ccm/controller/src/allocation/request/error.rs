@@ -1,4 +1,4 @@
-//! Why a Service cannot be served as it asks.
+//! Errors of a Service's request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,8 +10,8 @@ use super::sharing::{LONGEST_KEY, MOST_NAMESPACES};
 use super::{MOST_ELEMENTS, MOST_OF_A_FAMILY, MOST_PORTS, MOST_SOURCES};
 use crate::allocation::source_budget::MOST_OF_CLUSTER;
 
-/// Why a Service cannot be served as it asks; each says what to change. Annotations are named by their full names,
-/// fields by their paths.
+/// Reason that a Service cannot be served as requested, with the remedy. Annotations are named by their full names, fields by their
+/// paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Ranges of clients that are none.

@@ -1,4 +1,4 @@
-//! Which address families a Service has, as the API server resolved them.
+//! Address families of a Service, as the API server resolved them.
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 use windlass_ipam::{Families, Family};

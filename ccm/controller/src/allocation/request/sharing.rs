@@ -1,4 +1,4 @@
-//! On which terms a Service uses an address, and with whom it shares it.
+//! Terms on which a Service uses an address, and the Services that it shares it with.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{MOST_PORTS, RequestError};
 
 /// Longest sharing key, in bytes.
 pub(super) const LONGEST_KEY: usize = 253;
-/// Most namespaces that one Service shares with.
+/// Maximum number of namespaces that one Service shares with.
 pub(super) const MOST_NAMESPACES: usize = 64;
 
 /// The terms of a Service.
@@ -93,7 +93,7 @@ fn sharing(namespace: &str, annotations: Annotations<'_>) -> Result<Option<Shari
     Ok(Some(Sharing { key: key.text.to_owned(), with: others }))
 }
 
-/// Whether a namespace can have this name (RFC 1123 label).
+/// Returns true if `text` is a valid name of a namespace (RFC 1123 label).
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     text.len() <= 63
@@ -103,7 +103,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Whether an object can have this name (RFC 1123 subdomain).
+/// Returns true if `text` is a valid name of an object (RFC 1123 subdomain).
 pub(crate) fn is_object_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }

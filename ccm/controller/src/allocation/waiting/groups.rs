@@ -17,7 +17,7 @@ pub(super) struct QueuePosition {
     owner: ServiceRef,
 }
 
-/// Which Services come first, whatever their age.
+/// Precedence of Services over others, whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Precedence {
     /// It names its addresses: no other will do.
@@ -38,13 +38,13 @@ impl QueuePosition {
     }
 }
 
-/// What the Services of a group have in common.
+/// Common properties of the Services of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GroupKey {
     /// They want the same from the same pools: if the first cannot be served, none can.
     Interchangeable {
         families: Vec<Family>,
-        /// How many of each; `None`: one more of any is worth having.
+        /// Number of addresses of each family; `None`: one more of any is useful.
         count: Option<u8>,
         /// Each with the families that it gives.
         pools: BTreeSet<(String, Family)>,
@@ -55,7 +55,7 @@ pub(super) enum GroupKey {
     Single(ServiceRef),
 }
 
-/// What a group waits for.
+/// Resource that a group waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// An address of this family of this pool.
@@ -86,7 +86,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// `position` is one of those of `group_key`, who wait at `targets`.
+    /// Adds `position` to the group of `group_key`, whose Services wait at `targets`.
     pub(super) fn join(
         &mut self,
         group_key: GroupKey,
@@ -131,7 +131,7 @@ impl Groups {
         self.by_id.get(&id)?.positions.first()
     }
 
-    /// Every group.
+    /// Returns every group.
     pub(super) fn all(&self) -> impl Iterator<Item = GroupId> {
         self.by_id.keys().copied()
     }
@@ -141,7 +141,7 @@ impl Groups {
         self.by_target.get(target).into_iter().flatten().copied()
     }
 
-    /// Every address that somebody waits for.
+    /// Returns every address that a group waits for.
     pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.by_target.keys().filter_map(|target| match target {
             Target::Address(address) => Some(*address),

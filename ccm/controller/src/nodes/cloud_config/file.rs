@@ -8,13 +8,13 @@ use windlass_ccm::files::{FileError, WatchedFile};
 
 use super::CloudConfig;
 
-/// Why the file cannot be used.
+/// Reason that the file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not there, or not ours to read.
+    /// The file does not exist, or cannot be read.
     #[error("cannot read --cloud-config {}: {}", .0.path.display(), .0.reason)]
     Unreadable(#[from] FileError),
-    /// It does not say what it should.
+    /// The content is invalid.
     #[error("--cloud-config {path} cannot be used: {reason}")]
     Invalid { path: PathBuf, reason: String },
 }
@@ -50,7 +50,7 @@ impl ConfigFile {
         }
     }
 
-    /// What the file says, once it says something else.
+    /// Waits for the file to change and returns its new configuration.
     pub(super) async fn changed(&mut self) -> Result<CloudConfig, ConfigError> {
         self.0.changed().await;
         parse(&self.0)

@@ -9,7 +9,7 @@ use windlass_common::wildcard;
 pub(super) struct Glob(String);
 
 impl Glob {
-    /// Whether the whole name matches.
+    /// Returns true if the whole name matches.
     pub(super) fn matches(&self, name: &str) -> bool {
         wildcard::matches(&self.0, name)
     }

@@ -1,4 +1,4 @@
-//! From YAML to the settings. Everything that can be wrong is found here, and said with its line.
+//! Parser of the YAML settings. Every error is found here, and reported with its line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl CloudConfig {
     }
 }
 
-/// What is wrong, with the line it is in as it is written. The parser counts lines, and shows several of them below.
+/// Returns the first error, with the line that contains it as written. The parser counts lines, and shows several of them below.
 fn parse_error(error: &str, text: &str) -> String {
     let first = error.lines().next().unwrap_or("it cannot be read");
     let first = first.strip_prefix("error: ").unwrap_or(first);

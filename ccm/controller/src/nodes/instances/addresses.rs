@@ -1,4 +1,4 @@
-//! Which addresses a node is to have. Pure.
+//! Addresses that a node is to have. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,7 +28,7 @@ pub(super) struct Vip {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeAddresses<'a> {
     pub(super) list: Vec<(&'a str, IpAddr)>,
-    /// Why it does not have those that its kubelet names.
+    /// Reason that it does not have the addresses that its kubelet names.
     pub(super) refused: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn addresses<'a>(
     NodeAddresses { list: renewed(&list, &offered, lasts, complete), refused }
 }
 
-/// Those that the node has.
+/// Returns the internal and external addresses in the Node's status.
 fn existing(node: &Node) -> Vec<(&str, IpAddr)> {
     let listed = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
     listed
@@ -83,7 +83,7 @@ fn existing(node: &Node) -> Vec<(&str, IpAddr)> {
         .collect()
 }
 
-/// Those of `--node-ip`. What is none is told by the controller (service-contract N-05).
+/// Returns the addresses of `--node-ip`. The controller reports values that are not addresses (service-contract N-05).
 fn named_by_kubelet(node: &Node) -> Vec<IpAddr> {
     let text = node.annotations().get(ANNOTATION_PROVIDED_NODE_IP);
     text.into_iter().flat_map(|list| list.split(',')).filter_map(|text| text.trim().parse().ok()).collect()
@@ -125,7 +125,7 @@ fn renewed<'a>(
     addresses
 }
 
-/// How unlike two addresses of one family are: the longer their common prefix, the less.
+/// Returns the distance between two addresses of one family: the longer their common prefix, the smaller.
 fn distance(one: IpAddr, other: IpAddr) -> u128 {
     let bits = |address| match address {
         IpAddr::V4(v4) => u128::from(Ipv4Addr::to_bits(v4)),
@@ -148,7 +148,7 @@ fn own_interfaces(network: &NodeNetwork) -> impl Iterator<Item = &InterfaceInfo>
     network.spec.interfaces.iter().filter(|interface| !is_inside_the_node(interface))
 }
 
-/// Whether the machine has the address, wherever.
+/// Returns true if the machine has the address, on any interface.
 fn has(network: &NodeNetwork, address: IpAddr) -> bool {
     let spec = &network.spec;
     let mut on_interfaces = own_interfaces(network).flat_map(|interface| parsed(&interface.addresses));

@@ -1,4 +1,4 @@
-//! What an Announcement's status says. Pure.
+//! Status of an Announcement. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,19 +10,19 @@ use windlass_common::bridges::is_of_pods;
 
 use super::ParsedAnnouncement;
 
-/// Virtual IPs that are named. How many more there are is not told: each that comes would change the condition.
+/// Number of virtual IPs that are named. The number of further ones is left out: each new one would change the condition.
 const NAMED: usize = 3;
 
-/// What virtual IPs and nodes show of one Announcement.
+/// Findings about one Announcement, from virtual IPs and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnnouncementFindings {
     /// Virtual IPs that it applies to.
     pub(crate) virtual_ips: usize,
-    /// Those that it selects and another one applies to, with that one's name.
+    /// Virtual IPs that it selects but another Announcement applies to, with that Announcement's name.
     pub(crate) overruled: BTreeMap<IpAddr, String>,
-    /// Those that it applies to and whose virtual router is not as it says, because no VRID is left for another one.
+    /// Virtual IPs that it applies to, but whose virtual router differs from its settings, because no VRID is left for another one.
     pub(crate) left_behind: BTreeSet<IpAddr>,
-    /// The same because nodes do not have the key that is to sign.
+    /// Like `left_behind`, but because nodes do not have the key that is to sign.
     pub(crate) without_key: BTreeSet<IpAddr>,
     /// Agents have reported their nodes' networks, and it leaves none of them.
     pub(crate) is_without_node: bool,
@@ -89,7 +89,7 @@ fn condition(
     }
 }
 
-/// The reason why no node is left, as far as the names of interfaces tell it.
+/// Returns the reason that no node is left, as far as the names of interfaces show it.
 fn without_node(announcement: &ParsedAnnouncement) -> String {
     let of_pods: Vec<&String> = announcement.interfaces.iter().filter(|name| is_of_pods(name)).collect();
     let hint = if !of_pods.is_empty() {

@@ -1,4 +1,4 @@
-//! Which router of those that fit takes a VIP, and when one is made for it.
+//! Choice of the router that takes a VIP among those that fit, and of the moment when one is made for it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ const ROUTERS_OF_A_NODE: usize = 2;
 /// The fewest that a cluster has, however small it is: a node that joins can be given whole routers only.
 const FEWEST_ROUTERS: usize = 6;
 
-/// How many routers VIPs of one kind are spread over, of which each node of the `first` choice is to have as many. Half of the
+/// Returns the number of routers to spread VIPs of one kind over: the same number for each node of the `first` choice, and half of the
 /// `vrids` at most.
 pub(super) fn wanted_routers(first: usize, vrids: usize) -> usize {
     let most = vrids.div_ceil(2).max(1);
@@ -102,13 +102,13 @@ impl<'a> Planner<'a> {
         routers.filter_map(RouterDraft::first).map(str::to_owned).collect()
     }
 
-    /// Whether the VIPs are spread over as many routers as they are to be.
+    /// Returns true if the VIPs are spread over the desired number of routers.
     pub(super) fn is_spread(&self, feasible: &FeasibleRouters<'_>) -> bool {
         let in_use = |name: &&String| self.routers.get(*name).is_some_and(|router| router.vips > 0);
         feasible.routers.iter().filter(in_use).count() >= feasible.wanted
     }
 
-    /// The same for a VIP that not every node serves.
+    /// Chooses the router for a VIP that not every node serves.
     pub(super) fn choose_local(
         &mut self,
         vip: &'a VirtualIP,
@@ -161,8 +161,8 @@ impl<'a> Planner<'a> {
         Some(name)
     }
 
-    /// The lowest VRID from 64 on, then from 1, that the Announcement allows and no router of ours and no stranger of the family
-    /// uses on the same links.
+    /// Returns the lowest VRID from 64 on, then from 1, that the Announcement allows and that no router of the family, ours or
+    /// foreign, uses on the same links.
     pub(super) fn free_vrid(&self, feasible: &mut FeasibleRouters<'a>) -> Option<u8> {
         let allowed = &feasible.announcement.vrrp.vrids;
         let segment = feasible.segment;
@@ -173,8 +173,8 @@ impl<'a> Planner<'a> {
         vrids.find(|vrid| allowed.contains(vrid) && !used.contains(vrid) && !is_named(*vrid))
     }
 
-    /// Where VIPs of the router `old` go whose Announcement is another one now: to one for them alone that has the same nodes, while
-    /// there are too few of that Announcement. The node that is Active goes on with them there.
+    /// Returns the router for VIPs of the router `old` whose Announcement changed: one for them alone that has the same nodes, while
+    /// there are too few routers of the new Announcement. The Active node stays Active there.
     pub(super) fn split(&mut self, old: &str, feasible: &mut FeasibleRouters<'a>) -> Option<String> {
         let announcement = feasible.announcement;
         let of = announcement.name.as_deref();

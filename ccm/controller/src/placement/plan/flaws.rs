@@ -7,7 +7,7 @@ use windlass_api::{VirtualIP, VirtualRouterSpec, address_allocated};
 
 use super::{PlacementPlan, PlanInput, local};
 
-/// Why clients do not reach an announced VIP, for the condition of its Services.
+/// Reason that clients do not reach an announced VIP, for the condition of its Services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flaw {
     /// One of [`address_allocated`].
@@ -30,8 +30,8 @@ impl PlacementPlan<'_> {
     }
 }
 
-/// The flaw of a VIP in no subnet of any node while its virtual router goes on, as after another IPv6 prefix: adverts for IPv6 come from
-/// link-local addresses, which stay. `None` also while none of the router's nodes reports: they may have the subnet.
+/// Returns the flaw of a VIP in no subnet of any node while its virtual router continues, as after another IPv6 prefix: adverts for
+/// IPv6 come from link-local addresses, which stay. `None` also while none of the router's nodes reports: they may have the subnet.
 fn out_of_subnets(vip: &VirtualIP, router: &VirtualRouterSpec, input: &PlanInput) -> Option<Flaw> {
     let address = vip.spec.address;
     let everywhere = input.topology.segments(input.announcements.get_or_none(None));

@@ -1,11 +1,11 @@
-//! The segments of a cluster: the subnets that its nodes agree on. One node's prefix length decides nothing for others. Pure.
+//! Segments of a cluster: the subnets that its nodes agree on. One node's prefix length decides nothing for others. Pure.
 //!
-//! - A subnet that two nodes report is a segment. Where two of those that report a wider one have addresses in it, both are the same LAN,
+//! - A subnet that two nodes report is a segment. Where two nodes that report a wider one have addresses in it, both are the same LAN,
 //!   whose prefix length is being changed: the wider one is the segment.
-//! - A subnet that one node alone reports is a segment unless it overlaps a subnet of another node. In that case it is a dissenting one: its
-//!   node is a candidate of the segments that the others have.
-//! - Where no two nodes agree, the widest of subnets that lie in one another is the segment. One that holds separate subnets of several
-//!   nodes is none.
+//! - A subnet that one node alone reports is a segment unless it overlaps a subnet of another node. In that case it is a dissenting
+//!   one: its node is a candidate of the segments that the others have.
+//! - Where no two nodes agree, the widest of subnets that lie in one another is the segment. A subnet that holds separate subnets of
+//!   several nodes is none.
 //! - A prefix shorter than [`SHORTEST_PREFIX`] is never a segment.
 //!
 //! Nodes change their prefix length one by one: [`Lans::of_address`] lists the segments that a node takes part in, and
@@ -20,7 +20,7 @@ use windlass_common::bridges::is_inside_the_node;
 
 /// No link has a shorter prefix.
 pub(crate) const SHORTEST_PREFIX: u8 = 8;
-/// So many nodes decide.
+/// Number of nodes that decide by agreeing.
 const AGREEING: usize = 2;
 
 /// Returns the longest prefix of a subnet that holds neighbours: an address with a longer one is a host route.
@@ -104,7 +104,7 @@ impl Lans {
         segments
     }
 
-    /// Whether each of these subnets, of one node each, lies in the one before it, or all are of one node.
+    /// Returns true if these subnets, each of one node, are nested in each other, or all are of one node.
     fn is_chain(&self, nets: &[IpNet]) -> bool {
         let mut by_length = nets.to_vec();
         by_length.sort_by_key(IpNet::prefix_len);
@@ -116,7 +116,7 @@ impl Lans {
         self.reported.get(&net).into_iter().flatten().map(|(node, _)| node.as_str())
     }
 
-    /// Whether the two are not both of one and the same node alone.
+    /// Returns true if the two subnets together are reported by at least two nodes.
     fn is_of_others(&self, one: IpNet, other: IpNet) -> bool {
         self.reporters(one).chain(self.reporters(other)).collect::<BTreeSet<_>>().len() > 1
     }
@@ -150,7 +150,8 @@ impl Lans {
         segments
     }
 
-    /// Whether a subnet and a wider one are the same LAN: nodes have addresses of the narrower one with the length of the wider one.
+    /// Returns true if a subnet and a wider one are the same LAN: nodes have addresses of the narrower one with the length of the
+    /// wider one.
     fn is_one_lan(&self, narrower: IpNet, wider: IpNet) -> bool {
         let nodes = self.reported.get(&wider).into_iter().flatten();
         let in_both = nodes.filter(|(_, addresses)| addresses.iter().any(|one| narrower.contains(one)));

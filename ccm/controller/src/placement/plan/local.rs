@@ -1,7 +1,7 @@
-//! Where VIPs go whose Services have `externalTrafficPolicy: Local`: to virtual routers that follow their endpoints.
+//! Placement of VIPs whose Services have `externalTrafficPolicy: Local`: on virtual routers that follow their endpoints.
 //!
-//! Each has a virtual router of its own, so that it moves alone. Where VRIDs get short, those share one that the same nodes serve
-//! best; one leaves it for another when that is so no more.
+//! Each VIP has a virtual router of its own, so that it moves alone. Where VRIDs get short, VIPs that the same nodes serve best share
+//! one. A VIP leaves it for another when that is no longer so.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(super) const fn shared_from(vrids: usize) -> usize {
 /// The nodes that serve the VIPs of a virtual router.
 #[derive(Debug, Default)]
 pub(super) struct Serving<'a> {
-    /// Of each VIP that is served at all.
+    /// Serving nodes of each VIP that has any.
     of_vips: Vec<&'a ServingNodes>,
     /// Nodes that serve each of them as well as any node does.
     best: BTreeSet<&'a str>,
@@ -35,8 +35,8 @@ impl<'a> Serving<'a> {
         self.of_vips.push(nodes);
     }
 
-    /// Whether a node that serves another VIP best, one of `best`, does so with those that are there. A VIP that nobody serves is
-    /// served nowhere better.
+    /// Returns true if one of `best`, the nodes that serve another VIP best, also serves the present VIPs best. A VIP that no node
+    /// serves fits everywhere.
     pub(super) fn fits(&self, best: &BTreeSet<&str>) -> bool {
         best.is_empty() || self.of_vips.is_empty() || best.iter().any(|node| self.best.contains(node))
     }
@@ -52,7 +52,7 @@ impl<'a> Serving<'a> {
 /// Nodes that a message names.
 const NAMED: usize = 3;
 
-/// Says that no candidate for a VIP has a pod, and what helps.
+/// Returns the reason that no candidate for a VIP has a pod, with the remedy.
 pub(super) fn without_endpoint<'a>(
     address: IpAddr,
     pods: impl ExactSizeIterator<Item = &'a String>,
@@ -67,7 +67,7 @@ pub(super) fn without_endpoint<'a>(
     )
 }
 
-/// Those of the nodes that are candidates and serve it best.
+/// Returns the nodes that serve it best, of those that are candidates.
 pub(super) fn best(nodes: &ServingNodes, is_candidate: impl Fn(&str) -> bool) -> BTreeSet<&str> {
     let candidates: Vec<_> = nodes.iter().filter(|(name, _)| is_candidate(name)).collect();
     let most = candidates.iter().map(|(_, node)| node.state).max();

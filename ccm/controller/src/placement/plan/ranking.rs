@@ -1,28 +1,28 @@
 //! The ranking of a virtual router's nodes, and their VRRP priorities.
 //!
-//! The order is made once and kept in `VirtualRouter.spec.nodes`. Nodes that go leave it, nodes that come are put at its
-//! end, so that no two survivors ever change places and a new node takes no VIP from a working one. A node that is
-//! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
-//! the last, and when it comes back it is what it was.
+//! The order is made once and kept in `VirtualRouter.spec.nodes`. Nodes that go leave it, nodes that come are put at its end, so that
+//! no two survivors ever change places and a new node takes no VIP from a working one. A node that is drained or excluded keeps its
+//! place in the order but has a priority below every healthy one: it serves only if it is the last, and when it comes back it is what
+//! it was.
 //!
-//! A node that joins, or has another address, is not obeyed by those that have not heard of it. Until each of the others has told that
-//! it knows it, it comes before none that may not: the last of all while one of them is ready that has not, and, if only nodes that
-//! are not ready have not, below what these were told to be while all was well.
+//! Nodes that have not received the update about a node that joins, or that has another address, ignore its adverts. Until each of the
+//! others has reported that it knows the node, the node ranks before none that may not. While a ready node has not reported it, it is
+//! the last of all. If only nodes that are not ready have not, it is below the priorities that these had while all was well.
 //!
 //! A router whose VIPs every node serves has [`MOST_CANDIDATES`] nodes of a large segment: more would only make elections slower and
 //! adverts more, and each node would take part in every router. Others join where there is room, where many are not well, where the
 //! Announcement prefers them, or to be given a share.
 //!
-//! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
-//! not know it any more would take what it says for a stranger's, and miss that it goes.
+//! Nodes that the Announcement prefers come first. A node that it leaves out is kept as the last while it is Active: peers that do not
+//! know it any more would take its adverts for a foreign router's, and miss its resignation.
 //!
 //! The node that an admin wants to have the VIPs (`windlass move`) has a priority above all that can serve them as well, whatever the
-//! Announcement prefers. The order is as without it, so that it is what it was when the wish is taken back.
+//! Announcement prefers. The order is the same as without it, so that it is unchanged when the request is withdrawn.
 //!
-//! A node whose agent would let everybody use a VIP that not everybody may use is in no ranking of a router that carries one.
+//! A node whose agent would admit all clients to a VIP that is restricted is in no ranking of a router that carries one.
 //!
 //! The VIPs of a router with `externalTrafficPolicy: Local` follow the endpoints of their Services: a node without one has a low
-//! priority, too. Among equals the node that is preferred stays so, then comes who has the most ready endpoints.
+//! priority, too. Among equals the node that is preferred stays so, then comes the one with the most ready endpoints.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -42,29 +42,29 @@ use crate::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 pub(super) const MOST_CANDIDATES: usize = priorities::SPACED as usize;
 /// If fewer of them are well, others join.
 const FEWEST_GOOD: usize = MOST_CANDIDATES / 2;
-/// Beyond that none joins to be given a share.
+/// Number of nodes from which on none joins just to be given a share.
 const MOST_INVITED: usize = 2 * MOST_CANDIDATES;
 
-/// How well a node can serve a router's VIPs: the less, the better.
+/// Fitness of a node to serve a router's VIPs: the less, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
-    /// What it has to serve them with, whether it is drained or excluded, whether it is another than the admin wants, and how much the
-    /// Announcement prefers it.
+    /// Its endpoints; true if it is drained or excluded; true if it is not the node that the admin wants; and its preference by the
+    /// Announcement.
     class: (Reverse<EndpointState>, bool, bool, Reverse<i32>),
-    /// It is not the one that is preferred already: with `Local` a node that comes back takes nothing away.
+    /// True if it is not the node that is preferred already: with `Local` a node that comes back takes nothing away.
     is_challenger: bool,
     ready: Reverse<usize>,
     joining: Joining,
 }
 
-/// Which of the others may not know a node yet.
+/// Kind of the nodes that may not know a node yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Joining {
-    /// None: it has been there, or they have told.
+    /// No other node lacks it: it was in the router before, or the others have reported it.
     No,
     /// Only nodes that are not ready: they may be dead, or cut off from the API server.
     UnknownToLost,
-    /// One that is ready.
+    /// A ready node.
     Unknown,
 }
 
@@ -77,18 +77,18 @@ impl Preference {
         }
     }
 
-    /// How much the Announcement prefers it, the most first: that does not change while a node is drained.
+    /// Returns the Announcement's preference for it, the strongest first. It does not change while a node is drained.
     const fn weight(&self) -> Reverse<i32> {
         self.class.3
     }
 
-    /// Of a node that the Announcement leaves out.
+    /// Returns the preference for a node that the Announcement leaves out.
     const fn leaving() -> Self {
         let class = (Reverse(EndpointState::None), true, true, Reverse(i32::MIN));
         Self { class, is_challenger: true, ready: Reverse(0), joining: Joining::No }
     }
 
-    /// That of a node which some may not know.
+    /// Returns the preference for a node that other nodes may not know yet.
     fn joining(self, joining: Joining) -> Self {
         let last = Self::leaving();
         match joining {
@@ -102,29 +102,29 @@ impl Preference {
     }
 }
 
-/// Which of the priorities a node has; see [`priorities`].
+/// Band of the priorities that a node has; see [`priorities`].
 enum Fitness {
     Good,
     Fair,
     Unfit,
 }
 
-/// What makes nodes preferred for a router.
+/// Inputs that make nodes preferred for a router.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Preferences<'a> {
     /// Nodes with endpoints of the VIPs' Services; `None`: each can serve them.
     pub(super) serving: Option<&'a ServingNodes>,
-    /// With `Local`, the node that is to stay preferred as long as no other one serves better: the first, or the Active one where that is
-    /// of the cluster no more.
+    /// With `Local`, the node that is to stay preferred while no other one serves better: the first, or the Active one if the first is
+    /// no longer of the cluster.
     pub(super) incumbent: Option<&'a str>,
     /// The node that an admin wants.
     pub(super) preferred_node: Option<&'a str>,
 }
 
-/// What the ranking of a new router is made by.
+/// Inputs for the ranking of a new router.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewRouter<'a> {
-    /// How many VIPs of the Services that it is made for, of its family, are where each node is first.
+    /// Number of VIPs of the Services that it is made for, of its family, whose router ranks each node first.
     pub(super) siblings: &'a BTreeMap<String, usize>,
     /// The nodes that are first where those of the other family are.
     pub(super) partners: &'a BTreeSet<String>,
@@ -153,15 +153,18 @@ impl Preferences<'_> {
     }
 }
 
-/// The ranking of a new router beside `others` of its segment and kind.
+/// Returns the ranking of a new router beside `others` of its segment and kind.
 ///
-/// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made
-/// for (`siblings`, by node), of these who is first in the fewest of the others, of these who has a VIP of the Service and the other
-/// family.
+/// The first node can serve it. Among several, these criteria decide, in this order:
 ///
-/// Second is who takes over the fewest routers when that first dies, of these who does so the most evenly when another node dies with it;
-/// each further one is who takes over the fewest when all before it die, of these who has that place in the fewest. So what dead nodes had
-/// spreads over the others. Of equals a fixed order of the VRID's own decides.
+/// - it reports no failure;
+/// - it has the fewest VIPs of the Service that the router is made for (`siblings`, by node);
+/// - it is first in the fewest of the others;
+/// - it has a VIP of the Service and the other family.
+///
+/// The second node takes over the fewest routers when the first dies; among several, the one that does so the most evenly when another
+/// node dies with it. Each further node takes over the fewest when all before it die; among several, the one that has that place in
+/// the fewest. The routers of dead nodes thus spread over the others. Between equals a fixed order of the VRID's own decides.
 pub(super) fn new(
     vrid: u8,
     candidates: &[&Candidate],
@@ -236,19 +239,19 @@ fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
     }
 }
 
-/// Who may be a router's.
+/// Nodes that may belong to a router.
 pub(super) struct Members<'a> {
     pub(super) segment: IpNet,
     /// Its candidates by their nodes' names.
     pub(super) candidates: &'a BTreeMap<&'a str, &'a Candidate>,
-    /// Those that they are from.
+    /// Segments that the candidates are from.
     pub(super) segments: &'a Segments,
     pub(super) topology: &'a Topology,
-    /// What a VIP of the router needs: who lacks it is none of `candidates`.
+    /// Need of the router's VIPs: a node that does not meet it is not in `candidates`.
     pub(super) need: Need,
-    /// The node that is Active, as far as it is told.
+    /// Active node, as far as it is reported.
     pub(super) active: Option<&'a str>,
-    /// The nodes that have told that they know the router as it is.
+    /// Nodes that have reported the router in its current version.
     pub(super) knowing: BTreeSet<&'a str>,
     pub(super) is_ready: &'a dyn Fn(&str) -> bool,
     /// It is to join, to be given a share.
@@ -258,7 +261,7 @@ pub(super) struct Members<'a> {
 }
 
 impl Members<'_> {
-    /// Which of the router's other nodes may not know one that was there before as `old`, if it was.
+    /// Returns the kind of the router's other nodes that may not know a node, which was there before as `old`, if it was.
     fn joining(&self, router: &VirtualRouterSpec, node: &str, old: Option<&RankedNode>) -> Joining {
         if old.is_some_and(|old| !old.joining) {
             return Joining::No;
@@ -362,7 +365,7 @@ pub(super) fn refreshed(
     (!stands).then(|| ranked.into_iter().map(RankCandidate::ranked).collect())
 }
 
-/// Whether a node may join only to be given a share.
+/// Returns true if the router has fewer than `MOST_INVITED` nodes, so that a node may join only to be given a share.
 pub(super) fn may_be_invited(router: &VirtualRouterSpec) -> bool {
     router.nodes.len() < MOST_INVITED
 }

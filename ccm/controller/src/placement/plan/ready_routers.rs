@@ -8,7 +8,7 @@ use windlass_api::ExternalTrafficPolicy;
 use super::{Need, PlanInput, Planner};
 use crate::placement::announcements::ParsedAnnouncement;
 
-/// What VIPs without siblings have to have in common for the plan to treat them alike.
+/// Key of VIPs without siblings that the plan treats alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlacementClass {
     segment: IpNet,
@@ -56,9 +56,9 @@ impl ReadyRouters {
         Self { routers, complete }
     }
 
-    /// The virtual router that the plan would give to another VIP, of a Service whose VIPs of the other family have these `partners` as
-    /// first nodes; `vips` says how many each carries. `None` where one would have to be made, or would change by it: that is the
-    /// planner's work.
+    /// Returns the virtual router that the plan would give to another VIP, of a Service whose VIPs of the other family have these
+    /// `partners` as first nodes; `vips` returns the number that each carries. `None` where a router would have to be made, or would
+    /// change by it: that is the planner's work.
     pub(crate) fn next(&self, partners: &BTreeSet<String>, vips: impl Fn(&str) -> usize) -> Option<&str> {
         let of_node = self.routers.iter().flat_map(|(first, names)| {
             let is_apart = !first.as_ref().is_some_and(|first| partners.contains(first));

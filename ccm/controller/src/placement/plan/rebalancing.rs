@@ -1,9 +1,9 @@
-//! Giving a node that has little its share: one that joined is first nowhere.
+//! Rebalancing: gives routers to a node that has few. A node that joined is first in none.
 //!
-//! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. Where it is in
-//! none of those rankings it joins one first. One at a time, and only while all is calm: every candidate has been well for
-//! [`PlanInput::settling`], says of nothing that it fails and is known to the others, and every router's first node has been Active
-//! for a tenth of that.
+//! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections stay established.
+//! Where the node is in none of those rankings it joins one first. Routers move one at a time, and only while all is calm: every
+//! candidate has been healthy for [`PlanInput::settling`], reports no failure and is known to the others, and every router's first
+//! node has been Active for a tenth of that.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,7 +33,8 @@ impl PlanInput {
 }
 
 impl Planner<'_> {
-    /// Moves what is to be moved now. When there may be something to move by itself; `routers_by_vip` says what each carries.
+    /// Moves the routers that are due. Returns when more may become due without another change; `routers_by_vip` gives the VIPs that
+    /// each carries.
     pub(super) fn rebalance(&mut self, routers_by_vip: &BTreeMap<String, String>) -> Option<Timestamp> {
         let mut groups: BTreeMap<(IpNet, Option<&str>), Vec<String>> = BTreeMap::new();
         for (name, draft) in &self.routers {
@@ -108,7 +109,7 @@ impl Planner<'_> {
         Some(Move { router: router.clone(), to: (*to).to_owned() })
     }
 
-    /// From when on it is calm, if nothing happens until then; `None`: that cannot be told.
+    /// Returns the time from which it is calm, if nothing happens until then; `None`: unknown.
     fn calm_since(&self, candidates: &[&Candidate], routers: &[String]) -> Option<Timestamp> {
         let mut calm = Timestamp::MIN;
         for candidate in candidates.iter().filter(|one| one.healthy) {
@@ -155,7 +156,7 @@ impl<'a> Siblings<'a> {
         Self(services)
     }
 
-    /// Whether a router carries a VIP of a Service of which one of the others carries another.
+    /// Returns true if the router and one of the others carry different VIPs of one Service.
     fn meet<'o>(&self, router: &str, mut others: impl Iterator<Item = &'o str>) -> bool {
         let Some(own) = self.0.get(router) else { return false };
         others.any(|other| self.0.get(other).is_some_and(|other| !other.is_disjoint(own)))

@@ -20,7 +20,7 @@ use crate::placement::announcements::{ParsedAnnouncement, RouterSettings};
 /// A router while the plan is made.
 pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
-    /// Its `spec.segment`, unless somebody wrote something else there.
+    /// Its `spec.segment`, if that is a valid subnet.
     pub(super) segment: Option<IpNet>,
     /// Its `metadata.uid`; `None`: it is to be made.
     pub(super) uid: Option<&'a str>,
@@ -32,12 +32,12 @@ pub(super) struct RouterDraft<'a> {
     pub(super) created: Option<Timestamp>,
     /// Number of VRID changes in a row for foreign routers of which it is the last; 0: it was made for another reason.
     pub(super) vrid_changes: u32,
-    /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
+    /// Active node, as far as it is reported; in a router that takes the place of another, the Active node of that router.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
-    /// How many VIPs name it, whether the plan leaves them there or not.
+    /// Number of VIPs that name it, whether the plan leaves them there or not.
     pub(super) named_by: usize,
-    /// What one of them needs.
+    /// Greatest need of its VIPs.
     pub(super) need: Need,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
@@ -47,7 +47,7 @@ pub(super) struct RouterDraft<'a> {
     pub(super) preferred_node: Option<&'a str>,
     /// A node that is to join it, to be given a share.
     pub(super) invited: Option<String>,
-    /// Where its VIPs can be served, if it follows that.
+    /// Nodes that can serve its VIPs, if it follows that.
     pub(super) serving: Serving<'a>,
 }
 
@@ -78,8 +78,8 @@ impl<'a> RouterDraft<'a> {
         }
     }
 
-    /// Whether what cannot change while it runs is as its Announcement says: peers that change it at different moments would not hear
-    /// each other.
+    /// Returns true if the settings that cannot change while it runs match its Announcement. Peers that change them at different
+    /// moments would not receive each other's adverts.
     pub(super) fn is_as_announced(&self) -> bool {
         let RouterSettings { vrids, transport, authentication, .. } = &self.announcement.vrrp;
         vrids.contains(&self.spec.vrid)
@@ -87,7 +87,7 @@ impl<'a> RouterDraft<'a> {
             && *authentication == self.spec.authentication
     }
 
-    /// Changes what can change while it runs to what its Announcement says.
+    /// Applies the settings of its Announcement that can change while it runs.
     pub(super) fn follow_announcement(&mut self) {
         let RouterSettings { interval_ms, preempt_delay_seconds, unicast_fallback, virtual_mac, .. } =
             self.announcement.vrrp;
@@ -112,7 +112,8 @@ impl<'a> RouterDraft<'a> {
         }
     }
 
-    /// What takes its place under `vrid` as `announcement` says: its nodes are the same, so that the one that is Active goes on.
+    /// Returns its replacement under `vrid` with the settings of `announcement`. The nodes are the same, so that the Active node stays
+    /// Active.
     pub(super) fn successor(&self, vrid: u8, announcement: &'a ParsedAnnouncement) -> Self {
         let VirtualRouterSpec { segment, nodes, external_traffic_policy, .. } =
             VirtualRouterSpec::clone(&self.spec);
@@ -126,12 +127,12 @@ impl<'a> RouterDraft<'a> {
         self.spec.external_traffic_policy
     }
 
-    /// Whether the agent of one of its nodes cannot do what a VIP needs.
+    /// Returns true if the agent of one of its nodes does not meet a VIP's need.
     pub(super) fn lacks(&self, need: Need, topology: &Topology) -> bool {
         self.spec.nodes.iter().any(|node| topology.lacks(&node.name, need))
     }
 
-    /// Whether each of its nodes lacks what a VIP needs, and no other can join it.
+    /// Returns true if none of its nodes meets a VIP's need, and no other can join it.
     pub(super) fn is_for_nobody(&self, need: Need, segment: IpNet, topology: &Topology) -> bool {
         let can_be_joined = || topology.segments_for(need, self.announcement).has_candidates(segment);
         let mut others = self.spec.nodes.iter().filter(|node| !topology.lacks(&node.name, need));
@@ -163,7 +164,7 @@ impl<'a> RouterDraft<'a> {
     }
 }
 
-/// Where VIPs of one kind can go. It is kept while VIPs are placed, and learns of the routers that are made meanwhile.
+/// Routers and candidates for VIPs of one kind. Kept while VIPs are placed, and extended by the routers that are made meanwhile.
 pub(super) struct FeasibleRouters<'a> {
     pub(super) segment: IpNet,
     pub(super) announcement: &'a ParsedAnnouncement,
@@ -171,18 +172,18 @@ pub(super) struct FeasibleRouters<'a> {
     pub(super) need: Need,
     topology: &'a Topology,
     pub(super) candidates: Vec<&'a Candidate>,
-    /// How many routers the VIPs are spread over.
+    /// Desired number of routers to spread the VIPs over.
     pub(super) wanted: usize,
     /// Names of the routers that fit.
     pub(super) routers: Vec<String>,
     /// The candidates' interfaces, by their names.
     interfaces: HashMap<&'a str, &'a str>,
-    /// VRIDs that routers of the family, ours and strangers', use on the same links; once somebody asked.
+    /// VRIDs that routers of the family, ours and foreign ones, use on the same links; filled at the first request.
     used_vrids: Option<BTreeSet<u8>>,
 }
 
 impl<'a> FeasibleRouters<'a> {
-    /// Of the nodes of `topology` and these routers, for VIPs of this Announcement and of Services with this policy.
+    /// Collects the nodes of `topology` and these routers that can carry VIPs of this Announcement and of Services with this policy.
     pub(super) fn new(
         segment: IpNet,
         announcement: &'a ParsedAnnouncement,
@@ -212,9 +213,9 @@ impl<'a> FeasibleRouters<'a> {
         feasible
     }
 
-    /// The routers that take a VIP which names `own` now. An empty one does not where others may come or come back, which would share it
-    /// with this VIP for good: one in a succession, and one that another VIP still names, since the write that brings that one elsewhere
-    /// may fail and be wanted no more.
+    /// Returns the routers that can take a VIP which names `own` now. An empty router cannot where others may come or come back, which
+    /// would share it with this VIP for good: a router in a succession, and a router that another VIP still names, since the write
+    /// that moves that VIP elsewhere may fail and no longer be needed.
     pub(super) fn fitting<'r>(
         &'r self,
         routers: &'r BTreeMap<String, RouterDraft<'a>>,
@@ -252,7 +253,7 @@ impl<'a> FeasibleRouters<'a> {
         }
     }
 
-    /// Whether a router of ours takes its VRID from those that are left here.
+    /// Returns true if a router of ours uses a VRID that a new router here could have otherwise.
     fn competes_for_vrid(&self, router: &RouterDraft<'_>) -> bool {
         competes_for_vrid(router, self.segment, |node, interface| self.is_link(node, interface))
     }
@@ -274,7 +275,7 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// Those of the candidates that are well and that the Announcement prefers; of these those on which nothing fails, or all.
+/// Returns the healthy candidates that the Announcement prefers most; of these, those without failures, or all if each has one.
 pub(super) fn first_choices<'b>(candidates: &'b [&'b Candidate]) -> impl Iterator<Item = &'b Candidate> {
     let healthy = candidates.iter().filter(|one| one.healthy);
     let choice = |one: &Candidate| (Reverse(one.weight), one.fails);
@@ -282,7 +283,7 @@ pub(super) fn first_choices<'b>(candidates: &'b [&'b Candidate]) -> impl Iterato
     healthy.filter(move |one| Some(choice(one)) == best).copied()
 }
 
-/// Whether a router has its VRID where one of `segment` on these links, each a node and its interface, would be.
+/// Returns true if a router uses its VRID on the same links as one of `segment` would; each link is a node and its interface.
 fn competes_for_vrid(router: &RouterDraft<'_>, segment: IpNet, is_link: impl Fn(&str, &str) -> bool) -> bool {
     let other_family = router.segment.is_some_and(|other| other.addr().is_ipv4() != segment.addr().is_ipv4());
     let shares = || router.spec.nodes.iter().any(|node| is_link(&node.name, &node.interface));

@@ -22,17 +22,17 @@ const LINK_LOCAL: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0,
 pub(crate) struct Candidate {
     pub(crate) node: String,
     pub(crate) interface: String,
-    /// Where its adverts come from: its primary address there, in IPv6 the interface's link-local one.
+    /// Source address of its adverts: its primary address there, in IPv6 the interface's link-local one.
     pub(crate) source: IpAddr,
-    /// Not being removed, excluded or drained.
+    /// True if the node is not being removed, excluded or drained.
     pub(crate) healthy: bool,
-    /// It says that something fails there on which the addresses depend: nothing is given to it.
+    /// True if it reports a failure that affects the addresses: no VIPs are given to it.
     pub(crate) fails: bool,
-    /// How much the Announcement prefers the node.
+    /// Preference of the Announcement for the node.
     pub(crate) weight: i32,
 }
 
-/// What of a candidate is of its node.
+/// Properties of a candidate that come from its node.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
     healthy: bool,
@@ -48,14 +48,14 @@ struct Place {
     is_own: bool,
 }
 
-/// All segments of the nodes and interfaces that one Announcement leaves.
+/// Segments of the nodes and interfaces that one Announcement selects.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     subnets: BTreeMap<IpNet, Vec<Candidate>>,
     /// Lengths of their prefixes, by whether the family is IPv4.
     lengths: BTreeSet<(bool, u8)>,
-    /// Where the Announcement names interfaces, by whether the family is IPv4 the subnet that the most nodes have: it takes what no
-    /// subnet holds.
+    /// Subnet that the most nodes have, by whether the family is IPv4; only if the Announcement names interfaces. It takes addresses
+    /// that no subnet contains.
     widest: BTreeMap<bool, IpNet>,
     /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
     without_link_local: BTreeSet<IpNet>,
@@ -65,7 +65,7 @@ pub(crate) struct Segments {
     known: BTreeSet<String>,
     /// Nodes that are to have addresses.
     healthy: BTreeSet<String>,
-    /// How much the Announcement prefers each node that it prefers.
+    /// Preference of the Announcement for each node, if it is not 0.
     weights: BTreeMap<String, i32>,
     is_any_reported: bool,
 }
@@ -118,7 +118,7 @@ impl Segments {
         segments
     }
 
-    /// What [`Self::find`] looks up: there may be a subnet for each of hundreds of nodes.
+    /// Builds the indexes that [`Self::find`] uses: there may be a subnet for each of hundreds of nodes.
     fn index(&mut self, names_interfaces: bool) {
         let mut widest: BTreeMap<bool, (usize, Reverse<IpNet>)> = BTreeMap::new();
         for (net, places) in &self.subnets {
@@ -134,7 +134,7 @@ impl Segments {
         }
     }
 
-    /// Where an interface of a node is. Records what is no place.
+    /// Returns the places of an interface of a node. Records addresses that give no place.
     fn places_of(
         &mut self,
         node: &str,
@@ -170,17 +170,17 @@ impl Segments {
         places
     }
 
-    /// Whether it is known if the node is a candidate: one whose agent has not said what its network is may be.
+    /// Returns true if it is known whether the node is a candidate. A node whose agent has not reported its network may be one.
     pub(crate) fn is_known(&self, node: &str) -> bool {
         self.known.contains(node)
     }
 
-    /// Whether a node is to have addresses: it exists, and is not being removed, excluded or drained.
+    /// Returns true if a node is to have addresses: it exists, and is not being removed, excluded or drained.
     pub(crate) fn is_healthy(&self, node: &str) -> bool {
         self.healthy.contains(node)
     }
 
-    /// How much the Announcement prefers a node.
+    /// Returns the preference of the Announcement for a node.
     pub(crate) fn weight(&self, node: &str) -> i32 {
         self.weights.get(node).copied().unwrap_or(0)
     }
@@ -191,7 +191,7 @@ impl Segments {
         self.places(segment).iter().filter(|one| seen.insert(one.node.as_str())).collect()
     }
 
-    /// The same by the nodes' names.
+    /// Returns the candidates of `segment` by the nodes' names.
     pub(crate) fn by_node(&self, segment: IpNet) -> BTreeMap<&str, &Candidate> {
         let mut candidates = BTreeMap::new();
         for one in self.places(segment) {
@@ -200,12 +200,12 @@ impl Segments {
         candidates
     }
 
-    /// Whether `segment` has a candidate.
+    /// Returns true if `segment` has a candidate.
     pub(crate) fn has_candidates(&self, segment: IpNet) -> bool {
         self.subnets.contains_key(&segment)
     }
 
-    /// Whether `node` is a candidate of `segment`.
+    /// Returns true if `node` is a candidate of `segment`.
     pub(crate) fn has_candidate(&self, segment: IpNet, node: &str) -> bool {
         self.places(segment).iter().any(|one| one.node == node)
     }
@@ -225,8 +225,8 @@ impl Segments {
             .or_else(|| self.widest.get(&is_ipv4).copied())
     }
 
-    /// Those of `addresses` that [`Self::find`] finds a segment for, and these segments. Link-local ones are none of them: agents
-    /// refuse to announce what is another address on each link.
+    /// Returns the part of `addresses` that [`Self::find`] finds a segment for, and these segments. Link-local addresses are left out:
+    /// such an address is another one on each link, and agents refuse to announce it.
     pub(crate) fn find_all(&self, addresses: &AddressSet) -> (AddressSet, BTreeSet<IpNet>) {
         let mut left = addresses.clone();
         left.remove(AddressRange::from(LINK_LOCAL));
@@ -246,17 +246,17 @@ impl Segments {
         (found, segments)
     }
 
-    /// Every subnet that has a candidate.
+    /// Returns every subnet that has a candidate.
     pub(crate) fn subnets(&self) -> impl Iterator<Item = IpNet> {
         self.subnets.keys().copied()
     }
 
-    /// Whether some node has said what its network is.
+    /// Returns true if at least one node has reported its network.
     pub(crate) fn is_any_reported(&self) -> bool {
         self.is_any_reported
     }
 
-    /// Where no node has a subnet of the family of `address`: an address there that is one of its own, and in none.
+    /// Returns an address without a subnet, of the family of `address`, if no node has a subnet of that family.
     pub(crate) fn find_host_route(&self, address: IpAddr) -> Option<&str> {
         let same_family = |net: &IpNet| net.addr().is_ipv4() == address.is_ipv4();
         if self.subnets.keys().any(same_family) {

@@ -1,11 +1,11 @@
-//! VRIDs that foreign VRRP and CARP routers use: which of them count, and how often routers of ours leave theirs to them. Anybody on the LAN
-//! can send such adverts, and nothing signs them.
+//! VRIDs that foreign VRRP and CARP routers use: the ones that count, and the rate at which our routers leave theirs to them. Any host
+//! on the LAN can send such adverts, and nothing signs them.
 //!
 //! - Of one source at most [`MAX_VRIDS_OF_A_SOURCE`] VRIDs count, and on a segment at most [`MAX_FOREIGN_VRIDS`], those of the sources
 //!   with the fewest first: no sender takes all VRIDs.
-//! - The routers of a segment whose VRIDs are taken change them together, then none of them for [`PAUSE`]. The pause doubles with each change
-//!   after that, up to [`LONGEST_PAUSE`], until there was none for [`CALM`].
-//! - A router that signs its adverts changes its VRID for no stranger: who does not have the key cannot obey it.
+//! - The routers of a segment whose VRIDs are taken change them together, then none of them for [`PAUSE`]. The pause doubles with each
+//!   change after that, up to [`LONGEST_PAUSE`], until there was none for [`CALM`].
+//! - A router that signs its adverts keeps its VRID beside a foreign router, which cannot obey it without the key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,9 +19,9 @@ use windlass_api::NodeNetwork;
 use super::Planner;
 use super::router_draft::RouterDraft;
 
-/// Most VRIDs of one source that count.
+/// Maximum number of VRIDs of one source that count.
 pub(super) const MAX_VRIDS_OF_A_SOURCE: usize = 32;
-/// Most VRIDs that count on a segment: half of all.
+/// Maximum number of VRIDs that count on a segment: half of all.
 pub(super) const MAX_FOREIGN_VRIDS: usize = 128;
 /// Time between two changes of VRIDs on a segment, at first and at most.
 pub(super) const PAUSE: Duration = Duration::from_mins(10);
@@ -54,7 +54,7 @@ pub(super) fn foreign_vrids(
     counted
 }
 
-/// When the routers of a segment may leave their VRIDs to foreign routers.
+/// Earliest time at which the routers of a segment may leave their VRIDs to foreign routers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NextChange {
     /// `None`: now.
@@ -64,7 +64,7 @@ pub(super) struct NextChange {
 }
 
 impl Planner<'_> {
-    /// When the routers of a segment may change their VRIDs, by those that were made when others did.
+    /// Returns when the routers of a segment may change their VRIDs, from the creation times of those that earlier changes made.
     pub(super) fn next_change(&self, segment: IpNet) -> NextChange {
         let now = self.input.now;
         let on_it = self.routers.values().filter(|draft| draft.segment == Some(segment));
@@ -80,7 +80,7 @@ impl Planner<'_> {
         NextChange { from, number: number.saturating_add(1) }
     }
 
-    /// Whether a foreign router uses the VRID of a router on one of its links.
+    /// Returns true if a foreign router uses the VRID of a router on one of its links.
     pub(super) fn is_taken(&self, draft: &RouterDraft<'_>) -> bool {
         let Some(segment) = draft.segment else { return false };
         let links = self.links(draft, segment);

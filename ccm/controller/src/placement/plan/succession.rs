@@ -1,12 +1,12 @@
-//! Virtual routers that take the place of others: they have the same nodes with the same priorities under another VRID, so that the
-//! node that has the VIPs goes on with them.
+//! Virtual routers that take the place of others. They have the same nodes with the same priorities under another VRID, so that the
+//! node that has the VIPs keeps serving them.
 //!
-//! - VRIDs are left to foreign routers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
-//!   address cannot tell them apart.
-//! - An Announcement may want what a router cannot change to while it runs.
+//! - VRIDs are left to foreign routers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's
+//!   MAC address cannot tell them apart.
+//! - An Announcement may need a setting that a router cannot change while it runs.
 //!
-//! Each has one of its own, which names it by its UID ([`VirtualRouterSpec::replaces`](windlass_api::VirtualRouterSpec)): the VIPs follow
-//! one by one, and some of them may only do so by a later plan.
+//! Each replacement names its predecessor by its UID ([`VirtualRouterSpec::replaces`](windlass_api::VirtualRouterSpec)): the VIPs
+//! follow one by one, and some of them may only do so by a later plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use super::strangers::NextChange;
 use super::{PlanInput, Planner, ranking};
 use crate::placement::announcements::ParsedAnnouncement;
 
-/// Which Announcement a router is of: that of most of its VIPs, of several with as many the one that it is of already.
+/// Returns a function that gives the Announcement of a router: that of most of its VIPs; among several with as many, the one that it
+/// is of already.
 pub(super) fn adopted<'a>(input: &'a PlanInput) -> impl Fn(&VirtualRouter) -> &'a ParsedAnnouncement {
     let mut counts: HashMap<&str, BTreeMap<Option<&str>, usize>> = HashMap::new();
     if !input.announcements.is_empty() {
@@ -46,8 +47,8 @@ pub(super) fn connecting_uids(routers: &[&Arc<VirtualRouter>]) -> HashSet<String
 }
 
 impl<'a> Planner<'a> {
-    /// Puts another router in the place of each whose VRID a foreign router uses, or that is not as its Announcement says, as far as there
-    /// are VRIDs. When it does so for foreign routers is bounded; see [`strangers`](super::strangers).
+    /// Replaces each router whose VRID a foreign router uses, or that differs from its Announcement, as far as there are VRIDs. The
+    /// rate of changes for foreign routers is bounded; see [`strangers`](super::strangers).
     pub(super) fn replace_routers(&mut self) {
         let hears_any = self.topology.networks.iter().any(|network| !network.spec.foreign_routers.is_empty());
         if !hears_any && self.routers.values().all(RouterDraft::is_as_announced) {
@@ -85,7 +86,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What takes the place of a router under `vrid`. It signs only if its nodes can.
+    /// Returns the replacement of a router under `vrid`. It signs only if its nodes can.
     fn successor(&self, draft: &RouterDraft<'a>, vrid: u8) -> RouterDraft<'a> {
         let mut successor = draft.successor(vrid, draft.announcement);
         successor.spec.to_mut().replaces = draft.uid.map(str::to_owned);
@@ -96,8 +97,8 @@ impl<'a> Planner<'a> {
         successor
     }
 
-    /// Whether nodes of a router that does not sign as an Announcement wants it do not have the key: those could not take part in one
-    /// that does.
+    /// Returns true if the Announcement wants another signature than the router has, and nodes of the router do not have the key: they
+    /// could not take part in a router that signs with it.
     pub(super) fn waits_for_key(&self, draft: &RouterDraft<'_>, announcement: &ParsedAnnouncement) -> bool {
         let wanted =
             announcement.vrrp.authentication.filter(|wanted| draft.spec.authentication != Some(*wanted));
@@ -123,8 +124,8 @@ impl<'a> Planner<'a> {
         nodes.chain(candidates.map(|one| (one.node.as_str(), one.interface.as_str()))).collect()
     }
 
-    /// What was made in the place of this one before, if not all VIPs have gone to it yet. One that is its like is not that: of two
-    /// routers that became one neither could be given to a node that joins without the other.
+    /// Returns the router that was made to replace this one before, if not all VIPs have moved to it yet. A router that is merely like
+    /// it does not count: of two routers that became one, neither could be given to a node that joins without the other.
     fn made_before(&self, old: &str) -> Option<String> {
         let of = self.routers.get(old)?;
         let uid = of.uid?;

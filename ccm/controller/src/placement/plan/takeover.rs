@@ -1,4 +1,4 @@
-//! Who takes over what when nodes die: by that the places of a new ranking are given.
+//! Takeovers when nodes die: they decide the places of a new ranking.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,20 @@ impl<'a> Rankings<'a> {
         Self(routers.iter().map(|router| ranking::names(router)).collect())
     }
 
-    /// In how many each node has that place.
+    /// Returns the number of rankings in which each node has that place.
     pub(super) fn at(&self, place: usize) -> HashMap<&'a str, usize> {
         counts(self.0.iter().filter_map(|ranking| ranking.get(place).copied()))
     }
 
-    /// How many each node takes over when these die.
+    /// Returns the number of routers that each node takes over when these die.
     pub(super) fn taken_over(&self, dead: &[&str]) -> HashMap<&'a str, usize> {
         let orphans =
             self.0.iter().filter(|ranking| ranking.first().is_some_and(|first| dead.contains(first)));
         counts(orphans.filter_map(|ranking| ranking.iter().find(|node| !dead.contains(node)).copied()))
     }
 
-    /// How unevenly each node takes over when `one` dies and another with it: the squares of how many it takes over, added up over all
-    /// of `others`.
+    /// Returns the unevenness of takeovers when `one` dies and another with it: for each node, the square of the number that it takes
+    /// over, summed over all of `others`.
     pub(super) fn taken_over_of_two<'b>(
         &self,
         one: &str,

@@ -13,7 +13,7 @@ use super::lans::Lans;
 use super::segment::Segments;
 use crate::placement::announcements::{Announcements, ParsedAnnouncement};
 
-/// What of a node matters to a plan.
+/// Properties of a node that matter to a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeTraits {
     /// In the stable node set (service-contract S-24): the others rank below.
@@ -24,13 +24,13 @@ pub(crate) struct NodeTraits {
     pub(crate) labels: Labels,
 }
 
-/// What a VIP wants of the agents that may announce it.
+/// Need of a VIP that the agents that may announce it have to meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Any will do.
     #[default]
     Nothing,
-    /// That they keep out who may not use it, where some do not: see [`Capability::SourceRanges`].
+    /// The agent blocks clients that may not use the VIP. Used if some agents do not: see [`Capability::SourceRanges`].
     Guard,
 }
 
@@ -40,22 +40,22 @@ pub(crate) struct Topology {
     /// Names of the nodes.
     pub(super) nodes: BTreeSet<String>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
-    /// What the nodes agree on.
+    /// LANs that the nodes agree on.
     lans: Lans,
-    /// Those of all nodes.
+    /// Segments of all nodes.
     of_all: SegmentsByAnnouncement,
-    /// Those of the nodes that keep out who may not use an address; `None`: of all.
+    /// Segments of the nodes that block clients that may not use an address; `None`: all nodes do.
     of_guarding: Option<SegmentsByAnnouncement>,
-    /// Names of the nodes whose agents do not. One without a report is none of them: nothing is known of it.
+    /// Names of the nodes whose agents do not block them. A node without a report is not among them: nothing is known of it.
     unguarded: BTreeSet<String>,
 }
 
 /// The segments of nodes.
 #[derive(Debug, Default)]
 struct SegmentsByAnnouncement {
-    /// Those of nodes that announce without an Announcement.
+    /// Segments of nodes that announce without an Announcement.
     everywhere: Segments,
-    /// Those of Announcements that leave some nodes or interfaces out, prefer some, or judge nodes otherwise, by name.
+    /// Segments for Announcements that leave some nodes or interfaces out, prefer some, or judge nodes otherwise, by name.
     by_announcement: BTreeMap<String, Segments>,
 }
 
@@ -95,12 +95,12 @@ impl Topology {
         Self { nodes: nodes.keys().cloned().collect(), networks, lans, of_all, of_guarding, unguarded }
     }
 
-    /// Where the nodes are that an Announcement leaves.
+    /// Returns the segments of the nodes that an Announcement selects.
     pub(crate) fn segments(&self, of: &ParsedAnnouncement) -> &Segments {
         self.of_all.get(of)
     }
 
-    /// Where those of them are that can do what VIPs need.
+    /// Returns the segments of the nodes that an Announcement selects and that meet the need of VIPs.
     pub(super) fn segments_for(&self, need: Need, of: &ParsedAnnouncement) -> &Segments {
         match need {
             Need::Nothing => self.segments(of),
@@ -108,12 +108,12 @@ impl Topology {
         }
     }
 
-    /// What a VIP needs that not all nodes have.
+    /// Returns the need of a VIP that not all nodes meet.
     pub(crate) fn need(&self, vip: &VirtualIPSpec) -> Need {
         if self.of_guarding.is_some() && vip.needs_guard() { Need::Guard } else { Need::Nothing }
     }
 
-    /// Whether the agent of a node cannot do what VIPs need, by what it reports.
+    /// Returns true if the agent of a node does not meet the need of VIPs, by its report.
     pub(super) fn lacks(&self, node: &str, need: Need) -> bool {
         match need {
             Need::Nothing => false,
@@ -140,7 +140,7 @@ impl Topology {
         self.lans.current(segment).unwrap_or(segment)
     }
 
-    /// Whether a candidate's node is on `segment` still with its interface and address.
+    /// Returns true if a candidate's node is still on `segment` with its interface and address.
     pub(super) fn is_at(&self, old: &RankedNode, segment: IpNet) -> bool {
         let network = self.networks.iter().find(|one| one.metadata.name.as_ref() == Some(&old.name));
         let interfaces = network.into_iter().flat_map(|network| &network.spec.interfaces);
@@ -153,7 +153,7 @@ impl Topology {
         })
     }
 
-    /// Whether each of these candidates has the key, as far as it has said which it has.
+    /// Returns true if each of these candidates that has a report lists the key there.
     pub(super) fn have_key(&self, candidates: &[RankedNode], key_id: u8) -> bool {
         self.networks.iter().all(|network| {
             let is_one = candidates.iter().any(|node| Some(&node.name) == network.metadata.name.as_ref());
@@ -161,7 +161,7 @@ impl Topology {
         })
     }
 
-    /// The nodes that have told that they know a virtual router in this generation.
+    /// Returns the nodes that have reported that they know a virtual router in this generation.
     pub(super) fn knowing(&self, router: &str, generation: i64) -> BTreeSet<&str> {
         let knows = |network: &&Arc<NodeNetwork>| {
             network.spec.known_routers.iter().any(|one| one.name == router && one.generation >= generation)

@@ -1,4 +1,4 @@
-//! Why no virtual router carries a VIP.
+//! Reasons that no virtual router carries a VIP.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use windlass_api::{VirtualIP, announced};
 
 use crate::placement::announcements::ParsedAnnouncement;
 
-/// What a VIP lacks for a virtual router to carry it, in words for its condition.
+/// Reason that no virtual router can carry a VIP, in words for its condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unplaced {
     /// No node's subnet holds the address.
@@ -17,7 +17,7 @@ pub(crate) enum Unplaced {
          or name the interface in the spec.interfaces of an Announcement"
     )]
     Segment { address: IpAddr, pool: String },
-    /// What the Announcement leaves of the nodes and interfaces has none.
+    /// None of the nodes and interfaces that the Announcement leaves has one.
     #[error(
         "no node with a Windlass agent that Announcement {announcement:?} selects has an {} subnet for {address} on {}: \
          correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
@@ -31,13 +31,13 @@ pub(crate) enum Unplaced {
         family(*.address), usual_prefix(*.address)
     )]
     HostRoutes { address: IpAddr, example: String },
-    /// IPv6 is off on the interfaces, but for addresses that somebody set.
+    /// IPv6 is off on the interfaces, except for addresses that were set by hand.
     #[error(
         "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
          let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
     )]
     LinkLocal { address: IpAddr, segment: IpNet },
-    /// Not everybody may use it, and no agent there obeys that.
+    /// The VIP is restricted, and no agent there enforces that.
     #[error(
         "not everybody may use {address}, and no node that could announce it says that it keeps the others out: the NodeNetworks of \
          {agents} do not have SourceRanges in spec.capabilities: apply the definitions (kubectl apply -f manifests/crds), then \
@@ -47,7 +47,7 @@ pub(crate) enum Unplaced {
     /// Every VRID is in use on the segment.
     #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
     Vrid { segment: IpNet },
-    /// Each of those that the Announcement allows is.
+    /// Every VRID that the Announcement allows is in use on the segment.
     #[error(
         "all VRIDs from {first} to {last}, which Announcement {announcement:?} allows, are in use on segment {segment}: give \
          its spec.vrrp.vridRange more, or free one"
@@ -68,7 +68,7 @@ impl Unplaced {
         }
     }
 
-    /// That no VRID is left for an Announcement.
+    /// Returns the reason for an Announcement for which no VRID is left.
     pub(super) fn vrid(segment: IpNet, announcement: &ParsedAnnouncement) -> Self {
         let (first, last) = (*announcement.vrrp.vrids.start(), *announcement.vrrp.vrids.end());
         match &announcement.name {
@@ -102,8 +102,8 @@ const fn family(address: IpAddr) -> &'static str {
     }
 }
 
-/// Why no virtual router carries the address, if the planner said so. What an agent said before, say that the address is in
-/// quarantine, is no reason to believe that none will.
+/// Returns the planner's reason that no virtual router carries the address. An earlier reason of an agent, such as a quarantine, does
+/// not mean that none will.
 pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
     if vip.spec.virtual_router.is_some() {
         return None;

@@ -1,16 +1,16 @@
-//! Stale entries of a status: addresses of no pool and host names that another controller has left. A Service that is Windlass'
-//! alone shows only what Windlass announces, from the first address on that works: until then the old ones go on working.
+//! Stale entries of a status: addresses of no pool and host names that another controller has left. A Service that is Windlass' alone
+//! shows only what Windlass announces, from the first address on that works: until then the old entries stay.
 //!
-//! Whose a Service is:
-//! * one of our class is ours alone, whoever writes its status. How soon what is added is removed again is for
-//!   [`super::StatusConflicts`] to say;
-//! * a classless one may have other controllers that write to its status, and they would correct each other for ever. What was
-//!   there before Windlass first said that clients reach the Service is removed once, in the write that says so. Whoever writes
-//!   it again has seen that it is gone: it stays from then on.
+//! The rule depends on the class of the Service:
+//! * A Service of our class is ours alone, whatever else writes its status. [`super::StatusConflicts`] decides how soon an added entry
+//!   is removed again.
+//! * A classless Service may have other controllers that write to its status, and they would correct each other for ever. Entries from
+//!   before Windlass first reported that clients reach the Service are removed once, in the write that reports it. An entry that is
+//!   written again stays from then on: its writer has seen that it was removed.
 //!
-//! What was removed is not stored: the Service shows it. Once its condition is `True` nothing is removed. While
-//! it is `False` again, for a time, only what was last written before Windlass claimed any of the Service's addresses is: what
-//! another controller wrote again is younger than that, also for a controller that starts anew.
+//! Removed entries are not stored: the Service shows them. Once its condition is `True` nothing is removed. While it is `False` again,
+//! for a time, only entries last written before Windlass claimed any of the Service's addresses are removed: what another controller
+//! wrote again is younger than that, also for a controller that restarts.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
@@ -23,7 +23,7 @@ use super::writer::Writer;
 use crate::provider::load_balancer::Provider;
 use crate::provider::outcome::foreign;
 
-/// Whether the Service is of our class: no other controller has a say.
+/// Returns true if the Service is of our class, which no other controller serves.
 pub(super) fn is_ours_alone(service: &Service) -> bool {
     let class = service.spec.as_ref().and_then(|spec| spec.load_balancer_class.as_deref());
     class == Some(LOAD_BALANCER_CLASS)
@@ -53,7 +53,7 @@ fn list(entries: &[LoadBalancerIngress]) -> String {
     entries.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Message of the event for removed entries, and who wrote them.
+/// Returns the message of the event for removed entries, with their writer.
 fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
     let who = match writer.and_then(|writer| writer.name.as_deref()) {
         Some(name) => format!("controller {name:?}"),
@@ -119,7 +119,7 @@ impl Provider {
     }
 }
 
-/// Whether the change added an entry to a Service of our class that is none of ours.
+/// Returns true if the change added an entry that is not ours to a Service of our class.
 pub(super) fn adds_foreign_ingress(
     old: &Service,
     new: &Service,

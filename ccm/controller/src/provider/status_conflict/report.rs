@@ -17,7 +17,7 @@ use crate::provider::load_balancer::Provider;
 use crate::stores::call::{CallFailed, call};
 
 impl Provider {
-    /// After what time the Service's status is to be corrected, because somebody else has written it. `None`: nobody has, or a
+    /// Returns the delay after which the Service's status is to be corrected because another writer changed it. `None`: none did, or a
     /// correction is scheduled already.
     pub(crate) fn correct_status_after(&self, old: &Service, new: &Service) -> Option<Duration> {
         let holder = owner(new)?;
@@ -55,7 +55,7 @@ impl Provider {
         self.events.send(service.object_ref(&()), EventType::Warning, event::STATUS_CONTESTED, message);
     }
 
-    /// The Service as the API server has it, with what is not kept here: who wrote it.
+    /// Reads the Service from the API server, with the part that is not kept here: its writers.
     pub(super) async fn stored(&self, holder: &ServiceRef) -> Result<Service, CallFailed> {
         let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
         call(read(api.get(&holder.name)), || format!("read Service {holder}")).await

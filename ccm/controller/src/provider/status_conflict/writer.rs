@@ -12,12 +12,13 @@ mod tests;
 pub(super) struct Writer {
     /// The name that it gives itself, if it does.
     pub(super) name: Option<String>,
-    /// When it wrote last.
+    /// Time of its last write.
     pub(super) time: Option<Timestamp>,
 }
 
 impl Writer {
-    /// `None`: nobody is noted, or nobody but ourselves. What is written over is noted as the new writer's alone.
+    /// Returns the last other writer; `None`: none is recorded, or only ourselves. An overwritten field is recorded for the new writer
+    /// alone.
     pub(super) fn of(managed: &[ManagedFieldsEntry]) -> Option<Self> {
         let wrote = |entry: &&ManagedFieldsEntry| {
             has(entry, "/f:status/f:loadBalancer") && !has(entry, &our_condition())
@@ -28,7 +29,7 @@ impl Writer {
     }
 }
 
-/// Only Windlass writes its condition: its writer is Windlass, whatever its name.
+/// Returns the path of our condition in managed fields. Only Windlass writes it: its writer is Windlass, whatever its name.
 fn our_condition() -> String {
     let type_ = CONDITION_ADDRESS_ALLOCATED.replace('/', "~1");
     format!("/f:status/f:conditions/k:{{\"type\":\"{type_}\"}}")

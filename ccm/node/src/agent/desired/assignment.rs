@@ -1,4 +1,4 @@
-//! What a node is told about one virtual router, on disk and as the engine wants it. Pure.
+//! Assignment of one virtual router to a node, as stored on disk and as passed to the engine. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,17 +11,17 @@ use windlass_engine::{Hold, RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
-/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP and
-/// neighbour solicitations within milliseconds, and a new Service should not wait long for its address.
+/// Time during which the LAN is probed for another owner before an address is used for the first time: hosts answer ARP and neighbour
+/// solicitations within milliseconds, and a new Service should not wait long for its address.
 const PROBE: Duration = Duration::from_millis(60);
 
-/// How long each node that comes before this one is left to take an address over: nodes hear of a changed list at different
-/// moments, and an address that moves twice leaves connections behind (docs/moves.md).
+/// Time that each preferred node has to take an address over before this one does: nodes learn of a changed list at different moments, and
+/// an address that moves twice leaves connections behind (docs/moves.md).
 const PREEMPT_TURN: Duration = Duration::from_millis(500);
-/// So many nodes have a turn: more than that are not slow at the same time.
+/// Number of preferred nodes that get a turn: more than that are not slow at the same time.
 pub(crate) const TURNS: usize = 3;
 
-/// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
+/// Assignment of one virtual router to this node. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Assignment {
@@ -36,60 +36,60 @@ pub(crate) struct Assignment {
     /// Source of this node's adverts: its address on the segment, in IPv6 its interface's link-local one. Its family is
     /// that of the virtual router.
     pub(crate) source: IpAddr,
-    /// The other candidates' addresses: only their adverts are obeyed.
+    /// Addresses of the other candidates: only their adverts are accepted.
     pub(crate) peers: BTreeSet<IpAddr>,
     /// The virtual IPs.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Those of them that no node is known to announce: whoever becomes Active asks whether another host has them.
-    /// Left out where there are none. An agent that does not know it sets the file aside.
+    /// Subset of `addresses` that no node is known to announce: the node that becomes Active probes whether another host has them. Left out
+    /// where there are none. An agent that does not know the field sets the file aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unproven: BTreeSet<IpAddr>,
-    /// Those of them that are announced although another host has them.
+    /// Subset of `addresses` that is announced even if another host has them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) forced: BTreeSet<IpAddr>,
-    /// The addresses of the candidates that come before this one, the first [`TURNS`] of them: they are left their turn to take over
-    /// from another.
+    /// Addresses of the first [`TURNS`] candidates that are preferred to this one: each gets a turn to take over before this node does.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) preferred: BTreeSet<IpAddr>,
-    /// How many nodes are preferred to this one: what its priority is if a check of its own fails follows from that.
+    /// Number of nodes that are preferred to this one: it determines the priority while one of this node's own checks fails.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) before: u8,
     /// The health checks' node ports of the Services with `externalTrafficPolicy: Local` whose addresses are among these.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) health_check_node_ports: BTreeSet<u16>,
-    /// How long this node leaves an Active of lower priority in place.
+    /// Time for which this node leaves an Active of lower priority in place.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) preempt_delay_seconds: u32,
-    /// How adverts reach the peers.
+    /// Transport of the adverts to the peers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) transport: Transport,
-    /// Whether peers that multicast does not reach are told by unicast, too.
+    /// True if peers that multicast does not reach also receive unicast adverts.
     #[serde(default = "unicast_fallback", skip_serializing_if = "is_true")]
     pub(crate) unicast_fallback: bool,
-    /// Whether its addresses are at the virtual router MAC address.
+    /// True if its addresses use the virtual router MAC address.
     #[serde(default, rename = "virtualMAC", skip_serializing_if = "is_default")]
     pub(crate) virtual_mac: bool,
-    /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
+    /// Id of the key that signs adverts; the secret itself is never written to disk. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
-    /// What this node asks by itself, for its priority.
+    /// Checks that this node runs itself and that affect its priority.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) checks: BTreeSet<NodeCheck>,
-    /// What becomes of an address that is announced and that another host claims.
+    /// Policy for an announced address that another host claims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) address_conflict: AddressConflictPolicy,
-    /// What becomes of established connections when another node takes over.
+    /// Policy for established connections when another node takes over.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) connections: ConnectionPolicy,
-    /// That of the Services whose addresses these are.
+    /// Traffic policy of the Services whose addresses these are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) external_traffic_policy: ExternalTrafficPolicy,
-    /// With [`ConnectionPolicy::Replicate`] the other nodes of which some are told the connections while this one is Active, the best first.
+    /// With [`ConnectionPolicy::Replicate`], the other nodes of which some receive the connections while this one is Active, the best
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) replicas: Vec<Replica>,
 }
 
-/// Another node that may be told connections.
+/// Another node that may receive connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Replica {
@@ -97,7 +97,7 @@ pub(crate) struct Replica {
     pub(crate) node: String,
     /// The addresses by which it is a peer.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Whether it has a higher priority than this node, and may take an address from it.
+    /// True if it has a higher priority than this node, and may take an address from it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) ranks_above: bool,
 }
@@ -116,7 +116,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Assignment {
-    /// Whether other nodes are to know its connections.
+    /// Returns true if its connections are replicated to other nodes.
     pub(crate) fn replicates(&self) -> bool {
         match self.connections {
             ConnectionPolicy::Replicate => true,
@@ -124,13 +124,14 @@ impl Assignment {
         }
     }
 
-    /// What identifies the virtual router in the engine.
+    /// Returns the engine's key of the virtual router.
     pub(crate) fn key(&self) -> Result<RouterKey, String> {
         let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
         Ok(RouterKey { interface: self.interface.clone(), family: Family::of(self.source), vrid })
     }
 
-    /// As the engine wants it while no check fails, but for the keys, which the node has or not; or why it cannot be had.
+    /// Builds the engine's config for the case that no check fails, without keys, which the node may lack. Returns the reason if the
+    /// assignment is not valid.
     pub(crate) fn config(&self) -> Result<RouterConfig, String> {
         let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
         if self.priority == 255 {
@@ -186,7 +187,7 @@ impl Assignment {
         Ok(config)
     }
 
-    /// Without a peer there is nobody to speak to: its adverts go to the group, where nobody obeys them.
+    /// Returns the engine's transport. Without a peer it is multicast: there is no unicast destination, and no node accepts the adverts.
     fn engine_transport(&self) -> windlass_engine::Transport {
         match self.transport {
             Transport::Unicast if !self.peers.is_empty() => {

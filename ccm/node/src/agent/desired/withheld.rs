@@ -1,4 +1,4 @@
-//! Virtual routers that this node leaves to others, because it does not have their key. Pure.
+//! Virtual routers that this node leaves to others because it lacks their key. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use super::{Assignment, Desired, Problem, Refused};
 use crate::agent::keys::SECRET;
 
 impl Desired {
-    /// The keys with which the virtual routers of this node sign, by their ids.
+    /// Returns the ids of the keys with which this node's virtual routers sign.
     pub(crate) fn key_ids(&self) -> BTreeSet<u8> {
         self.assignments.iter().filter_map(|one| one.key_id).collect()
     }
 
-    /// Leaves out the virtual routers whose key this node does not have. Without it, it would believe nobody, nobody would believe
-    /// it, and it would become Active beside another.
+    /// Leaves out the virtual routers whose key this node does not have. Without the key it could not authenticate its peers' adverts, nor
+    /// they its own, and it would become Active beside another.
     pub(crate) fn withhold(mut self, has_key: impl Fn(u8) -> bool) -> Self {
         let lacks = |one: &Assignment| one.key_id.filter(|id| !has_key(*id));
         for one in &self.assignments {
@@ -28,7 +28,7 @@ impl Desired {
                     "its adverts are signed with VRRP key {id}, which this node does not have: {remedy}"
                 ),
             });
-            // In everybody's words: all nodes that lack the key may say so, unless one has it and announces.
+            // The reason is the same on all nodes: each that lacks the key may report it, unless one has it and announces.
             self.refused.extend(one.addresses.iter().map(|address| Refused {
                 address: *address,
                 reason: format!(

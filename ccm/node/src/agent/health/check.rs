@@ -1,44 +1,44 @@
-//! One check, judged over time: patience before it counts as failed, and no coming back at every whim. Pure.
+//! One check, judged over time: it fails after a delay, and recovers after a longer one. Pure.
 
 use std::time::{Duration, Instant};
 
-/// It has to pass for so long in a row before it counts as passed again.
+/// Time for which it has to pass continuously before it counts as passed again.
 const STEADY: Duration = Duration::from_secs(10);
-/// From one failure to the end of it at least: a check that changes its mind all the time moves an address once a minute.
+/// Least duration of a failure: a check that flaps all the time moves an address once a minute.
 const LEAST_FAILURE: Duration = Duration::from_mins(1);
 
-/// What was found.
+/// Result of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
     Passed,
-    /// Who was asked says that it is not well.
+    /// The server answered that it is not well.
     Failed(String),
-    /// Nobody answers.
+    /// No answer.
     Silent(String),
 }
 
-/// What is borne with until a failure counts, and for how long it counts then.
+/// Limits before a failure counts, and the time for which it counts then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Patience {
     failed: Limit,
     silent: Limit,
-    /// Whether somebody is to be there: else silence counts only where somebody answered before.
+    /// True if an answer is expected from the start: otherwise silence counts only after a first answer.
     expects_answer: bool,
-    /// How much longer than others it counts as failed once it has failed.
+    /// Extra time for which a failure counts.
     extra: Duration,
 }
 
-/// What is borne with.
+/// Limit before a failure counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
-    /// It is not passed for so long.
+    /// Not passed for this time.
     Lasting(Duration),
-    /// It is not passed so many times in a row.
+    /// Not passed this many times in a row.
     Times(u32),
 }
 
 impl Patience {
-    /// It may fail for so long, and somebody who answered before may be silent for so long.
+    /// Tolerates failures and, from a server that answered before, silence for these times.
     pub(super) const fn lasting(failed: Duration, silent: Duration) -> Self {
         Self {
             failed: Limit::Lasting(failed),
@@ -48,33 +48,33 @@ impl Patience {
         }
     }
 
-    /// The last of so many failures in a row counts, and silence is one. It counts for `extra` longer than others do.
+    /// Tolerates fewer than `times` failures in a row; silence is one. A failure counts for `extra` longer than others do.
     pub(super) const fn times(times: u32, extra: Duration) -> Self {
         Self { failed: Limit::Times(times), silent: Limit::Times(times), expects_answer: true, extra }
     }
 }
 
-/// A check and what became of it so far.
+/// A check and its results so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
     patience: Patience,
     state: State,
-    /// How many times in a row it was not passed until now.
+    /// Number of consecutive runs that did not pass.
     failures: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// Nobody has answered yet, and perhaps there is nobody.
+    /// No answer yet, and possibly no server.
     Unknown,
     Passing,
-    /// It does not pass, and has not failed for long enough.
+    /// Not passing, but not for long enough to fail.
     Doubted {
         since: Instant,
     },
     Failing {
         reason: String,
-        /// Until then at least.
+        /// Earliest end of the failure.
         until: Instant,
         passing_since: Option<Instant>,
     },
@@ -85,22 +85,22 @@ impl Check {
         Self { patience, state, failures: 0 }
     }
 
-    /// One that nothing is known of.
+    /// Creates a check without results.
     pub(super) const fn new(patience: Patience) -> Self {
         Self::of(patience, State::Unknown)
     }
 
-    /// One that passed before.
+    /// Creates a check that passed before.
     pub(super) const fn passing(patience: Patience) -> Self {
         Self::of(patience, State::Passing)
     }
 
-    /// One that fails until it has passed for a while.
+    /// Creates a check that fails until it has passed for a while.
     pub(super) fn failing(patience: Patience, reason: &str, now: Instant) -> Self {
         Self::of(patience, State::Failing { reason: reason.to_owned(), until: now, passing_since: None })
     }
 
-    /// Why it fails, if it does.
+    /// Returns the reason if it fails.
     pub(super) fn failure(&self) -> Option<&str> {
         match &self.state {
             State::Failing { reason, .. } => Some(reason),
@@ -108,7 +108,7 @@ impl Check {
         }
     }
 
-    /// Takes in what was found at `now`.
+    /// Records the result of a run at `now`.
     pub(super) fn note(&mut self, finding: Finding, now: Instant) {
         let (reason, limit) = match finding {
             Finding::Passed => return self.note_pass(now),
@@ -130,7 +130,7 @@ impl Check {
         };
         let fails = match limit {
             Limit::Lasting(least) => since.is_some_and(|since| now.duration_since(since) >= least),
-            // What fails already fails anew, for its least time.
+            // A check that fails already fails again, for its least time.
             Limit::Times(least) => self.failures == least,
         };
         if fails {

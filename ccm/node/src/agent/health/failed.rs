@@ -1,4 +1,4 @@
-//! What fails on this node, and what that makes of its priorities. Pure.
+//! Failed checks of this node, and their effect on its priorities. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use windlass_engine::Family;
 use super::forwarding::Segment;
 use crate::agent::desired::Assignment;
 
-/// Checks of Services, and of Announcements, that are told one by one: a node without pods of hundreds of `Local` Services fails as
-/// many.
+/// Largest number of failed checks of Services, and of Announcements, that are listed one by one: a node without pods of hundreds of
+/// `Local` Services fails as many.
 pub(super) const MOST_TOLD: usize = 32;
 
-/// What does not work on this node, and why, in words.
+/// Failed checks of this node, each with its reason as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FailedChecks {
-    /// Of the node: it concerns every virtual router.
+    /// Failure of kube-proxy: it concerns every virtual router.
     pub(crate) kube_proxy: Option<String>,
-    /// Of the node's pod network: it concerns every virtual router for which the node is not Active.
+    /// Failure of the node's pod network: it concerns every virtual router for which the node is not Active.
     pub(crate) network: Option<String>,
-    /// Of forwarding by the kernel: it concerns the virtual routers of the family on the interface.
+    /// Failures of forwarding by the kernel: each concerns the virtual routers of the family on the interface.
     pub(crate) forwarding: BTreeMap<Segment, String>,
-    /// Of a Service, by its health check's node port.
+    /// Failures of Services, by the node port of their health check.
     pub(crate) endpoints: BTreeMap<u16, String>,
-    /// The engine's lateness, by the interval of adverts in milliseconds: it concerns the virtual routers that have it.
+    /// The engine's lateness, by advert interval in milliseconds: it concerns the virtual routers with that interval.
     pub(crate) late: BTreeMap<u32, FailedNodeCheck>,
-    /// Of an Announcement: it concerns the virtual routers that have it.
+    /// Failures of Announcements' checks: each concerns the virtual routers that have it.
     pub(crate) of_announcements: BTreeMap<NodeCheck, FailedNodeCheck>,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct FailedChecks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailedNodeCheck {
     pub(crate) reason: String,
-    /// It does not count where this node is Active: it has only just failed, or passes again, and may do so on all nodes alike.
+    /// True if it does not count where this node is Active: it has only just failed, or passes again, and may do so on all nodes alike.
     pub(crate) spares_active: bool,
 }
 
 impl FailedChecks {
-    /// This node's priority for a virtual router, as things are.
+    /// Returns this node's current priority for a virtual router.
     pub(crate) fn priority(&self, assignment: &Assignment, is_active: bool) -> u8 {
         let counts = |failed: &FailedNodeCheck| !(is_active && failed.spares_active);
         let segment = (Family::of(assignment.source), assignment.interface.clone());
@@ -58,13 +58,13 @@ impl FailedChecks {
         assignment.priority.min(highest)
     }
 
-    /// Whether a priority depends on whether this node is Active.
+    /// Returns true if a priority depends on whether this node is Active.
     pub(crate) fn spares_active(&self) -> bool {
         let mut counted = self.late.values().chain(self.of_announcements.values());
         self.network.is_some() || counted.any(|failed| failed.spares_active)
     }
 
-    /// One sentence for each, for people: of many the first are told, and how many more there are.
+    /// Returns one sentence per failure, for display. Of many the first are listed, then the number of further ones.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
         let network = self.network.iter().map(|why| format!("the pod network: {why}"));
@@ -88,7 +88,7 @@ impl FailedChecks {
     }
 }
 
-/// How many are not told one by one.
+/// Returns a sentence with the number of failures that are not listed.
 fn further(count: usize, said: fn(usize) -> String) -> Option<String> {
     let more = count.saturating_sub(MOST_TOLD);
     (more > 0).then(|| said(more))

@@ -1,5 +1,5 @@
-//! The checks of Announcements that fail, remembered beside the state: an agent that is restarted on a node that cannot serve would
-//! take its addresses there until it has found out again.
+//! Failing checks of Announcements, stored beside the state. Without them an agent that restarts on a node that cannot serve would take its
+//! addresses there until the checks have failed again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use windlass_api::NodeCheck;
 /// Holds the checks as JSON.
 const FILE: &str = "failed-checks.json";
 
-/// What is remembered.
+/// Failing checks and the file that stores them.
 #[derive(Debug)]
 pub(super) struct FailedMemory {
     file: PathBuf,
@@ -18,19 +18,19 @@ pub(super) struct FailedMemory {
 }
 
 impl FailedMemory {
-    /// What the folder of the state has. A file that cannot be read says nothing.
+    /// Reads the file in the folder of the state. An unreadable file counts as empty.
     pub(super) fn open(folder: &Path) -> Self {
         let file = folder.join(FILE);
         let failed = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
         Self { file, failed: failed.unwrap_or_default() }
     }
 
-    /// The checks that failed when it was written.
+    /// Returns the checks that failed when the file was written.
     pub(super) fn failed(&self) -> &BTreeSet<NodeCheck> {
         &self.failed
     }
 
-    /// These fail.
+    /// Replaces and stores the set of failing checks.
     pub(super) fn set(&mut self, failed: BTreeSet<NodeCheck>) {
         if self.failed == failed {
             return;

@@ -19,13 +19,13 @@ use crate::agent::desired::Desired;
 #[cfg(test)]
 mod tests;
 
-/// Where the kernel shows the settings of this network namespace.
+/// Directory of the kernel's settings of this network namespace.
 pub(super) const SETTINGS: &str = "/proc/sys/net";
 
-/// A family on an interface.
+/// Family and interface.
 pub(crate) type Segment = (Family, String);
 
-/// The segments of this node's virtual routers.
+/// Returns the segments of this node's virtual routers.
 pub(super) fn segments(desired: &Desired) -> BTreeSet<Segment> {
     let of = |one: &crate::agent::desired::Assignment| (Family::of(one.source), one.interface.clone());
     desired.assignments.iter().map(of).collect()
@@ -46,7 +46,7 @@ pub(super) fn findings(
     segments.into_iter().map(judge).collect()
 }
 
-/// The sentence about a setting that disables forwarding, if one does.
+/// Returns the sentence about a setting that disables forwarding, if one does.
 fn disabled(root: &Path, family: Family, interface: &str) -> Option<String> {
     let is = |setting: &str, value: &str| {
         fs::read_to_string(root.join(setting)).is_ok_and(|text| text.trim() == value)

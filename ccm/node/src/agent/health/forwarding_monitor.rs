@@ -1,4 +1,4 @@
-//! Looks once a second whether the kernel forwards what arrives for the virtual IPs of this node.
+//! Checks once a second that the kernel forwards packets for the virtual IPs of this node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::agent::service_proxy::ServiceProxy;
 
 /// Period of the check.
 const EVERY: Duration = Duration::from_secs(1);
-/// A program that loads settings writes some of them twice: the second reading in a row counts.
+/// Patience of the check: the second failure in a row counts, as a program that loads settings writes some of them twice.
 pub(super) const FORWARDING: Patience = Patience::times(2, Duration::ZERO);
 
 /// Checks the forwarding of each segment and publishes those that fail.
@@ -31,7 +31,8 @@ impl ForwardingMonitor {
         Self { checks: BTreeMap::new(), sender }
     }
 
-    /// Checks until `token` is cancelled. Programs at the interfaces (eBPF) forward by themselves, whatever the kernel's settings are.
+    /// Runs the check until `token` is cancelled. Programs at the interfaces (eBPF) forward by themselves, whatever the kernel's settings
+    /// are.
     pub(super) async fn run(
         mut self,
         desired: watch::Receiver<Option<Arc<Desired>>>,

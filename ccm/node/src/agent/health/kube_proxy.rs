@@ -1,7 +1,7 @@
-//! Whether this node has a kube-proxy, remembered beside the state: silence means something only where somebody spoke before.
+//! Record, stored beside the state, that kube-proxy answered on this node: silence counts only after a first answer.
 //!
-//! A node without one (Cilium and others replace it) is never judged by it. One whose kube-proxy answered before it was rebooted
-//! has no rules until kube-proxy is back, and must not be preferred until then. After a restart of the agent alone they are there.
+//! A node without kube-proxy (Cilium and others replace it) is never judged by it. A node whose kube-proxy answered before a reboot has no
+//! rules until kube-proxy is back, and must not be preferred until then. After a restart of the agent alone the rules are still there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use std::time::Instant;
 
 use super::check::{Check, Patience};
 
-/// Holds the boot id of the last time that kube-proxy answered.
+/// Name of the file with the boot id of kube-proxy's last answer.
 const FILE: &str = "kube-proxy-answered";
-/// Linux says here which boot this is.
+/// Kernel file with the id of the current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What is remembered.
+/// Stored boot id of kube-proxy's last answer.
 #[derive(Debug)]
 pub(super) struct KubeProxyMemory {
     file: PathBuf,
     boot: String,
-    /// The boot in which it answered last.
+    /// Boot in which it answered last.
     answered_in: Option<String>,
 }
 
 impl KubeProxyMemory {
-    /// What the folder of the state has.
+    /// Reads the file in the folder of the state.
     pub(super) fn open(folder: &Path) -> Self {
         Self::of_boot(folder, fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned())
     }
@@ -35,7 +35,7 @@ impl KubeProxyMemory {
         Self { file, boot, answered_in }
     }
 
-    /// The check as it begins.
+    /// Returns the initial check.
     pub(super) fn check(&self, patience: Patience, now: Instant) -> Check {
         match &self.answered_in {
             None => Check::new(patience),
@@ -44,7 +44,7 @@ impl KubeProxyMemory {
         }
     }
 
-    /// kube-proxy is there.
+    /// Records that kube-proxy answered.
     pub(super) fn note_answer(&mut self) {
         if self.answered_in.as_ref() == Some(&self.boot) {
             return;

@@ -1,5 +1,4 @@
-//! Asks kube-proxy once a second: whether it keeps its rules up to date, and whether the Services with `externalTrafficPolicy: Local`
-//! have a pod here.
+//! Queries kube-proxy once a second: are its rules up to date, and do the Services with `externalTrafficPolicy: Local` have a pod here?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -18,25 +17,26 @@ use super::kube_proxy::KubeProxyMemory;
 use super::{PARALLEL, change, request, sources};
 use crate::agent::desired::Desired;
 
-/// How often everything is asked.
+/// Period of all queries.
 const EVERY: Duration = Duration::from_secs(1);
-/// kube-proxy says itself that it is behind, or that the node is about to be deleted: that is believed at once. One that says
-/// nothing may be restarting, as its DaemonSet is rolled; its rules stay in the kernel meanwhile.
+/// Patience with kube-proxy. Its report that it is behind, or that the node is about to be deleted, counts immediately. If it does not
+/// answer it may be restarting, as its DaemonSet is rolled; its rules stay in the kernel meanwhile.
 pub(super) const KUBE_PROXY: Patience = Patience::lasting(Duration::ZERO, Duration::from_secs(15));
-/// The controller knows of the pods too, and moves the address in the better order: it does not have to be forestalled.
+/// Patience with a Service's health check. The controller watches the pods too, and moves the address in the better order: this check need
+/// not act before it.
 pub(super) const ENDPOINTS: Patience = Patience::lasting(Duration::from_secs(5), Duration::from_secs(15));
 
-/// Asks, judges and tells.
+/// Queries kube-proxy, judges the answers and publishes failures.
 pub(super) struct KubeProxyMonitor {
     kube_proxy: Option<(SocketAddr, Check, KubeProxyMemory)>,
     endpoints: BTreeMap<u16, Check>,
-    /// Where kube-proxy answered of a Service: it may listen on some of the node's addresses only.
+    /// Address at which kube-proxy last answered for a Service: it may listen on some of the node's addresses only.
     answered_at: Option<IpAddr>,
     sender: Arc<watch::Sender<FailedChecks>>,
 }
 
 impl KubeProxyMonitor {
-    /// What is known at the start of a node's kube-proxy, asked at `kube_proxy` if there is to be one. `folder` is that of the state.
+    /// Creates the monitor. `kube_proxy` is the address of kube-proxy's health check, if there is to be one; `folder` is that of the state.
     pub(super) fn new(
         kube_proxy: Option<SocketAddr>,
         folder: &Path,
@@ -52,7 +52,7 @@ impl KubeProxyMonitor {
         monitor
     }
 
-    /// Asks until `token` is cancelled.
+    /// Runs until `token` is cancelled.
     pub(super) async fn run(
         mut self,
         desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -117,14 +117,14 @@ impl KubeProxyMonitor {
     }
 }
 
-/// What was answered in one round.
+/// Answers of one round.
 pub(super) struct Answers {
     pub(super) kube_proxy: Option<Finding>,
-    /// By port, with the address that answered.
+    /// Results by port, with the address that answered.
     pub(super) endpoints: Vec<(u16, (Finding, Option<IpAddr>))>,
 }
 
-/// The health check ports of what this node is believed to serve: where it is not, nothing can get worse.
+/// Returns the health check ports of the virtual routers in which this node's priority is good: in the others it cannot get worse.
 pub(super) fn ports(desired: &Desired) -> BTreeSet<u16> {
     let served = desired.assignments.iter().filter(|one| priorities::is_good(one.priority));
     served.flat_map(|one| &one.health_check_node_ports).copied().collect()

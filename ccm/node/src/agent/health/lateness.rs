@@ -1,10 +1,10 @@
-//! How late the engine acts. An Active that speaks too late is replaced although it lives, and takes its place back, again and again: it
-//! is to leave it in an orderly way before.
+//! Lateness of the engine. An Active whose adverts are late is replaced although it is alive, and takes its place back, again and again: it
+//! has to resign in an orderly way before.
 //!
-//! Backups wait for two intervals of adverts beyond the one that is due. Half of that has to be gone before a second counts as a late
-//! one, and one late second is nothing: a virtual machine that stood still for a moment keeps its addresses. What holds up all nodes
-//! alike moves none, by two rules: a Backup counts what is a quarter of an interval less late, because its timer may have been due so much
-//! later, and half as many seconds, because two of the Active's may be one of its own.
+//! Backups wait for two advert intervals beyond the one that is due. A second counts as late if half of that has passed. One late second
+//! has no effect: a virtual machine that stood still for a moment keeps its addresses. A delay that affects all nodes alike moves no
+//! address, by two rules. A Backup counts lateness from a quarter of an interval less, because its timer may have been due so much later.
+//! It counts half as many seconds, because two of the Active's may be one of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,32 +21,32 @@ use crate::agent::desired::Desired;
 #[cfg(test)]
 mod tests;
 
-/// How often the engine is asked: these are the seconds that are counted.
+/// Sampling period: each sample is one of the seconds that are counted.
 const EVERY: Duration = Duration::from_secs(1);
-/// Where this node is Active.
+/// Rule where this node is Active.
 const ACTIVE: Rule = Rule { quarters: 4, seconds: 6, window: Duration::from_secs(10), extra: Duration::ZERO };
-/// Where it is not. Once it counts it does so for longer than where an Active began to count later.
+/// Rule where it is not. A failure lasts longer than one that began later on an Active.
 const BACKUP: Rule =
     Rule { quarters: 3, seconds: 3, window: Duration::from_secs(12), extra: Duration::from_mins(1) };
 
-/// When lateness counts.
+/// Conditions under which lateness counts as a failure.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
-    /// What is later than so many quarters of the interval of adverts is late.
+    /// Threshold, in quarters of the advert interval.
     quarters: u32,
-    /// In so many seconds
+    /// Number of late seconds
     seconds: usize,
-    /// of so long.
+    /// within this window.
     window: Duration,
-    /// How much longer than others it counts.
+    /// Extra time for which a failure lasts.
     extra: Duration,
 }
 
-/// One rule and what became of it so far.
+/// One rule and its results so far.
 #[derive(Debug)]
 struct Judge {
     rule: Rule,
-    /// The last seconds that were late.
+    /// Last late seconds.
     late: VecDeque<Instant>,
     check: Check,
 }
@@ -56,7 +56,7 @@ impl Judge {
         Self { rule, late: VecDeque::new(), check: Check::new(Patience::times(1, rule.extra)) }
     }
 
-    /// Takes in how late it was in the second that ends now, where adverts have this interval.
+    /// Records the lateness in the second that ends now, for this advert interval.
     fn note(&mut self, interval: Duration, lateness: Duration, now: Instant) {
         let Rule { quarters, seconds, window, .. } = self.rule;
         if lateness > interval * quarters / 4 {
@@ -80,14 +80,14 @@ impl Judge {
     }
 }
 
-/// What is known for each interval of adverts in milliseconds. Pure.
+/// Judges of each advert interval in milliseconds. Pure.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
     known: BTreeMap<u32, [Judge; 2]>,
 }
 
 impl Lateness {
-    /// Takes in how late the engine was in the second that ends now; these are the intervals of its virtual routers.
+    /// Records the engine's lateness in the second that ends now. `intervals`: the advert intervals of its virtual routers.
     pub(super) fn note(&mut self, intervals: &BTreeSet<u32>, lateness: Duration, now: Instant) {
         self.known.retain(|interval, _| intervals.contains(interval));
         for interval in intervals {
@@ -98,7 +98,7 @@ impl Lateness {
         }
     }
 
-    /// The intervals that it is too late for.
+    /// Returns the advert intervals for which the engine is too late.
     pub(super) fn failed(&self) -> BTreeMap<u32, FailedNodeCheck> {
         let failed = |(interval, [active, backup]): (&u32, &[Judge; 2])| {
             let reason = backup.check.failure()?.to_owned();
@@ -108,7 +108,7 @@ impl Lateness {
     }
 }
 
-/// Asks, judges and tells.
+/// Samples the engine's lateness, judges it and publishes failures.
 pub(super) struct LatenessMonitor {
     lateness: Lateness,
     sender: Arc<watch::Sender<FailedChecks>>,
@@ -119,7 +119,7 @@ impl LatenessMonitor {
         Self { lateness: Lateness::default(), sender }
     }
 
-    /// Asks once a second until `token` is cancelled.
+    /// Samples once a second until `token` is cancelled.
     pub(super) async fn run(
         mut self,
         desired: watch::Receiver<Option<Arc<Desired>>>,

@@ -1,4 +1,4 @@
-//! Checks of links: whether enough of them carry.
+//! Checks that enough links have carrier.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,10 +13,10 @@ use super::check::Finding;
 #[cfg(test)]
 mod tests;
 
-/// Links that are told by name: what is reported is of limited length.
+/// Largest number of links that a message names: its length is limited.
 const MOST_NAMED: usize = 8;
 
-/// What a check finds.
+/// Reads the node's links and judges them by the check.
 pub(super) async fn look(check: LinkCheck) -> Finding {
     // A driver may take its time.
     let looked = tokio::task::spawn_blocking(move || {
@@ -26,14 +26,14 @@ pub(super) async fn look(check: LinkCheck) -> Finding {
     finding.unwrap_or_else(|error| Finding::Silent(format!("the kernel does not tell of its links: {error}")))
 }
 
-/// Whether the check is about an interface of this name.
+/// Returns true if the check covers an interface of this name.
 fn is_checked(check: &LinkCheck, name: &str) -> bool {
     check.interfaces.iter().any(|pattern| wildcard::matches(pattern, name))
 }
 
-/// Whether enough of these links carry, which are those that the node has. Pure.
+/// Judges whether enough of the node's links have carrier, and enough speed. Pure.
 fn judge(check: &LinkCheck, links: &[HostLink]) -> Finding {
-    // Of what is named and not there nothing is known but that it carries nothing.
+    // A named interface that is absent counts as without carrier.
     let named = check.interfaces.iter().filter(|name| !name.contains('*')).map(|name| (name.as_str(), None));
     let found = links.iter().filter(|link| is_checked(check, &link.name));
     let all: BTreeMap<&str, Option<&HostLink>> =

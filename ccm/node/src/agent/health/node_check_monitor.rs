@@ -1,4 +1,4 @@
-//! Makes the checks of Announcements.
+//! Runs the checks of Announcements.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::node_checks::NodeChecks;
 use super::{PARALLEL, change, request, sources};
 use crate::agent::desired::Desired;
 
-/// Asks, judges and tells.
+/// Runs the checks, judges them and publishes failures.
 pub(super) struct NodeCheckMonitor {
     checks: NodeChecks,
     memory: FailedMemory,
@@ -27,7 +27,7 @@ pub(super) struct NodeCheckMonitor {
 }
 
 impl NodeCheckMonitor {
-    /// What is known at the start: what failed before. `folder` is that of the state.
+    /// Creates the monitor with the failures stored in `folder`, that of the state.
     pub(super) fn new(folder: &Path, sender: Arc<watch::Sender<FailedChecks>>, now: Instant) -> Self {
         let memory = FailedMemory::open(folder);
         let mut checks = NodeChecks::default();
@@ -37,7 +37,7 @@ impl NodeCheckMonitor {
         monitor
     }
 
-    /// Makes those of the virtual routers of this node until `token` is cancelled. One that is slow delays no other, unless many are.
+    /// Runs the checks of this node's virtual routers until `token` is cancelled. A slow one delays no other, unless many are slow.
     pub(super) async fn run(
         mut self,
         mut desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -89,8 +89,8 @@ async fn ask(check: NodeCheck, own: Arc<BTreeSet<IpAddr>>) -> (NodeCheck, Findin
     (check, finding)
 }
 
-/// The checks of the virtual routers of this node. Each is made once, however many have it, and wherever this node comes in their
-/// lists: it is to be known before it is needed.
+/// Returns the checks of this node's virtual routers. Each runs once, however many routers share it, and at any rank of this node: its
+/// result must be known before it is needed.
 pub(super) fn wanted(desired: &Desired) -> BTreeSet<NodeCheck> {
     desired.assignments.iter().flat_map(|one| &one.checks).cloned().collect()
 }

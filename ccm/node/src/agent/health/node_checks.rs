@@ -1,8 +1,8 @@
-//! The checks of Announcements: when each is due, and what became of it. Pure.
+//! Checks of Announcements, their due times and results. Pure.
 //!
-//! What a check asks may be the same for all nodes, as the gateway is. If it dies, the nodes find out within a period of each other,
-//! and no address is to move meanwhile. So a failure counts one question later where this node is Active, and ends sooner there: the
-//! Active is the last that gives up and the first that is well again.
+//! All nodes may check the same target, such as the gateway. If it dies, the nodes detect it within a period of each other, and no address
+//! is to move meanwhile. A failure therefore counts one run later where this node is Active, and ends sooner there: the Active fails last
+//! and recovers first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,23 +12,23 @@ use windlass_api::NodeCheck;
 use super::check::{Check, Finding, Patience};
 use super::failed::FailedNodeCheck;
 
-/// Why a check that failed before this agent was started fails still.
+/// Reason of a check that failed before this agent started and has not passed since.
 const FAILED_BEFORE: &str = "it failed before this agent was started";
 
-/// The checks that this node makes.
+/// Checks that this node runs.
 #[derive(Debug, Default)]
 pub(super) struct NodeChecks {
     known: BTreeMap<NodeCheck, Known>,
 }
 
-/// One of them.
+/// State of one check.
 #[derive(Debug)]
 struct Known {
     due: Instant,
     is_asked: bool,
-    /// As it is judged where this node is Active.
+    /// Judgement where this node is Active.
     active: Check,
-    /// And where it is not.
+    /// Judgement where it is not.
     backup: Check,
 }
 
@@ -43,8 +43,8 @@ impl Known {
             due: now,
             is_asked: false,
             active: begin(Patience::times(times.saturating_add(1), Duration::ZERO)),
-            // Of a common fault the Active may count the first failure a period later, one failure more, and ask a period after it
-            // could have passed.
+            // In a common fault the Active may count the first failure a period later, one failure more, and run the check a period after
+            // it could have passed.
             backup: begin(Patience::times(*times, longest_period * 3)),
         }
     }
@@ -54,7 +54,8 @@ impl Known {
         self.backup.note(finding, now);
     }
 
-    /// What fails where this node is Active fails where it is not: it would take over only to give up.
+    /// Returns the failure. A check that fails only where this node is Active fails in Backup too: otherwise it would take over only to
+    /// give up.
     fn failure(&self) -> Option<FailedNodeCheck> {
         let reason = self.backup.failure()?.to_owned();
         Some(FailedNodeCheck { reason, spares_active: self.active.failure().is_none() })
@@ -62,7 +63,7 @@ impl Known {
 }
 
 impl NodeChecks {
-    /// These are to be made. Those that are new begin by being asked; of these the ones that `failed_before` have to pass first.
+    /// Sets the checks to run. New ones are due immediately; of these the ones in `failed_before` count as failed until they pass.
     pub(super) fn want(
         &mut self,
         wanted: &BTreeSet<NodeCheck>,
@@ -78,7 +79,7 @@ impl NodeChecks {
         }
     }
 
-    /// The one that is to be asked first, if it is due. What it finds is to be [noted](Self::note).
+    /// Returns the check that has been due longest, if any. Its finding is to be passed to [`Self::note`].
     pub(super) fn take_due(&mut self, now: Instant) -> Option<NodeCheck> {
         let waiting = self.known.iter_mut().filter(|(_, known)| !known.is_asked && known.due <= now);
         let (check, known) = waiting.min_by_key(|(_, known)| known.due)?;
@@ -87,12 +88,12 @@ impl NodeChecks {
         Some(check.clone())
     }
 
-    /// When the next is due.
+    /// Returns the next due time.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.known.values().filter(|known| !known.is_asked).map(|known| known.due).min()
     }
 
-    /// Takes in what was found at `now`.
+    /// Records a finding at `now`.
     pub(super) fn note(&mut self, check: &NodeCheck, finding: Finding, now: Instant) {
         if let Some(known) = self.known.get_mut(check) {
             known.is_asked = false;
@@ -100,7 +101,7 @@ impl NodeChecks {
         }
     }
 
-    /// Those that fail.
+    /// Returns the checks that fail.
     pub(super) fn failed(&self) -> BTreeMap<NodeCheck, FailedNodeCheck> {
         self.known.iter().filter_map(|(check, known)| Some((check.clone(), known.failure()?))).collect()
     }

@@ -1,9 +1,11 @@
-//! The pod network of this node, as its Node tells: after a boot the CNI plugin may be later than kube-proxy, and a node that takes its
-//! addresses back before has no way to pods. The signs: the condition `NetworkUnavailable`, the kubelet's word in the condition `Ready`
-//! that it has no CNI plugin or has not reported since the boot, and the taint of a plugin whose agent is not ready.
+//! Pod network of this node, judged by its Node: after a boot the CNI plugin may start later than kube-proxy, and a node that takes its
+//! addresses back before has no route to pods. Signs of a missing network:
+//! - the condition `NetworkUnavailable`,
+//! - a condition `Ready` in which the kubelet reports that it has no CNI plugin, or that is older than the boot,
+//! - the taint of a plugin whose agent is not ready.
 //!
-//! The Node is read when the agent starts and every few seconds until no sign is left for the first time. It is not read again:
-//! some plugins set the condition while they are updated, although the node's pod network keeps working (Calico: `CalicoIsDown`).
+//! The agent reads the Node when it starts and every few seconds until no sign is left for the first time. It is not read again: some
+//! plugins set the condition while they are updated, although the node's pod network keeps working (Calico: `CalicoIsDown`).
 
 use std::fs;
 use std::sync::Arc;
@@ -28,13 +30,13 @@ mod tests;
 
 const CONDITION: &str = "NetworkUnavailable";
 const READY: &str = "Ready";
-/// In the message of a condition `Ready` that is `False`: the container runtime has no CNI plugin to give pods addresses by.
+/// Text in the message of a condition `Ready` that is `False`: the container runtime has no CNI plugin to assign pod addresses.
 const NO_PLUGIN: [&str; 2] = ["NetworkReady=false", "NetworkPluginNotReady"];
 /// Taints by which a plugin keeps pods off a node until its agent there is ready.
 const TAINTS: [&str; 1] = ["node.cilium.io/agent-not-ready"];
 /// Reasons of the plugins that write the condition each time they start, so that an older one is from before the boot.
 const WRITTEN_AT_EACH_START: [&str; 2] = ["CalicoIsUp", "FlannelIsUp"];
-/// A plugin that has not started for so long after the boot is waited for no longer.
+/// Time after the boot for which the agent waits for a plugin to start.
 const LONGEST_BOOT: Duration = Duration::from_mins(5);
 /// Period while the network is not available, or the API server does not answer.
 const EVERY: Duration = Duration::from_secs(5);

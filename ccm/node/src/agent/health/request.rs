@@ -1,4 +1,4 @@
-//! Asking: an HTTP request, of which the status counts, or a TCP connection.
+//! Requests of checks: HTTP, judged by the status, or a TCP connection.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,49 +17,49 @@ use windlass_api::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
 use super::check::Finding;
 use super::links;
 
-/// Where this node itself is asked first.
+/// First addresses to query for servers on this node itself.
 pub(super) const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// How long an answer of kube-proxy may take.
+/// Timeout of a request to kube-proxy.
 const LIMIT: Duration = Duration::from_secs(1);
-/// A longer answer names no mode of kube-proxy.
+/// Length limit: a longer answer names no mode of kube-proxy.
 const LONGEST_MODE: usize = 64;
-/// A longer answer is no configuration of kube-proxy: one takes some 3 KiB.
+/// Length limit: a longer answer is no configuration of kube-proxy, which takes some 3 KiB.
 const LONGEST_CONFIG: usize = 1 << 16;
 
-/// What is asked.
+/// Kind of request.
 #[derive(Clone, Copy)]
 enum Question<'a> {
-    /// For this path, with an answer that this is true of.
+    /// GET of this path; `is_well` accepts the status.
     Http { path: &'a str, is_well: fn(&StatusCode) -> bool },
-    /// Whether a connection is accepted.
+    /// TCP connection, which has to be accepted.
     Tcp,
 }
 
-/// Of kube-proxy.
+/// Health request to kube-proxy.
 const HEALTH: Question<'_> = Question::Http { path: "/healthz", is_well: StatusCode::is_success };
 
-/// Whether kube-proxy is well.
+/// Queries the health of kube-proxy.
 pub(super) async fn health(address: SocketAddr) -> Finding {
     ask(HEALTH, address, Within::from_now(LIMIT)).await
 }
 
-/// Whether it says so of a Service at the first of these addresses that somebody answers at, and that one.
+/// Queries the health of a Service at these addresses in turn. Returns the first answer, and the address that gave it.
 pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
     first_answer(HEALTH, addresses, port, || Within::from_now(LIMIT)).await
 }
 
-/// In which mode kube-proxy says that it is, if it answers.
+/// Returns the mode that kube-proxy reports, if it answers.
 pub async fn proxy_mode(address: SocketAddr) -> Option<String> {
     text(address, "/proxyMode", LONGEST_MODE).await
 }
 
-/// The configuration of kube-proxy, as JSON, if it answers.
+/// Returns the configuration of kube-proxy as JSON, if it answers.
 pub(crate) async fn proxy_config(address: SocketAddr) -> Option<String> {
     text(address, "/configz", LONGEST_CONFIG).await
 }
 
-/// What kube-proxy answers for this path, if that is a text of at most this length.
+/// Returns kube-proxy's answer for this path, if it is text of at most this length.
 async fn text(address: SocketAddr, path: &str, longest: usize) -> Option<String> {
     let read = async |answer: Response<Incoming>| {
         ensure!(answer.status().is_success(), "it answers {}", answer.status());
@@ -70,7 +70,7 @@ async fn text(address: SocketAddr, path: &str, longest: usize) -> Option<String>
     timeout_at(Within::from_now(LIMIT).end, get(address, path, read)).await.ok()?.ok()
 }
 
-/// What a check finds. This node itself is asked where somebody answers: on the loopback interface or at one of its `own` addresses.
+/// Runs a check. A check without a host goes to this node itself: the loopback addresses, then its `own` addresses, until one answers.
 pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Finding {
     let within = Within::from_now(Duration::from_secs(check.timeout_seconds.into()));
     let (question, host, port) = match &check.action {
@@ -106,7 +106,7 @@ async fn first_answer(
     (first.unwrap_or_else(nowhere), None)
 }
 
-/// How long an answer may take, and until when.
+/// Timeout of a request, and its deadline.
 #[derive(Clone, Copy)]
 struct Within {
     limit: Duration,
@@ -150,7 +150,7 @@ async fn tcp_socket(address: SocketAddr, within: Within) -> Finding {
     }
 }
 
-/// What `read` makes of the answer.
+/// Sends a GET request and applies `read` to the response.
 async fn get<T>(
     address: SocketAddr,
     path: &str,

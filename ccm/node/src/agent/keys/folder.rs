@@ -1,4 +1,4 @@
-//! Reading the folder of the keys, and telling once what is not in order with it.
+//! Reads the folder of the keys, and logs each of its faults once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,30 +10,30 @@ use windlass_ccm::files::WatchedFile;
 
 use super::{FolderContent, Keys};
 
-/// The folder in which the Secret is mounted, and the keys that this node has by it.
+/// Folder in which the Secret is mounted, and the keys read from it.
 #[derive(Debug)]
 pub(crate) struct KeyFolder {
     path: PathBuf,
     keys: Arc<Keys>,
-    /// The warnings that hold, each of which the log has once.
+    /// Current warnings, each of which was logged once.
     told: BTreeSet<String>,
 }
 
 impl KeyFolder {
-    /// Reads the folder for the first time. That it is not there is in order: nothing need be signed.
+    /// Reads the folder for the first time. A missing folder is no fault: signing is optional.
     pub(crate) fn open(path: PathBuf) -> Self {
         let mut folder = Self { path, keys: Arc::default(), told: BTreeSet::new() };
         folder.refresh(&BTreeSet::new());
         folder
     }
 
-    /// The keys that this node has.
+    /// Returns the keys that this node has.
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    /// Reads it again, where virtual routers of this node sign with the keys `used`; whether this node has other keys now. Reading
-    /// a few small files takes no time that matters.
+    /// Reads the folder again; `used`: keys with which this node's virtual routers sign. Returns true if the keys changed. Reading a few
+    /// small files takes no time that matters.
     pub(crate) fn refresh(&mut self, used: &BTreeSet<u8>) -> bool {
         let content = read(&self.path);
         let new = self.keys.renewed(&content, used);

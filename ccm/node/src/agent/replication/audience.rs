@@ -1,13 +1,13 @@
-//! Which nodes are told the connections of this one.
+//! Choice of the nodes that receive the connections of this one.
 
 use super::super::desired::Replica;
 
-/// So many nodes of lower priority are told: two may die one after the other.
+/// Number of receiving nodes of lower priority: two may die one after the other.
 const NEXT: usize = 2;
 
-/// Whom of these, the best first, to tell: all that rank above this node, which may take an address back, and the best of those that rank
-/// below it, which take over when it dies. Only those that answer: else nobody would have the connections where the best two are dead. As
-/// long as there are not two such, the best of the others too, which may be about to answer.
+/// Returns the receiving nodes, from replicas sorted best first: all that rank above this node, which may take an address back, and the
+/// best of the ones below it, which take over when it dies. Only nodes that answer count: otherwise no node would have the connections
+/// where the best two are dead. If fewer than two are found, the best silent nodes fill up, as they may be about to answer.
 pub(super) fn of(replicas: &[Replica], answers: impl Fn(&Replica) -> bool) -> Vec<&Replica> {
     let (living, silent): (Vec<&Replica>, Vec<&Replica>) = replicas.iter().partition(|one| answers(one));
     let (mut told, below): (Vec<&Replica>, Vec<&Replica>) =

@@ -1,4 +1,4 @@
-//! What is told of the connections of a virtual router, and what keeps this node from having others know them. Pure.
+//! Findings about the connections of a virtual router, and obstacles to their replication on this node. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use windlass_api::connections_replicated as reasons;
 use super::super::service_proxy::ServiceProxy;
 use super::way_back::{Astray, WayBack};
 
-/// How long the guard may do nothing, or routes not be read: several looks at them.
+/// Time for which the guard may do nothing, or routes be unreadable: several looks at them.
 const MOMENT: Duration = Duration::from_secs(10);
-/// How long kube-proxy may not say its mode, as while it is restarted: two looks.
+/// Time for which kube-proxy may not report its mode, as during its restart: two looks.
 const RESTART: Duration = Duration::from_secs(25);
 
-/// Why this node replicates no connections.
+/// Reason why this node replicates no connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It is looked for still.
+    /// The ways back were not examined yet.
     NotLooked,
     /// The guard, which gives packets the VIP as their source, is not there.
     Unguarded(String),
@@ -25,17 +25,17 @@ pub(crate) enum Obstacle {
     Proxy(&'static str),
     /// It is not known which packets kube-proxy masquerades.
     MasqueradeMark,
-    /// Pods are reached by a tunnel beyond which nobody can be asked.
+    /// Pods are reached by a tunnel beyond which no host can be asked.
     Overlay(String),
     /// Pods are reached by tunnels, and no answer arrives, as far as is known.
     NoWayBack(String),
-    /// How pods are reached cannot be seen.
+    /// The routes to pods cannot be read.
     RoutesUnknown(String),
 }
 
 impl Obstacle {
-    /// Where backends are whose answers go astray, or what is in the way on this node. `unguarded`: why its guard does nothing; `mark`:
-    /// kube-proxy's for what it masquerades.
+    /// Returns the ranges of backends whose answers go astray, or the obstacle on this node. `unguarded`: reason why its guard does
+    /// nothing; `mark`: kube-proxy's for packets that it masquerades.
     pub(crate) fn look<'a>(
         unguarded: Option<&str>,
         proxy: ServiceProxy,
@@ -66,7 +66,7 @@ impl Obstacle {
         }
     }
 
-    /// Whether it may be gone in a moment, as on a node that has just started.
+    /// Returns true if the obstacle may disappear shortly, as on a node that has just started.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::NotLooked | Self::MasqueradeMark => true,
@@ -75,7 +75,7 @@ impl Obstacle {
         }
     }
 
-    /// How long it is to have lasted before anything follows from it, where nothing was in the way before.
+    /// Returns the time for which it has to last before it has an effect, if there was no obstacle before.
     pub(super) fn patience(&self) -> Duration {
         match self {
             Self::Unguarded(_) | Self::RoutesUnknown(_) => MOMENT,
@@ -85,7 +85,7 @@ impl Obstacle {
         }
     }
 
-    /// What is told of it, and what can be done about it; `None`: nothing yet.
+    /// Returns the report of it, with a remedy; `None`: nothing to report yet.
     pub(super) fn finding(&self) -> Option<Finding> {
         let (reason, why) = match self {
             Self::NotLooked => return None,
@@ -130,10 +130,10 @@ impl Obstacle {
     }
 }
 
-/// What is to be told of a virtual router's connections by the node that is Active.
+/// Report about a virtual router's connections by the node that is Active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Whether another node has them.
+    /// True if another node has them.
     pub(crate) holds: bool,
     pub(crate) reason: &'static str,
     pub(super) why: String,
@@ -150,17 +150,18 @@ impl Finding {
     }
 }
 
-/// Which connections are left out where answers of backends do not arrive: `which` has their ranges.
+/// Names the connections that are left out because answers of backends do not arrive; `which` has their ranges.
 pub(super) fn astray(which: &str) -> String {
     format!("those with backends in {which}")
 }
 
-/// Which are left out where replication began when the address was here already: their backends answer to the node.
+/// Names the connections from before replication began on this node, which are left out: their backends answer to the node.
 pub(super) fn earlier(since: Timestamp) -> String {
     format!("those from before {since}, when replication began")
 }
 
-/// Why nobody has the connections: these nodes have no room for them, and those are not known to have them for another reason.
+/// Explains why no node has the connections: the nodes `full` have no room for them, and the nodes `lack` are not known to have them for
+/// another reason.
 pub(super) fn not_in_sync(full: Vec<&str>, lack: Vec<&str>) -> String {
     let said = |nodes: Vec<&str>, one: &str, more: &str, remedy: &str| {
         let verb = if nodes.len() == 1 { one } else { more };

@@ -1,5 +1,5 @@
-//! Whether answers of backends arrive at a virtual IP by its LAN: backends that are reached by another way than the LAN may be kept from
-//! that by reverse-path filters, and by what the LAN lets pass. So nodes beyond such ways are asked (`ask`). Pure.
+//! Path of backends' answers to a virtual IP by its LAN. Answers of backends that are reached by another path may be dropped by
+//! reverse-path filters, or by the LAN. The agent therefore asks nodes beyond such paths (`ask`). Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,99 +19,99 @@ pub(super) mod words;
 use answers::{Answers, Verdict};
 use filters::Filters;
 
-/// Kinds of devices that put packets into others.
+/// Kinds of devices that encapsulate packets.
 const TUNNELS: [&str; 10] =
     ["vxlan", "geneve", "ipip", "gre", "gretap", "sit", "ip6tnl", "ip6gre", "ip6gretap", "wireguard"];
-/// Beginnings of the names of such devices, some of which have no kind of their own.
+/// Name prefixes of such devices, some of which have no kind of their own.
 const TUNNEL_NAMES: [&str; 4] = ["flannel.", "vxlan.calico", "tunl0", "wg"];
-/// Beginnings of the names of devices that programs at interfaces or Open vSwitch send by: no route needs to lead there.
+/// Name prefixes of devices through which programs at interfaces or Open vSwitch send: no route needs to lead there.
 const TUNNELS_WITHOUT_ROUTES: [&str; 5] =
     ["cilium_vxlan", "cilium_geneve", "genev_sys_", "vxlan_sys_", "gre_sys"];
-/// A route to as many addresses as so many bits tell apart, or fewer, may be that of a node's pods.
+/// Largest number of host bits of a route that may be that of a node's pods.
 const POD_BITS_V4: u8 = 11;
 const POD_BITS_V6: u8 = 72;
 
-/// How answers to the virtual IPs of each segment come back, by its interface and family.
+/// Return path of answers to the virtual IPs of each segment, by its interface and family.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WaysBack(BTreeMap<(String, Family), WayBack>);
 
-/// How answers of backends come back to a segment.
+/// Return path of backends' answers to a segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum WayBack {
-    /// It was not looked yet.
+    /// Not examined yet.
     #[default]
     NotLooked,
-    /// By the LAN, but for those from these ranges.
+    /// Answers arrive by the LAN, except from these ranges.
     Arrives(Vec<Astray>),
-    /// Pods are reached by a tunnel beyond which nobody can be asked.
+    /// Pods are reached by a tunnel beyond which no host can be asked.
     Overlay {
-        /// The device.
+        /// Tunnel device.
         interface: String,
     },
     /// Pods are reached by tunnels, and no answer is known to arrive.
     Lost {
-        /// Which answers do not, or what nobody answered.
+        /// The answers that do not arrive, or the hosts that did not answer, in words.
         why: String,
     },
-    /// It cannot be seen.
+    /// The path cannot be read.
     Unknown {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// Where backends are whose answers do not arrive, or are not known to.
+/// Range of backends whose answers do not arrive, or are not known to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Astray {
     pub(crate) range: IpNet,
-    /// By which they are reached.
+    /// Interface by which they are reached.
     interface: String,
     cause: Cause,
 }
 
-/// Why an answer does not arrive.
+/// Reason why an answer does not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
-    /// Its node answers, but that does not arrive by the LAN, where this node's filter drops it.
+    /// The backend's node answers, but this node's filter drops the answer that comes by the LAN.
     FilterHere,
-    /// Likewise, and what drops it is there, or on the LAN.
+    /// The backend's node answers, but the answer is dropped there or on the LAN.
     Elsewhere,
-    /// Its node answers nothing.
+    /// The backend's node does not answer.
     Silence,
-    /// Whose node cannot be asked.
+    /// There is no host to ask.
     NobodyToAsk,
 }
 
-/// What is looked at: the segment, and the node as it is.
+/// Segment and state of this node to examine.
 struct View<'a> {
     /// The segment's interface.
     interface: &'a str,
     family: Family,
-    /// From which its hosts are asked.
+    /// Address from which its hosts are asked.
     own: Option<IpAddr>,
     links: &'a [LinkKind],
     routes: &'a [HostRoute],
 }
 
 impl WaysBack {
-    /// That of a virtual router's segment.
+    /// Returns the return path of a virtual router's segment.
     pub(crate) fn of(&self, assignment: &Assignment) -> &WayBack {
         self.0.get(&segment(assignment)).unwrap_or(&WayBack::NotLooked)
     }
 }
 
-/// The segment of a virtual router.
+/// Returns the segment of a virtual router.
 fn segment(assignment: &Assignment) -> (String, Family) {
     (assignment.interface.clone(), Family::of(assignment.source))
 }
 
 impl View<'_> {
-    /// The hosts to ask: those that take packets on by other interfaces than the segment's, and are on the link there.
+    /// Returns the hosts to ask: gateways behind other interfaces than the segment's, which are on the link there.
     fn hosts(&self) -> impl Iterator<Item = IpAddr> {
         self.ways_elsewhere().filter_map(|(route, _)| askable(route))
     }
 
-    /// Routes that may lead to pods by other interfaces than the segment's, and whether that is a tunnel.
+    /// Returns the routes that may lead to pods by other interfaces than the segment's, each with true if that is a tunnel.
     fn ways_elsewhere(&self) -> impl Iterator<Item = (&HostRoute, bool)> {
         let elsewhere = self.routes.iter().filter(|route| {
             Family::of(route.destination.network()) == self.family && route.interface != self.interface
@@ -120,7 +120,7 @@ impl View<'_> {
         with_kind.filter(|(route, is_tunnel)| *is_tunnel || (is_narrow(route) && askable(route).is_some()))
     }
 
-    /// Whether this node drops what comes by the segment's interface from who is reached by another.
+    /// Returns true if this node drops packets that arrive by the segment's interface from sources that it reaches by another.
     fn is_filtered(&self, filters: &Filters) -> bool {
         match self.family {
             Family::V4 => filters.is_strict(self.interface),
@@ -134,7 +134,7 @@ impl View<'_> {
         links.any(of_kind) || begins(interface, &TUNNEL_NAMES)
     }
 
-    /// How answers come back.
+    /// Evaluates the return path of answers.
     fn way_back(&self, answers: &Answers, filters: &Filters) -> WayBack {
         if let Some(link) = self.links.iter().find(|link| begins(&link.name, &TUNNELS_WITHOUT_ROUTES)) {
             return WayBack::Overlay { interface: link.name.clone() };
@@ -146,7 +146,7 @@ impl View<'_> {
                 Some(Verdict::Arrives) => None,
                 Some(Verdict::Lost) if self.is_filtered(filters) => Some(Cause::FilterHere),
                 Some(Verdict::Lost) => Some(Cause::Elsewhere),
-                // What is no tunnel comes back as ever, as long as nothing else is known.
+                // Without other evidence a path that is no tunnel counts as open.
                 Some(Verdict::Unknown) | None if !is_tunnel => continue,
                 Some(Verdict::Unknown) => Some(Cause::Silence),
                 None => Some(Cause::NobodyToAsk),
@@ -174,14 +174,14 @@ impl View<'_> {
 
 #[cfg(test)]
 impl Astray {
-    /// Where nobody has answered.
+    /// Returns a range from which no host has answered.
     pub(super) fn silent(range: &str, interface: &str) -> Self {
         let range = range.parse().expect("a range");
         Self { range, interface: interface.to_owned(), cause: Cause::Silence }
     }
 }
 
-/// Who takes packets on that go by this route, if that host is on the link there and has an address that counts beyond it.
+/// Returns the gateway of this route, if that host is on the link there and has an address that is valid beyond it.
 fn askable(route: &HostRoute) -> Option<IpAddr> {
     let family = Family::of(route.destination.network());
     route.gateway.filter(|gateway| match gateway {
@@ -190,7 +190,7 @@ fn askable(route: &HostRoute) -> Option<IpAddr> {
     })
 }
 
-/// Whether so few addresses are beyond it as a node has pods.
+/// Returns true if the route covers no more addresses than a node's pods may use.
 fn is_narrow(route: &HostRoute) -> bool {
     let most = match Family::of(route.destination.network()) {
         Family::V4 => POD_BITS_V4,

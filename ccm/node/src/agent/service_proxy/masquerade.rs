@@ -1,5 +1,5 @@
-//! kube-proxy's mark for packets that it masquerades: read from its configuration, or given by the admin. Never assumed: with another mark
-//! than the guard's no connection would be replicated, and a bit that is another program's would be taken off its packets.
+//! kube-proxy's mark for packets that it masquerades: read from its configuration, or set by the admin. It is never assumed: with a mark
+//! other than the guard's no connection would be replicated, and a bit of another program would be cleared from its packets.
 
 use std::net::SocketAddr;
 
@@ -12,20 +12,20 @@ use crate::agent::health::proxy_config;
 #[cfg(test)]
 mod tests;
 
-/// What is known of the mark.
+/// Known value of the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MasqueradeMark {
-    /// It was not read, or kube-proxy did not tell it.
+    /// Not read yet, or not in kube-proxy's answer.
     #[default]
     Unknown,
-    /// As kube-proxy's configuration says, last.
+    /// Last value in kube-proxy's configuration.
     Read(u32),
-    /// As the admin says.
+    /// Value set by the admin.
     Given(u32),
 }
 
 impl MasqueradeMark {
-    /// The mark of this bit, if the admin names one.
+    /// Returns the mark of this bit, if the admin set one.
     pub fn given(bit: Option<u8>) -> Self {
         bit.and_then(|bit| 1_u32.checked_shl(bit.into())).map_or(Self::Unknown, Self::Given)
     }
@@ -38,7 +38,7 @@ impl MasqueradeMark {
     }
 }
 
-/// Reads the mark anew. What was read before counts while kube-proxy does not answer: its rules stay in the kernel.
+/// Reads the mark again. The previous value counts while kube-proxy does not answer: its rules stay in the kernel.
 pub(super) async fn follow(
     kube_proxy: Option<SocketAddr>,
     proxy: ServiceProxy,
@@ -59,8 +59,8 @@ pub(super) async fn follow(
     });
 }
 
-/// The mark in kube-proxy's configuration, as `/configz` has it: one component with a section for each mode. kube-proxy up to 1.31 or so names
-/// fields as its code does, later ones as in its configuration file.
+/// Returns the mark in kube-proxy's configuration, as `/configz` has it: one component with a section for each mode. kube-proxy up to about
+/// 1.31 names fields as its code does, later versions as in the configuration file.
 fn mark_in(config: &str, proxy: ServiceProxy) -> Option<u32> {
     let section = match proxy {
         ServiceProxy::Nftables => "nftables",
@@ -76,7 +76,7 @@ fn mark_in(config: &str, proxy: ServiceProxy) -> Option<u32> {
     1_u32.checked_shl(u32::try_from(bit).ok()?)
 }
 
-/// The field of this name in lower case.
+/// Returns the field of this name, ignoring case.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.as_object()?.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }

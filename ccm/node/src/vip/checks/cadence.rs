@@ -1,4 +1,4 @@
-//! When the next attempt begins, and whether the process stood still. Pure.
+//! Times at which attempts begin, and detection of a process that stood still. Pure.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ impl Cadence {
         Self { next: start, interval }
     }
 
-    /// When the next attempt begins.
+    /// Returns the time at which the next attempt begins.
     pub(super) const fn next(&self) -> Instant {
         self.next
     }
 
-    /// Takes in that the attempt of [`Self::next`] is over. Beginnings that passed meanwhile are left out, so that nothing is made up for
-    /// in a burst; one that is due by less than an interval is not.
+    /// Records the end of the attempt of [`Self::next`]. Beginnings that have passed are left out, so that there is no burst of attempts;
+    /// one that is due by less than an interval is not.
     pub(super) fn advance(&mut self, now: Instant) {
         let late = now.saturating_duration_since(self.next + self.interval).as_nanos();
         let missed = late / self.interval.as_nanos().max(1);
@@ -37,7 +37,8 @@ impl Cadence {
         self.next += self.interval.saturating_mul(missed.saturating_add(1));
     }
 
-    /// Whether the process stood still, which is awake at `now` and was to be at `due`: by an interval or more it did.
+    /// Returns true if the process stood still: it should have woken at `due`, and woke at `now`, an interval (at least [`LEAST_STALL`])
+    /// later or more.
     pub(super) fn stalled(&self, due: Instant, now: Instant) -> bool {
         now.saturating_duration_since(due) >= self.interval.max(LEAST_STALL)
     }

@@ -11,10 +11,10 @@ use tokio::time::timeout_at;
 use super::probe::Within;
 use super::{Answer, words};
 
-/// As much of the end of what it prints is kept, in bytes.
+/// Number of bytes that are kept of the end of its output.
 const MOST: usize = 4096;
 
-/// Whether this program ends with exit code 0. `words`: its path and its arguments.
+/// Runs the program; succeeds if it ends with exit code 0. `words`: its path and its arguments.
 pub(super) async fn run(words: &[String], within: Within) -> Answer {
     let Some((program, arguments)) = words.split_first() else {
         return Err("no program is named".to_owned());

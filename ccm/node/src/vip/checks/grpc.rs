@@ -14,15 +14,15 @@ use crate::vip::settings::Target;
 #[cfg(test)]
 mod tests;
 
-/// As much of an answer is read, in bytes. An answer has seven.
+/// Maximum number of bytes that are read of an answer. An answer has seven.
 const MOST: usize = 64 << 10;
 
-/// `google.rpc.Code`: nobody knows what was asked for.
+/// `google.rpc.Code`: the server does not know the service.
 const NOT_FOUND: &str = "5";
-/// Nobody answers such questions.
+/// `google.rpc.Code`: the server has no health service.
 const UNIMPLEMENTED: &str = "12";
 
-/// Whether the server says that it, or its service, serves.
+/// Asks the server for its health, or for that of `service`; succeeds if it is serving.
 pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> Answer {
     let no_answer = |error: hyper::Error| match std::error::Error::source(&error) {
         Some(source) => format!("no answer by gRPC: {error}: {source}"),
@@ -63,7 +63,7 @@ pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> An
 
 const GRPC_STATUS: &str = "grpc-status";
 
-/// What trailers and a message say.
+/// Judges the trailers and the message of an answer.
 fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
     let text = |name| trailers.get(name).map(|value| words::first_line(value.as_bytes()).unwrap_or_default());
     match text(GRPC_STATUS).as_deref() {

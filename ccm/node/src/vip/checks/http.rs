@@ -13,13 +13,13 @@ use tokio::time::timeout;
 use super::{Answer, words};
 use crate::vip::settings::{HttpQuestion, Target};
 
-/// As much of a head is read, and of a body that may say why all is not well, in bytes.
+/// Maximum number of bytes that are read of a head, and of a body that may give the reason for a failure.
 const MOST: usize = 64 << 10;
 
-/// How long the reason is waited for.
+/// Time limit for the reason.
 const REASON: Duration = Duration::from_millis(50);
 
-/// Whether the page is answered with a status that is well. The body is not waited for then.
+/// Asks for the page; succeeds if the status is an expected one, without waiting for the body.
 pub(super) async fn ask<S>(stream: S, target: &Target, question: &HttpQuestion) -> Answer
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -62,7 +62,7 @@ async fn judge(answer: Response<Incoming>, question: &HttpQuestion) -> Answer {
     })
 }
 
-/// What a body says of why all is not well: Kubernetes' components list their own checks, and mark with `[-]` those that fail.
+/// Returns the reason for a failure in a body: Kubernetes' components list their own checks, and mark failed ones with `[-]`.
 fn reason(body: &[u8]) -> Option<String> {
     let failed = body.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"[-]"));
     words::first_line(failed.unwrap_or(body))

@@ -8,7 +8,7 @@
 //! | `probe` | one attempt at a server, within its time |
 //! | `http`, `grpc`, `tls` | asking a server by these |
 //! | `command` | running a program |
-//! | `words` | what others say, as part of a reason |
+//! | `words` | foreign text, as part of a reason |
 //!
 //! A server that stops answering is found failing `fall` intervals and 50 ms later at the latest: each interval has one attempt, which takes
 //! no longer than it, and after `fall - 1` failures the last one is not waited for as long. With a `fall` of 1 it is an interval and the
@@ -30,5 +30,5 @@ pub(crate) use self::runner::run;
 #[cfg(test)]
 mod tests;
 
-/// What one attempt found: all is well, or why not, for people.
+/// Result of one attempt: success, or the reason for the failure, for people.
 type Answer = Result<(), String>;

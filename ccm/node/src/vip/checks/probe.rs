@@ -35,7 +35,7 @@ impl Within {
     }
 }
 
-/// What an attempt waits for.
+/// Stage that an attempt has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Connection,
@@ -43,11 +43,11 @@ pub(super) enum Stage {
     Answer,
 }
 
-/// What servers are asked, and what is kept for that from one attempt to the next.
+/// Question to servers, and the state that is kept for it between attempts.
 #[derive(Debug)]
 pub(super) struct Probe {
     question: Question,
-    /// Of a question by HTTPS.
+    /// TLS client of a question by HTTPS.
     tls: Option<TlsClient>,
 }
 
@@ -98,7 +98,7 @@ impl Probe {
     }
 }
 
-/// A connection to where it is looked for first and accepted; the first error where it is nowhere.
+/// Connects to the first address that accepts; returns the first error if none does.
 async fn connect(target: &Target) -> io::Result<TcpStream> {
     let mut first = None;
     for address in target.addresses() {

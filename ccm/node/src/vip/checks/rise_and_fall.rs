@@ -1,4 +1,4 @@
-//! How many results in a row count. Pure.
+//! Verdict on a check by the number of equal results in a row. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::agent::flaps::Flaps;
 #[cfg(test)]
 mod tests;
 
-/// How long the last of the attempts that make a failure is waited for at least. With it and a takeover, which takes a skew time, what hangs
-/// is replaced within `fall` intervals and a tenth of a second.
+/// Minimum time limit of the attempt that completes a failure. With it and a takeover, which takes a skew time, a server that hangs is
+/// replaced within `fall` intervals and 100 ms.
 const LAST_CHANCE: Duration = Duration::from_millis(50);
 
-/// What a check says by all results so far.
+/// Verdict on a check by all results so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is no result yet. It counts as failing: nobody knows that all is well.
+    /// There is no result yet. It counts as failing.
     Unknown,
     /// All is well.
     Passing,
@@ -23,28 +23,28 @@ pub(crate) enum Verdict {
     Failing,
 }
 
-/// What is known of a check.
+/// State of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckState {
     pub(crate) verdict: Verdict,
-    /// Since when it is so.
+    /// Time since which the verdict holds.
     pub(crate) since: Instant,
-    /// How many of the last results were alike.
+    /// Number of equal results in a row, up to the last one.
     pub(crate) in_a_row: u32,
-    /// Why the last attempt failed that did, for people; `None`: none has.
+    /// Error of the last failed attempt, for people; `None`: none has failed.
     pub(crate) error: Option<String>,
-    /// Until when it has to pass before it is trusted again, because it has failed again and again; `None`: it is trusted as soon as it
-    /// passes.
+    /// Time until which it has to pass before it is trusted again, because it has failed again and again; `None`: it is trusted as soon as
+    /// it passes.
     pub(crate) proves_until: Option<Instant>,
 }
 
 impl CheckState {
-    /// That of a check that is about to begin.
+    /// Returns the state of a check that is about to begin.
     pub(crate) const fn starting(now: Instant) -> Self {
         Self { verdict: Verdict::Unknown, since: now, in_a_row: 0, error: None, proves_until: None }
     }
 
-    /// Whether all is well.
+    /// Returns true if the check passes.
     pub(crate) const fn is_passing(&self) -> bool {
         match self.verdict {
             Verdict::Passing => true,
@@ -52,49 +52,49 @@ impl CheckState {
         }
     }
 
-    /// Whether all is well, but may not be for long.
+    /// Returns true if the check passes, but has to prove itself still.
     pub(crate) fn is_proving(&self, now: Instant) -> bool {
         self.is_passing() && self.proves_until.is_some_and(|until| now < until)
     }
 }
 
-/// Judges a check: `rise` successes in a row end a failure, and `fall` failures in a row are one. The very first result counts at once:
-/// a process that starts anew on a healthy node is not to lower it for longer than one attempt takes. What fails again and again has to
-/// prove itself when it passes, and for longer each time.
+/// Judges a check: `rise` successes in a row end a failure, and `fall` failures in a row are one. The very first result counts immediately:
+/// a process that starts anew on a healthy node is not to lower it for longer than one attempt takes. A check that fails again and again
+/// has to prove itself when it passes, longer each time.
 #[derive(Debug, Clone)]
 pub(super) struct RiseAndFall {
     rise: u32,
     fall: u32,
     state: CheckState,
-    /// Whether the last result was a success, if it counts still.
+    /// True if the last result was a success; `None`: it does not count any more.
     last: Option<bool>,
-    /// How long the last success took.
+    /// Duration of the last success.
     took: Duration,
     /// The failures lately.
     flaps: Flaps,
 }
 
 impl RiseAndFall {
-    /// One that nothing is known of.
+    /// Starts without any result.
     pub(super) fn new(rise: u32, fall: u32, now: Instant) -> Self {
         let (state, took, flaps) = (CheckState::starting(now), Duration::ZERO, Flaps::default());
         Self { rise, fall, state, last: None, took, flaps }
     }
 
-    /// What is known.
+    /// Returns the current state.
     pub(super) const fn state(&self) -> &CheckState {
         &self.state
     }
 
-    /// How long the next attempt is waited for, where `timeout` is the most. The one that makes a failure of those before it has
-    /// [`LAST_CHANCE`], or twice what a success takes as a rule: a server that hangs has left others unanswered for longer.
+    /// Returns the time limit of the next attempt, at most `timeout`. The attempt that completes a failure has twice the duration of the
+    /// last success, at least [`LAST_CHANCE`]: a server that hangs has left other attempts unanswered for longer.
     pub(super) fn patience(&self, timeout: Duration) -> Duration {
         let failed = if self.last == Some(false) { self.state.in_a_row } else { 0 };
         let is_last = self.state.is_passing() && failed > 0 && failed.saturating_add(1) >= self.fall;
         if is_last { (self.took * 2).max(LAST_CHANCE).min(timeout) } else { timeout }
     }
 
-    /// Takes in what was found at `now`, after an attempt that `took` so long.
+    /// Records an answer at `now`, after an attempt that lasted `took`.
     pub(super) fn note(&mut self, answer: Answer, took: Duration, now: Instant) {
         let is_well = answer.is_ok();
         if is_well {
@@ -124,7 +124,7 @@ impl RiseAndFall {
         (self.state.verdict, self.state.since) = (verdict, now);
     }
 
-    /// Takes in that the process stood still: results before that are not in a row with those to come. The verdict stays.
+    /// Records that the process stood still: earlier results are not in a row with later ones. The verdict stays.
     pub(super) const fn note_stall(&mut self) {
         self.last = None;
         self.state.in_a_row = 0;

@@ -10,8 +10,8 @@ use super::rise_and_fall::{CheckState, RiseAndFall};
 use super::{Answer, command};
 use crate::vip::settings::{CheckKind, Rhythm, Target};
 
-/// Makes a check until `token` is cancelled. `changes` always has the last state; whoever waits on it is woken when the verdict or the
-/// error is another one.
+/// Makes a check until `token` is cancelled. `changes` always has the last state; its receivers are woken when the verdict or the error
+/// changes.
 pub(crate) async fn run(
     kind: CheckKind,
     rhythm: Rhythm,
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     }
 }
 
-/// What is attempted again and again.
+/// Check that is attempted again and again.
 pub(super) trait Check {
     /// Attempts it, for no longer than `within`.
     fn attempt(&mut self, within: Within) -> impl Future<Output = Answer> + Send;

@@ -1,4 +1,4 @@
-//! TLS as checks speak it: which certificates are believed.
+//! TLS of checks: the certificates that are trusted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::vip::settings::{Host, Target, Tls, Trust};
 /// Time between two looks at a file of certificates.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How servers are met. What is wrong with a file here is the answer of each attempt until it is put right.
+/// TLS client for servers. A defect in a file is the answer of each attempt until it is corrected.
 #[derive(Debug)]
 pub(super) struct TlsClient {
     server_name: Option<ServerName<'static>>,
@@ -36,7 +36,7 @@ enum Source {
     File {
         file: WatchedFile,
         looked_at: Instant,
-        /// What the file last gave; once it gave certificates, a file that is broken does not take them away.
+        /// Result of the last reading of the file; once it gave certificates, a broken file does not remove them.
         config: Result<Arc<ClientConfig>, String>,
     },
 }
@@ -72,10 +72,10 @@ impl TlsClient {
         }
     }
 
-    /// What this server is met with.
+    /// Returns the connector for this server.
     ///
     /// # Errors
-    /// What is wrong with the file of certificates.
+    /// The file of certificates cannot be used.
     pub(super) fn connector(&mut self, target: &Target) -> Result<Connector, String> {
         let is_due = match &self.source {
             Source::Fixed(_) => false,
@@ -92,7 +92,7 @@ impl TlsClient {
     }
 }
 
-/// What one server is met with.
+/// Connector to one server.
 pub(super) struct Connector {
     connector: TlsConnector,
     server_name: ServerName<'static>,
@@ -162,14 +162,14 @@ fn authority(file: &WatchedFile) -> Result<Arc<ClientConfig>, String> {
     config(verifier.map_err(|error| wrong(format!("cannot be used ({error})")))?, provider)
 }
 
-/// Believes the certificate of this hash, or any.
+/// Trusts the certificate of this hash, or any.
 fn known(sha256: Option<[u8; 32]>) -> Result<Arc<ClientConfig>, String> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
     config(Arc::new(KnownCertificate { sha256, algorithms }), provider)
 }
 
-/// Believes a certificate for what it is, whoever signed it, and asks that the server has its key.
+/// Trusts a certificate by its hash, whatever its issuer, and verifies that the server has its key.
 #[derive(Debug)]
 struct KnownCertificate {
     /// `None`: any.

@@ -1,9 +1,9 @@
-//! What others say, as part of a reason: one line, not long, and nothing in it that a terminal would obey.
+//! Foreign text as part of a reason: one line, shortened, without control characters.
 
-/// As many characters are shown.
+/// Maximum number of characters that are shown.
 const MOST: usize = 200;
 
-/// The first line of these that says something.
+/// Returns the first line that is not blank.
 pub(super) fn first_line(text: &[u8]) -> Option<String> {
     shown(String::from_utf8_lossy(text).lines())
 }

@@ -1,9 +1,9 @@
-//! `windlass vip manifest`: how a control-plane node runs `windlass vip`, as a static pod or as a unit of systemd, with the settings that
-//! its flags say. Text out; nothing is asked of a cluster.
+//! `windlass vip manifest`: prints the static pod or the systemd unit by which a control-plane node runs `windlass vip`, with the settings
+//! of its flags. Needs no cluster.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `platform` | what it is for: where it goes, what else is to be done, and what is asked where nothing is said |
+//! | `platform` | platforms: the place of the manifest, further steps, and default checks |
 //! | `mounts` | the files of the host that the settings name |
 //! | `pod` | the static pod |
 //! | `unit` | the unit of systemd |
@@ -29,10 +29,10 @@ mod tests;
 const FILE_NOTE: &str =
     "# A file of certificates that is replaced by another is seen once the pod is made anew.\n";
 
-/// What is printed.
+/// Arguments of `windlass vip manifest`.
 #[derive(Debug, Args)]
 pub struct ManifestArgs {
-    /// What the manifest is for
+    /// Platform that the manifest is for
     #[arg(long = "for", value_enum, value_name = "PLATFORM")]
     platform: Platform,
     /// Image of the static pod
@@ -45,7 +45,7 @@ pub struct ManifestArgs {
     settings: SettingsFlags,
 }
 
-/// Why there is no manifest.
+/// Reason why there is no manifest.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// The settings are none.
@@ -58,9 +58,9 @@ pub enum ManifestError {
         name: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem of the file.
         problem: &'static str,
-        /// What to do.
+        /// Remedy.
         remedy: &'static str,
     },
     /// A program that is not in the image.
@@ -74,7 +74,7 @@ pub enum ManifestError {
     Yaml(String),
 }
 
-/// The manifest, with comments that say what to do with it.
+/// Returns the manifest, with comments that explain its use.
 ///
 /// # Errors
 /// That the settings are none, or do not fit what it is for.

@@ -12,12 +12,12 @@ pub(super) struct Mount {
     /// A DNS label, by which the pod knows it.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// What has to be there (`hostPath.type`).
+    /// Kind of file that has to be there (`hostPath.type`).
     pub(super) kind: &'static str,
 }
 
-/// What is mounted read-only: the folder of the file of the settings, which an editor replaces, and that of the keys; of certificates just
-/// the file, as private keys often lie beside them.
+/// Returns the read-only mounts: the folder of the settings' file, which an editor replaces, and that of the keys; of certificates just the
+/// file, as private keys often lie beside them.
 pub(super) fn mounts(
     settings: &Settings,
     config: Option<&Path>,
@@ -71,7 +71,7 @@ fn authorities<'a>(settings: &'a Settings) -> BTreeSet<&'a Path> {
     checks.chain(backends).filter_map(authority).collect()
 }
 
-/// Whether this file can be named in a manifest: by an absolute path without `..`, which a kubelet refuses, and in a folder of its own.
+/// Checks that a manifest can name this file: by an absolute path without `..`, which a kubelet refuses, and in a folder of its own.
 pub(super) fn check(name: &'static str, path: &Path) -> Result<(), ManifestError> {
     let wrong = |problem, remedy| Err(ManifestError::Path { name, path: path.to_owned(), problem, remedy });
     if !path.is_absolute() {

@@ -1,4 +1,4 @@
-//! What a manifest is for: where it goes, what else is to be done, and what is asked where nothing is said.
+//! Platforms of a manifest: its place, further steps, and default checks.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::super::settings::Settings;
 /// The API server of this node, where all three have it.
 const API_SERVER: &str = "https://127.0.0.1:6443/readyz";
 
-/// What a manifest is for.
+/// Platform that a manifest is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Platform {
     /// A cluster of kubeadm: a static pod

@@ -16,7 +16,7 @@ use super::mounts::Mount;
 
 /// The folder of the socket, which is the pod's own.
 const RUN: &str = "run";
-/// That of `system-node-critical`. No admission controller sets it on a static pod.
+/// Priority of `system-node-critical`. No admission controller sets it on a static pod.
 const NODE_CRITICAL: i32 = 2_000_001_000;
 
 /// The pod that runs Windlass with these words.

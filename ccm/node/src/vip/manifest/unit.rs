@@ -67,7 +67,7 @@ WantedBy=multi-user.target
     )
 }
 
-/// What lets it make its socket: a folder in `/run` is made for it, another one has to be there.
+/// Returns the directive that permits its socket: systemd makes a folder in `/run`, another one has to be there.
 fn socket_folder(socket: &Path) -> String {
     let folder = socket.parent().unwrap_or(socket);
     match folder.strip_prefix("/run") {

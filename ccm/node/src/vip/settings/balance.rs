@@ -11,8 +11,8 @@ use super::{
     BalanceSettings, CheckKind, CheckSettings, HttpQuestion, Question, Rhythm, SourceAddress, Tls, Trust,
 };
 
-/// Where connections to `address` go. `virtual_ips` are all that this process serves, and `checks` those of this node: what makes a node fit
-/// tells of a backend, too, whose server may take connections and answer nothing.
+/// Returns the balancing of connections to `address`. `virtual_ips` are all that this process serves, `checks` those of this node: a check
+/// that makes a node fit also judges a backend, whose server may accept connections and answer nothing.
 pub(super) fn balance(
     field: &Field<'_>,
     given: &Given<BalanceDraft>,
@@ -49,7 +49,7 @@ pub(super) fn balance(
     Ok(BalanceSettings { backends, source, question, rhythm })
 }
 
-/// What the first check asks that asks this host at the port that all backends have.
+/// Returns question and rhythm of the first check that asks this host at the port that all backends have.
 fn question_of(checks: &[CheckSettings], backends: &BTreeSet<SocketAddr>) -> Option<(Question, Rhythm)> {
     checks.iter().find_map(|check| match &check.kind {
         CheckKind::Server { target, question } => {

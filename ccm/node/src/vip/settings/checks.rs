@@ -113,7 +113,7 @@ pub(super) fn backend_check(
     Ok((question, rhythm(field, draft)?))
 }
 
-/// The rhythm of a check that does not say otherwise.
+/// Default rhythm of a check.
 pub(super) const DEFAULT_RHYTHM: Rhythm = Rhythm {
     interval: Duration::from_millis(DEFAULT_INTERVAL_MS),
     timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),

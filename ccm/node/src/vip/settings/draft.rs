@@ -1,4 +1,4 @@
-//! The fields as they are written, of whatever value. Those of flags are made of the same drafts, and say the same.
+//! The fields as they are written, of whatever value. Flags make the same drafts.
 
 use serde::Deserialize;
 

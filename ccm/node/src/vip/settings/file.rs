@@ -16,7 +16,7 @@ pub(super) fn draft(text: &[u8], name: &str) -> Result<Draft, SettingsError> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| mistake(&error, text, name))
 }
 
-/// What the parser says, in its words but with the line that it is about.
+/// Returns the parser's error, in its words but with the line that it is about.
 fn mistake(error: &serde_saphyr::Error, text: &str, name: &str) -> SettingsError {
     let at = error.location().filter(|at| at.line() > 0);
     let said = error.without_snippet().to_string();
@@ -29,7 +29,7 @@ fn mistake(error: &serde_saphyr::Error, text: &str, name: &str) -> SettingsError
     SettingsError::no_settings(name, at.map(|at| (at.line(), at.column())), &problem)
 }
 
-/// What the parser says to programmers, as whoever writes the file understands it.
+/// Translates a message of the parser for the author of the file.
 fn in_words(said: &str) -> String {
     if let Some(rest) = said.strip_prefix("duplicate mapping key: ") {
         return format!("{} is given twice", rest.split(',').next().unwrap_or(rest));

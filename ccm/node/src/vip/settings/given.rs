@@ -31,23 +31,23 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
     }
 }
 
-/// Why there are no settings.
+/// Reason why there are no settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
 
 impl SettingsError {
-    /// That their file cannot be read.
+    /// Returns the error for a file that cannot be read.
     pub(super) fn unreadable(error: &FileError) -> Self {
         Self(format!("{error}; name the file of the settings, as --config=/etc/windlass/vip.yaml"))
     }
 
-    /// What is wrong with a flag, and what to do.
+    /// Returns the error for a flag, with problem and remedy.
     pub(in crate::vip) fn by_flag(flag: &str, problem: &str, remedy: &str) -> Self {
         Self(format!("{flag}: {problem}: {remedy}"))
     }
 
-    /// That the file is none, and where that shows.
+    /// Returns the error for a file that holds no settings, with the position of the problem.
     pub(super) fn no_settings(name: &str, position: Option<(u64, u64)>, problem: &str) -> Self {
         Self(format!("{}: {problem}", in_file(name, position)))
     }
@@ -60,7 +60,7 @@ fn in_file(name: &str, position: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Where a draft comes from.
+/// Origin of a draft.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     /// This file.
@@ -128,7 +128,7 @@ impl<'a> Field<'a> {
         Self { source: self.source, path: format!("{}[{number}]", self.path) }
     }
 
-    /// Says what is wrong with what was given here, and what to do.
+    /// Returns the error for a value that was given here, with problem and remedy.
     pub(super) fn mistake<T>(
         &self,
         given: &Given<T>,
@@ -142,13 +142,13 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// How whoever gave it calls it beside its neighbours.
+    /// Returns the last part of its name, as it is called beside its neighbours.
     pub(super) fn short_name(&self) -> String {
         let name = self.name();
         name.rsplit('.').next().unwrap_or(&name).to_owned()
     }
 
-    /// How whoever gave it calls it.
+    /// Returns its name for the user: the path in the file, or the flag.
     fn name(&self) -> String {
         match self.source {
             Source::File(_) if self.path.is_empty() => "the file".to_owned(),

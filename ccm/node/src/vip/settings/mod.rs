@@ -1,4 +1,4 @@
-//! What `windlass vip` is to do: a YAML file, or flags, read into one validated [`Settings`]. Pure but for [`read`].
+//! Settings of `windlass vip`: a YAML file, or flags, read into one validated [`Settings`]. Pure but for [`read`].
 //!
 //! | file | concept |
 //! |---|---|
@@ -38,7 +38,7 @@ pub(crate) use self::target::{Host, Target};
 #[cfg(test)]
 mod tests;
 
-/// What the process is to do.
+/// Settings of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The folder of the keys that sign adverts, an absolute path; `None`: adverts are not signed.
@@ -60,20 +60,20 @@ pub(crate) struct VipSettings {
     pub(crate) vrid: Option<Vrid>,
     /// 101 to 200; `None`: the default, 200.
     pub(crate) priority: Option<u8>,
-    /// Whether a node of higher priority takes the address from one that is fit.
+    /// True if a node of higher priority takes over the address from one that is fit.
     pub(crate) preempt: bool,
     /// Time between two adverts.
     pub(crate) advert_interval: Interval,
     /// The nodes that adverts are sent to by unicast, of the address' family. This node's own address may be among them, so that
     /// all nodes can have one file.
     pub(crate) peers: BTreeSet<IpAddr>,
-    /// Whether adverts are sent by multicast; always where there are no peers.
+    /// True if adverts are sent by multicast; always true without peers.
     pub(crate) multicast: bool,
-    /// Whether the address is put on the interface.
+    /// True if the address is added to the interface.
     pub(crate) bind: bool,
-    /// What has to be well on this node for it to be fit.
+    /// Checks that have to pass for this node to be fit.
     pub(crate) checks: Vec<CheckSettings>,
-    /// Where connections go; `None`: to this node itself.
+    /// Backends of connections; `None`: this node itself.
     pub(crate) balance: Option<BalanceSettings>,
 }
 
@@ -82,38 +82,38 @@ pub(crate) struct VipSettings {
 pub(crate) struct CheckSettings {
     pub(crate) kind: CheckKind,
     pub(crate) rhythm: Rhythm,
-    /// What the priority loses while it fails, 1 to 200.
+    /// Priority that is lost while it fails, 1 to 200.
     pub(crate) weight: u8,
 }
 
-/// How often a check is made, and how many results count.
+/// Timing of a check, and the number of results that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rhythm {
-    /// From the start of one attempt to that of the next.
+    /// Interval from the start of one attempt to that of the next.
     pub(crate) interval: Duration,
-    /// How long an attempt may take; never longer than the interval, so that each interval has one result.
+    /// Time limit of an attempt; never longer than the interval, so that each interval has one result.
     pub(crate) timeout: Duration,
-    /// So many successes in a row end a failure; at least 1.
+    /// Number of successes in a row that end a failure; at least 1.
     pub(crate) rise: u32,
-    /// So many failures in a row are one; at least 1.
+    /// Number of failures in a row that make a check fail; at least 1.
     pub(crate) fall: u32,
 }
 
-/// What is checked.
+/// Kind of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CheckKind {
     /// A server is asked something.
     Server {
-        /// Where it is.
+        /// Address of the server.
         target: Target,
-        /// What it is asked.
+        /// Question to the server.
         question: Question,
     },
     /// A program is run and has to end with exit code 0: its absolute path, and its arguments.
     Command(Vec<String>),
 }
 
-/// What a server is asked.
+/// Question to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Question {
     /// For a page, by HTTP/1.1 or HTTPS.
@@ -127,7 +127,7 @@ pub(crate) enum Question {
     },
 }
 
-/// For which page a server is asked, and which answer is well.
+/// Request for a page, and the answers that are well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpQuestion {
     /// Path and query, beginning with `/`.
@@ -140,7 +140,7 @@ pub(crate) struct HttpQuestion {
     pub(crate) tls: Option<Tls>,
 }
 
-/// How a server has to show who it is.
+/// Proof of its identity that a server has to give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tls {
     /// The name that is asked for and that the certificate has to be of; `None`: the host that is asked.
@@ -148,32 +148,32 @@ pub(crate) struct Tls {
     pub(crate) trust: Trust,
 }
 
-/// Which certificates are believed.
+/// Certificates that are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Any, as the probes of a kubelet do. The connection goes to an address of this host as a rule.
     Any,
-    /// Those that this file's certificates (PEM) have signed, for the server's name. Read again when it changes.
+    /// Certificates that those of this file (PEM) have signed, for the server's name. Read again when it changes.
     Authority(PathBuf),
     /// The one with this SHA-256 of its DER, as `openssl x509 -fingerprint -sha256` prints it.
     Certificate([u8; 32]),
 }
 
-/// Where connections to a virtual IP go.
+/// Balancing of connections to a virtual IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BalanceSettings {
     /// At least one, of the virtual IP's family and none of them a virtual IP.
     pub(crate) backends: BTreeSet<SocketAddr>,
     pub(crate) source: SourceAddress,
-    /// What each of them is asked.
+    /// Question to each of them.
     pub(crate) question: Question,
     pub(crate) rhythm: Rhythm,
 }
 
-/// From which address backends see a connection come.
+/// Source address that backends see of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum SourceAddress {
-    /// That of the node that has the virtual IP.
+    /// The address of the Active.
     #[default]
     Masquerade,
     /// The client's own.
@@ -198,7 +198,7 @@ pub(crate) fn parse(text: &[u8], name: &str) -> Result<Settings, SettingsError> 
     vips::settings(&file::draft(text, name)?, given::Source::File(name))
 }
 
-/// The settings that flags say.
+/// Returns the settings of flags.
 ///
 /// # Errors
 /// The first mistake, with flag, value, reason and remedy.
@@ -217,7 +217,7 @@ impl fmt::Display for CheckKind {
 }
 
 impl Question {
-    /// What it is asked for, as a URL.
+    /// Returns the question as a URL.
     pub(crate) fn url(&self, target: &impl fmt::Display) -> String {
         match self {
             Self::Http(HttpQuestion { path, tls: None, .. }) => format!("http://{target}{path}"),

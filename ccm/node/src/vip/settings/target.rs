@@ -23,7 +23,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Where it is looked for, in that order.
+    /// Returns the addresses to try, in that order.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let hosts = match self.host {
             Host::Address(address) => vec![address],
@@ -32,7 +32,7 @@ impl Target {
         hosts.into_iter().map(|host| SocketAddr::new(host, self.port)).collect()
     }
 
-    /// Whether it is this host itself, whichever it is.
+    /// Returns true if it is the local host, whichever host that is.
     pub(super) fn is_this_host(&self) -> bool {
         match self.host {
             Host::Address(address) => address.is_loopback() || address.is_unspecified(),
@@ -57,7 +57,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What is wrong with a text, and what to do.
+/// Problem of a text, and its remedy.
 pub(super) type Wrong = (String, &'static str);
 
 const HOST_REMEDY: &str = "use an IP address or localhost; IPv6 as [::1]";

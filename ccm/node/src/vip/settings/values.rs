@@ -64,7 +64,7 @@ pub(super) fn unicast(field: &Field<'_>, text: &Text, example: &str) -> Result<I
     }
 }
 
-/// Why no packet on a network can be meant for one machine by this address.
+/// Returns the reason why no packet on a network can be meant for one machine by this address.
 pub(super) fn unusable(address: IpAddr) -> Option<&'static str> {
     if address.is_unspecified() {
         return Some("the unspecified address");

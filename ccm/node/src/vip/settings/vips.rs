@@ -16,7 +16,7 @@ const NOBODY: &str = "there is no virtual IP";
 const PRIORITY: std::ops::RangeInclusive<u64> = 101..=200;
 const DEFAULT_ADVERT_INTERVAL_MS: u32 = 100;
 
-/// The settings that a draft says.
+/// Returns the settings of a draft.
 pub(super) fn settings(draft: &Draft, source: Source<'_>) -> Result<Settings, SettingsError> {
     let root = Field::root(source);
     let keys_dir =
@@ -128,7 +128,8 @@ fn interface(field: &Field<'_>, text: &Text) -> Result<String, SettingsError> {
     Err(field.mistake(text, problem, "give the name that `ip link` shows"))
 }
 
-/// VRIDs are told apart per LAN and family (RFC 9568 §5.2.3): what differs in interface or family may have the same.
+/// Refuses a VRID that two virtual IPs share. VRIDs are distinct per LAN and family (RFC 9568 §5.2.3): virtual IPs that differ in interface
+/// or family may have the same.
 fn refuse_shared_vrid(
     list: &Field<'_>,
     drafts: &[Given<VipDraft>],

@@ -1,4 +1,4 @@
-//! What the adverts of its peers do to a virtual router.
+//! Effects of peers' adverts on a virtual router.
 
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Packet};
@@ -9,12 +9,12 @@ use crate::core::recognised::RecognisedPeers;
 
 use super::{Instance, InstanceContext};
 
-/// Why what an advert with a router's VRID asks for is not done.
+/// Reason why an advert with a router's VRID is not obeyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::core) enum Refusal {
     /// Authentication refuses it.
     Unauthentic(AuthError),
-    /// Its sender is not taken for a peer yet, as many are that were never heard before.
+    /// Its sender is not taken for a peer yet, as many new ones came in a short time.
     NotRecognised,
 }
 
@@ -93,7 +93,7 @@ impl Instance {
         *out.wake_helpers = true;
     }
 
-    /// Takes note of an advert; whether it says otherwise than the last one who has which VIPs.
+    /// Records an advert. Returns true if it changes what adverts show of which VIPs the Active has.
     fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) -> bool {
         let yields = self.predecessor.yields(packet.source, now);
         let counters = &mut self.counters;

@@ -23,7 +23,7 @@ const RESET: u8 = 0x04;
 const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
 const IS_TRANSLATED: [Expression; 3] = [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
 
-/// The rules of [`OVER`]: what tells of an end passes, as the answers of this very chain do.
+/// The rules of [`OVER`]: packets that report an end pass, as the answers of this very chain do.
 pub(super) fn over() -> Vec<Vec<Expression>> {
     let of_protocol = |protocol| [Meta(Protocol), Compare(Equal, protocol)];
     vec![

@@ -1,4 +1,4 @@
-//! Rules about VIPs that were handed over: what is said on connections that began on the previous Active goes there. Pure.
+//! Rules about VIPs that were handed over: packets of connections that began on the previous Active go there. Pure.
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::expression::{
@@ -48,7 +48,7 @@ impl Set {
         }
     }
 
-    /// What follows where the set has a mark for the VIP: none is 0.
+    /// The end of a rule about a VIP for which the set has a mark: no mark is 0.
     fn then_take(self) -> Vec<Expression> {
         vec![Compare(NotEqual, &[0; 4]), Counter, Verdict(Goto(self.take()))]
     }
@@ -102,8 +102,8 @@ impl Set {
         [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
     }
 
-    /// The rule that notes packets to this set's addresses that do not fit what the kernel knows of a connection between the
-    /// same ends.
+    /// The rule that records packets to this set's addresses that do not fit what the kernel knows of a connection between the same
+    /// ends.
     pub(super) fn noting_strays(self) -> Vec<Expression> {
         let invalid = [
             Meta(Protocol),
@@ -139,7 +139,7 @@ impl Set {
         [self.is_marked(marks), vec![TranslateTo(family[0])]].concat()
     }
 
-    /// The rule that has the node tell nobody of a shorter way to the set's addresses.
+    /// The rule that keeps the node from sending redirects about the set's addresses.
     pub(super) fn not_redirected(self) -> Vec<Expression> {
         let (redirect, length) = match self.family {
             Family::V4 => (of_type(ICMP, REDIRECT), 4),

@@ -14,8 +14,8 @@ use crate::options::ConnectionForwarding;
 #[cfg(test)]
 mod tests;
 
-/// How long packets for a VIP may come after it has left this node: hosts that missed the first announcement of the next Active
-/// hear the third after a second. A VIP that goes from one virtual router of this node to another is served by neither for a moment.
+/// Time for which packets for a VIP may arrive after it has left this node: hosts that missed the first announcement of the next Active
+/// receive the third after 1 s. A VIP that goes from one virtual router of this node to another is served by neither for a moment.
 const AFTER_LEAVING: Duration = Duration::from_secs(3);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.
 const LOOKS_WITHOUT_ANSWER: u32 = 2;
@@ -30,10 +30,10 @@ pub(in crate::hold) struct ServedVip {
     pub(in crate::hold) by: HandedOverBy,
 }
 
-/// What is known of a VIP that was handed over.
+/// Record of a VIP that was handed over.
 #[derive(Clone, Copy, Debug)]
 struct MovedVip {
-    /// Who handed it over; `None`: nothing is forwarded any more.
+    /// Node that handed it over; `None`: nothing is forwarded any more.
     hop: Option<NextHop>,
     takeover: u64,
     since: Time,
@@ -44,11 +44,11 @@ struct Slot {
     /// From 1 to as many as the mask has room for.
     number: u32,
     looks_without_answer: u32,
-    /// It fell silent, and has to show that its kernel lives.
+    /// True if it stopped sending, and has to show that its kernel lives.
     doubted: bool,
 }
 
-/// The VIPs that were handed over to this node, and who did.
+/// VIPs that were handed over to this node, and the nodes that did so.
 #[derive(Debug)]
 pub(super) struct MovePlan {
     settings: ConnectionForwarding,
@@ -56,7 +56,7 @@ pub(super) struct MovePlan {
     served: BTreeSet<IpAddr>,
     /// VIPs that it served a moment ago, and since when it does not.
     left: BTreeMap<IpAddr, Time>,
-    /// Those of both that were handed over.
+    /// VIPs in `served` and `left` that were handed over.
     vips: BTreeMap<IpAddr, MovedVip>,
     slots: BTreeMap<NextHop, Slot>,
     /// By family: so that a mark is not used again as long as others are left, as connections keep it.
@@ -81,7 +81,7 @@ impl MovePlan {
         }
     }
 
-    /// This node serves these VIPs now. Returns nodes that handed over and for which no mark is left.
+    /// Records the VIPs that this node serves now. Returns nodes that handed over and for which no mark is left.
     pub(super) fn follow(
         &mut self,
         served: impl IntoIterator<Item = ServedVip>,
@@ -130,7 +130,7 @@ impl MovePlan {
         }
     }
 
-    /// The VIPs that this node serves and of which others may have connections, and for how long it has had them.
+    /// Returns the VIPs that this node serves and of which others may have connections, each with the time for which this node has had it.
     pub(super) fn had_for(&self, now: Time) -> BTreeMap<IpAddr, Duration> {
         let served = self.vips.iter().filter(|(vip, _)| self.served.contains(vip));
         let had_for = served.map(|(vip, known)| (*vip, now.since(known.since)));
@@ -142,8 +142,8 @@ impl MovePlan {
         self.forwarded
     }
 
-    /// Whether a node that handed over could be reached when something was last sent to it; `None`: nothing was. Returns
-    /// whether it is taken for dead from now on: its connections are no longer forwarded.
+    /// Records whether a node that handed over could be reached when something was last sent to it; `None`: nothing was. Returns true if it
+    /// is taken for dead from now on: its connections are no longer forwarded.
     pub(super) fn note_reachable(&mut self, hop: NextHop, reachable: Option<bool>) -> bool {
         let Some(slot) = self.slots.get_mut(&hop) else { return false };
         match reachable {
@@ -169,7 +169,7 @@ impl MovePlan {
         self.slots.iter().filter(|(_, slot)| slot.doubted).map(|(hop, _)| *hop)
     }
 
-    /// A node that fell silent answered the kernel, or did not. What it had is forwarded on, or no longer.
+    /// Records whether a node that stopped sending answered the kernel. Its connections stay forwarded, or no longer are.
     pub(super) fn note_answer(&mut self, hop: NextHop, answered: bool) {
         if let Some(slot) = self.slots.get_mut(&hop) {
             slot.doubted = false;
@@ -179,7 +179,7 @@ impl MovePlan {
         }
     }
 
-    /// Forgets what is over.
+    /// Removes what has expired.
     pub(super) fn expire(&mut self, now: Time) {
         let (window, (_, active)) = (self.settings.window, self.counted);
         self.left.retain(|_, since| now < *since + AFTER_LEAVING);
@@ -195,8 +195,8 @@ impl MovePlan {
         self.slots.retain(|hop, _| used.contains(hop));
     }
 
-    /// What the guard is to do. Of a VIP that has left, the connections that were forwarded still are, and what this node does
-    /// not know it leaves to the next Active: who sends it has not heard of that one yet.
+    /// Returns what the guard is to do. For a VIP that has left, connections that were forwarded still are; connections unknown to this
+    /// node are left to the next Active, of which their senders have not learnt yet.
     pub(super) fn moved(&self, now: Time) -> BTreeMap<IpAddr, Moved> {
         let mark = |known: &MovedVip| Some(self.settings.marks.mark(self.slots.get(&known.hop?)?.number));
         let here =
@@ -248,7 +248,7 @@ impl MovePlan {
         ends.flatten().chain(left).filter(|end| *end > now).min()
     }
 
-    /// Whether it has one, or can have.
+    /// Returns true if the node has a slot, or gets one.
     fn has_slot(&mut self, hop: NextHop) -> bool {
         if self.slots.contains_key(&hop) {
             return true;

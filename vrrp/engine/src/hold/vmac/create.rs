@@ -120,7 +120,7 @@ impl Devices {
             .map_err(|error| format!("cannot open a packet socket on {}: {error}", id.name())))
     }
 
-    /// Sees to it that the parent leaves the VIPs to the engine. The inner error says why it cannot be.
+    /// Sets the parent so that it leaves the VIPs to the engine. The inner error is the reason why it cannot be.
     fn set_parent(
         &mut self,
         id: DeviceId,
@@ -183,7 +183,7 @@ pub(super) fn remember(known: &mut BTreeMap<u32, SavedSettings>, index: u32, sav
     known.arp_announce = known.arp_announce.or(saved.arp_announce);
 }
 
-/// Whether it is an IPv4 device of an engine, whichever.
+/// Returns true if it is an IPv4 device of any engine.
 fn is_some_engines(link: &Link) -> bool {
     let marked = link.alias.as_ref().is_some_and(|alias| alias.parse::<Mark>().is_ok());
     marked && link.kind.as_deref() == Some(MACVLAN) && link.mac.is_some_and(|mac| mac[4] == 1)

@@ -21,8 +21,8 @@ pub(in crate::hold) struct DeviceId {
 }
 
 impl DeviceId {
-    /// Its name: `wl4-2-7` for VRID 7 of IPv4 on the interface with index 2. At most 15 bytes, as the kernel wants; one that
-    /// is taken is refused by the kernel and told.
+    /// Returns its name: `wl4-2-7` for VRID 7 of IPv4 on the interface with index 2. At most 15 bytes, as the kernel requires; a name that
+    /// is taken is refused by the kernel and reported.
     pub(super) fn name(self) -> String {
         let family = match self.family {
             Family::V4 => 4,
@@ -36,12 +36,12 @@ impl DeviceId {
         self.vrid.mac(self.family)
     }
 
-    /// Which device of an engine with this tag an interface is; `None` if it is another's.
+    /// Returns the device of an engine with this tag that an interface is; `None` if it is another's.
     pub(super) fn of(link: &Link, tag: u8) -> Option<Self> {
         mark_of(link, tag).and_then(|_| Self::like(link))
     }
 
-    /// Which device an interface is like, marked or not: the kernel does not tell of a mark as long as it is down.
+    /// Returns the device that an interface is like, marked or not: the kernel does not report a mark while it is down.
     pub(super) fn like(link: &Link) -> Option<Self> {
         if link.kind.as_deref() != Some(MACVLAN) {
             return None;
@@ -60,13 +60,13 @@ pub(super) fn mark_of(link: &Link, tag: u8) -> Option<Mark> {
     (link.kind.as_deref() == Some(MACVLAN) && mark.tag == tag).then_some(mark)
 }
 
-/// What the alias of a device says: whose it is, and how its parent was set before, so that an engine that was killed can
-/// be cleaned up after.
+/// Contents of a device's alias: its engine, and the previous settings of its parent, so that the leftovers of a killed engine can be
+/// removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
-    /// Of the engine.
+    /// Tag of the engine.
     pub(super) tag: u8,
-    /// Of the parent.
+    /// Previous settings of the parent.
     pub(super) saved: SavedSettings,
 }
 

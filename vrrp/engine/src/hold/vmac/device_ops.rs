@@ -15,7 +15,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MADE_A_ROUND: usize = 16;
 const UNMADE_A_ROUND: usize = 4;
 
-/// What is wanted.
+/// Desired devices.
 #[derive(Default, Debug)]
 pub(super) struct WantedDevices {
     /// Devices there shall be, and whether they are to be up.
@@ -24,7 +24,7 @@ pub(super) struct WantedDevices {
     pub(super) kept: BTreeSet<DeviceId>,
 }
 
-/// What to do, in this order but for the addresses, which go off a device before it is closed.
+/// Operations on devices, in this order but for the addresses, which are removed from a device before it is closed.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct DeviceOps {
     pub(super) make: Vec<DeviceId>,
@@ -35,7 +35,7 @@ pub(super) struct DeviceOps {
     pub(super) more: bool,
 }
 
-/// What to do so that what is known (with whether it is up) becomes what is wanted.
+/// Returns the operations that turn the known devices (with whether each is up) into the desired ones.
 pub(super) fn device_ops(
     known: &BTreeMap<DeviceId, bool>,
     wanted_devices: &WantedDevices,
@@ -66,7 +66,7 @@ pub(super) fn device_ops(
     ops
 }
 
-/// What the kernel refused lately.
+/// Devices that the kernel refused, each with the reason and the pause after that.
 #[derive(Default, Debug)]
 pub(super) struct DeviceRefusals(BTreeMap<DeviceId, DeviceRefusal>);
 
@@ -93,12 +93,12 @@ impl DeviceRefusals {
         self.0.retain(|id, _| wanted.contains_key(id));
     }
 
-    /// Why it cannot be had.
+    /// Returns the reason why it cannot be had.
     pub(super) fn reason(&self, id: DeviceId) -> Option<&str> {
         self.0.get(&id).map(|refusal| refusal.reason.as_str())
     }
 
-    /// When something is to be tried again, if that is yet to come: what was due is tried when it is wanted.
+    /// Returns when a device is to be tried again, if that is yet to come: what was due is tried when it is wanted.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         self.0.values().map(|refusal| refusal.pause.until).filter(|until| *until > now).min()
     }

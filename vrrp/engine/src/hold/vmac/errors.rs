@@ -1,11 +1,11 @@
-//! What the kernel refused, and what helps.
+//! Refusals of the kernel, with remedies.
 
 use nix::errno::Errno;
 use windlass_kernel::netlink::{NetlinkError, Refusal};
 
 use super::device::DeviceId;
 
-/// Tells a refusal of one request from a failure of the socket.
+/// Separates a refusal of one request from a failure of the socket.
 pub(super) fn refusal_of(outcome: Result<(), NetlinkError>) -> Result<Option<Refusal>, NetlinkError> {
     match outcome {
         Ok(()) => Ok(None),
@@ -16,7 +16,7 @@ pub(super) fn refusal_of(outcome: Result<(), NetlinkError>) -> Result<Option<Ref
     }
 }
 
-/// What is refused here is as good as done: the interface is gone.
+/// Ignores a refusal, which is as good as success: the interface is gone.
 pub(super) fn ignore_refusal(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     if let Some(refusal) = refusal_of(outcome)? {
         tracing::debug!(%refusal, "the kernel did not let go of an interface");

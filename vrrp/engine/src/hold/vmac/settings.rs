@@ -21,7 +21,7 @@ use super::messages::Setting;
 const CONF_V4: &str = "/proc/sys/net/ipv4/conf";
 const CONF_V6: &str = "/proc/sys/net/ipv6/conf";
 
-/// What a parent is set to.
+/// ARP settings of a parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ArpSettings {
     pub(super) ignore: u32,
@@ -34,7 +34,7 @@ impl ArpSettings {
         Ok(Self { ignore: number(interface, "arp_ignore")?, announce: number(interface, "arp_announce")? })
     }
 
-    /// What is to be changed, and what was there before.
+    /// Returns the changes to be made, and the values before them.
     pub(super) fn required_changes(self) -> (Vec<(Setting, u32)>, SavedSettings) {
         let mut changes = Vec::new();
         let mut saved = SavedSettings::default();
@@ -49,7 +49,7 @@ impl ArpSettings {
         (changes, saved)
     }
 
-    /// What is to be changed back. What somebody else has set since is left alone.
+    /// Returns the changes that restore the `saved` values. A value that another process has set since is left alone.
     pub(super) fn restored(self, saved: SavedSettings) -> Vec<(Setting, u32)> {
         let ignore = saved.arp_ignore.filter(|_| self.ignore == 1).map(|value| (Setting::ArpIgnore, value));
         let announce =
@@ -58,13 +58,13 @@ impl ArpSettings {
     }
 }
 
-/// What a device is set to.
+/// Returns the settings of a device.
 pub(super) fn of_device(parent: &str) -> Result<Vec<(Setting, u32)>, String> {
     let forwarding = number(parent, "forwarding")?;
     Ok(vec![(Setting::ArpIgnore, 8), (Setting::RpFilter, 2), (Setting::Forwarding, forwarding)])
 }
 
-/// Sees to it that router advertisements that come by the device change no routes.
+/// Sets the device so that router advertisements received by it change no routes.
 pub(super) fn ignore_router_advertisements(device: &str, family: Family) -> Result<(), String> {
     let path = |name: &str| format!("{CONF_V6}/{device}/{name}");
     match family {

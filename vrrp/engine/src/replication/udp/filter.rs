@@ -30,7 +30,7 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const WHOLE: u32 = 0xffff;
 
-/// Where a program finds the headers.
+/// Offsets of the headers, as a program reads them.
 #[derive(Clone, Copy, Debug)]
 struct Offsets {
     ip: u32,
@@ -46,7 +46,7 @@ pub(super) fn program(family: Family, port: u16, peers: &BTreeSet<IpAddr>) -> Ve
 }
 
 fn program_at(at: Offsets, family: Family, port: u16, peers: &BTreeSet<IpAddr>) -> Vec<SockFilter> {
-    // The last 32 bits of the source: who forges an address can forge any.
+    // The last 32 bits of the source: a sender that forges an address can forge any.
     let (hops, source) = match family {
         Family::V4 => (8, 12),
         Family::V6 => (7, 20),

@@ -1,9 +1,9 @@
-//! What the kernel has and grants: capabilities, nf_tables, connection tracking, IPv6, real-time scheduling, SELinux.
+//! Features and grants of the kernel: capabilities, nf_tables, connection tracking, IPv6, real-time scheduling, SELinux.
 
 use super::Host;
 use crate::inspect::problems::Problem;
 
-/// Of `linux/capability.h`, and what is done without: whether nothing works then.
+/// Capabilities: number in `linux/capability.h`, name, and true if nothing works without it.
 const CAPABILITIES: [(u8, &str, bool); 4] = [
     (12, "CAP_NET_ADMIN", true),
     (13, "CAP_NET_RAW", true),

@@ -45,7 +45,7 @@ fn own_bits() -> u32 {
     MarkMask::default().get()
 }
 
-/// Reads the output of `ip rule show`: rules of others that test a mark.
+/// Reads the output of `ip rule show`: rules of other programs that test a mark.
 pub(super) fn rules(text: &str) -> BTreeSet<MarkUser> {
     let rule = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! This host: what its kernel has and how it is set, who holds Windlass' ports, and whose adverts arrive.
+//! This host: its kernel and settings, the programs on Windlass' ports, and the nodes whose adverts arrive.
 //!
 //! | file | concept |
 //! |---|---|
@@ -42,14 +42,14 @@ const CGROUP_REALTIME: [&str; 3] = [
     "/sys/fs/cgroup/cpu/kubepods.slice/cpu.rt_runtime_us",
 ];
 
-/// What the host tells of itself.
+/// State of this host.
 #[derive(Debug, Clone)]
 pub(super) struct Host {
     /// Bits of this process.
     pub(super) capabilities: u64,
-    /// Why nf_tables does not answer; `None`: it does.
+    /// Reason why nf_tables does not answer; `None`: it does.
     pub(super) nf_tables: Option<String>,
-    /// Tracked connections, and as many as may be; or why that is not told.
+    /// Tracked connections and their limit; or the reason why they cannot be read.
     pub(super) tracking: Result<(u32, u32), String>,
     pub(super) has_ipv6: bool,
     /// Settings of IPv4 of each interface, of `all` and of `default`.
@@ -58,14 +58,14 @@ pub(super) struct Host {
     pub(super) ipv6_forwarding: Option<i64>,
     /// `kernel.sched_rt_runtime_us`.
     pub(super) realtime: Option<i64>,
-    /// Those of [`CGROUP_REALTIME`] that are there.
+    /// Files of [`CGROUP_REALTIME`] that exist, with their values.
     pub(super) cgroup_realtime: Vec<(String, i64)>,
     pub(super) is_selinux_enforcing: bool,
     /// Bridges of the admin's.
     pub(super) bridges: Vec<String>,
     /// `net.bridge.bridge-nf-call-iptables` or `-ip6tables` is 1.
     pub(super) filters_bridged: bool,
-    /// Routing rules of others that test a mark, or why they could not be read.
+    /// Routing rules of other programs that test a mark, or the reason why they could not be read.
     pub(super) rules: Result<BTreeSet<MarkUser>, String>,
     /// The ruleset of nftables, or why it could not be read.
     pub(super) ruleset: Result<Ruleset, String>,
@@ -74,9 +74,9 @@ pub(super) struct Host {
     /// Mode of kube-proxy, as it answers itself.
     pub(super) proxy_mode: Option<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
-    /// Windlass' ports on which something listens, and the programs.
+    /// Windlass' ports on which a program listens, and the programs.
     pub(super) ports: Vec<(u16, String)>,
-    /// Or why nothing could be heard.
+    /// Adverts that were received; or the reason why this host could not listen.
     pub(super) adverts: Result<BTreeSet<Advert>, String>,
     pub(super) listened: Duration,
 }
@@ -125,7 +125,7 @@ fn number(path: &str) -> Option<i64> {
     text(path).trim().parse().ok()
 }
 
-/// What is wrong here. With the cluster's objects, whose adverts should arrive as well. Pure.
+/// Returns the problems of this host; with the cluster's objects also the nodes whose adverts should arrive and do not. Pure.
 pub(super) fn findings(host: &Host, snapshot: Option<&Snapshot>) -> Vec<Problem> {
     let mut findings = kernel::findings(host);
     findings.extend(settings::findings(host));
@@ -142,7 +142,7 @@ pub(super) fn findings(host: &Host, snapshot: Option<&Snapshot>) -> Vec<Problem>
     findings
 }
 
-/// What was looked at.
+/// Returns the facts about this host that were looked at.
 pub(super) fn facts(host: &Host) -> Vec<Fact> {
     let line = |name, value| Fact { name, value };
     let heard = match &host.adverts {

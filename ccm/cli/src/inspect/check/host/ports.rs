@@ -8,7 +8,7 @@ use crate::inspect::problems::Problem;
 /// Ports of the controller, as cloud-controller-manager and as load balancer only, and of the agent.
 const PORTS: [u16; 3] = [10258, 9860, 9859];
 
-/// Those of [`PORTS`] on which something listens, with the program, by the kernel's tables of TCP.
+/// Returns the [`PORTS`] on which a program listens, with its name, by the kernel's tables of TCP.
 pub(super) fn listeners(tables: &str) -> Vec<(u16, String)> {
     let found = sockets(tables);
     if found.is_empty() {

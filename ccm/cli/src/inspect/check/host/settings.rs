@@ -16,7 +16,7 @@ const IPVS: &str = "kube-ipvs0";
 const ALL: &str = "all";
 const DEFAULT: &str = "default";
 
-/// Of an interface, of `all` or of `default`.
+/// Settings of an interface, of `all` or of `default`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::inspect::check) struct Settings {
     pub(in crate::inspect::check) forwarding: u8,
@@ -68,7 +68,7 @@ fn all(host: &Host) -> Settings {
     host.settings.get(ALL).copied().unwrap_or_default()
 }
 
-/// What arrives on such an interface is not forwarded. `all` only counts for interfaces to come, as those of pods.
+/// Returns a problem if packets that arrive on an interface are not forwarded. `all` only counts for later interfaces, as those of pods.
 fn forwarding(host: &Host) -> Option<Problem> {
     let disabled = interfaces(host, |settings| settings.forwarding == 0);
     let (what, setting) = match (all(host).forwarding, disabled[..].first()) {

@@ -1,4 +1,4 @@
-//! What the pod of a node does: it sends to all others by every way, twice a second, and prints what it hears when that changes.
+//! The program of a node's pod: sends to all others by every way, twice a second, and prints what it receives when that changes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,11 +19,11 @@ use super::packet::Packet;
 use super::{Report, Way};
 use crate::inspect::args::ExchangeArgs;
 
-/// From one packet to the next.
+/// Interval between two packets.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// As VRRP has it (RFC 9568 §5.1.1.3, §5.1.2.3).
+/// TTL of VRRP (RFC 9568 §5.1.1.3, §5.1.2.3).
 const TTL: u32 = 255;
-/// Failures that are told.
+/// Maximum number of failures that are reported.
 const MOST_FAILURES: usize = 5;
 
 /// An address of this host.
@@ -33,7 +33,7 @@ struct Own {
     network: IpNet,
 }
 
-/// Does so until it is ended.
+/// Sends and listens until the process is ended.
 ///
 /// # Errors
 /// No socket could be opened: CAP_NET_RAW is missing.
@@ -105,7 +105,7 @@ fn addresses() -> io::Result<Vec<Own>> {
     Ok(own.collect())
 }
 
-/// Those in whose networks other nodes are; one of each network.
+/// Returns the own addresses in whose networks there are other nodes; one of each network.
 fn common(own: &[Own], peers: &[IpAddr]) -> Vec<Own> {
     let mut common: Vec<Own> = Vec::new();
     for one in own {
@@ -119,7 +119,7 @@ fn common(own: &[Own], peers: &[IpAddr]) -> Vec<Own> {
     common
 }
 
-/// What is sent where: in each network to the group and to each other node.
+/// Returns the packets to send: in each network one to the group and one to each other node.
 fn sendings(own: &[Own], peers: &[IpAddr]) -> Vec<(IpAddr, Way, Own)> {
     let mut sendings = Vec::new();
     for one in own {

@@ -1,4 +1,4 @@
-//! What it means whom the nodes heard. Pure.
+//! Findings from the nodes' reports on received packets. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::{Report, Tried, Way};
 use crate::inspect::check::Fact;
 use crate::inspect::problems::Problem;
 
-/// What helps where nothing of protocol 112 arrives.
+/// Remedy where nothing of protocol 112 arrives.
 const LET_PASS: &str = "let IP protocol 112 pass between the nodes, to 224.0.0.18, ff02::12 and by unicast: firewalls of both hosts, security groups \
                         of the virtualisation";
-/// What helps where only multicast does not.
+/// Remedy where only multicast does not arrive.
 const MULTICAST: &str = "have the switch flood 224.0.0.18 and ff02::12, or give its IGMP and MLD snooping a querier; Windlass makes up for it by unicast \
                          meanwhile, and Announcements with peers need no multicast (docs/announcements.md)";
 
-/// How a packet of one node came to another.
+/// Way by which a packet of one node reached another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     Multicast,
@@ -24,11 +24,11 @@ enum Passage {
     Nothing,
 }
 
-/// What a family of addresses is called, and its ways.
+/// Names of address families, with their ways.
 const FAMILIES: [(&str, Way, Way); 2] =
     [("IPv4", Way::MulticastV4, Way::UnicastV4), ("IPv6", Way::MulticastV6, Way::UnicastV6)];
 
-/// What is wrong between nodes, told of who hears nothing.
+/// Returns the problems between nodes. A packet that does not arrive is a problem of its receiver.
 pub(in crate::inspect::check) fn findings(tried: &[Tried]) -> Vec<Problem> {
     let mut findings = Vec::new();
     for Tried { node, report } in tried {
@@ -66,7 +66,7 @@ pub(in crate::inspect::check) fn findings(tried: &[Tried]) -> Vec<Problem> {
     findings
 }
 
-/// What was tried.
+/// Returns the facts about the trial: its nodes, and the directions in which multicast passes.
 pub(in crate::inspect::check) fn facts(tried: &[Tried]) -> Vec<Fact> {
     let nodes = tried.iter().filter(|one| one.report.is_ok()).count();
     let said = |(family, ..): (&'static str, Way, Way)| {

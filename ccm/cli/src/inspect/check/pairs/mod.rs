@@ -1,12 +1,12 @@
-//! `windlass check --pairs`: whether VRRP passes between every two nodes, tried by a pod on each, which sends to all others and says
-//! whom it hears. Needs no agents, so it serves before they are installed as well.
+//! `windlass check --pairs`: tests by a pod on each node that VRRP passes between every two nodes. Each pod sends to all others and reports
+//! the nodes from which it receives. Needs no agents, so it also works before they are installed.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `packet` | what is sent (pure) |
-//! | `exchange` | what a pod does: sends, listens, tells |
+//! | `exchange` | the program of a pod: sends, listens, reports |
 //! | `pods` | the pods (pure) |
-//! | `trial` | makes the pods, reads what they say, takes them away |
+//! | `trial` | creates the pods, reads their reports, deletes them |
 //! | `findings` | what that means (pure) |
 
 mod exchange;
@@ -41,19 +41,19 @@ pub(super) enum Way {
     UnicastV6,
 }
 
-/// What a node has heard so far; its pod prints it as one line of JSON.
+/// Report of a node on the packets received so far; its pod prints it as one line of JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Report {
     /// Its addresses in the networks that it has in common with other nodes.
     pub(super) networks: Vec<IpNet>,
-    /// The nodes that it hears, and how.
+    /// The nodes from which it receives, and the ways.
     pub(super) heard: BTreeMap<String, BTreeSet<Way>>,
-    /// What it could not do.
+    /// Operations that failed.
     pub(super) failed: BTreeSet<String>,
 }
 
-/// A node, and what it heard; or why that is not known.
+/// A node with its report; or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tried {
     pub(super) node: String,

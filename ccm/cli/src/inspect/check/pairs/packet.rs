@@ -5,13 +5,13 @@ use super::Way;
 
 /// Version 3 and type 15, VRID 0, and no more of the header that a router would read.
 const HEAD: [u8; 8] = [0x3f, 0, 0, 0, 0, 0, 0, 0];
-/// Whose packet it is.
+/// Marker of the packets of trials.
 const MAGIC: &[u8] = b"windlass check --pairs\n";
 
 /// A packet of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Which trial: several may be under way.
+    /// Number of the trial: several may be under way.
     pub(super) run: u64,
     pub(super) way: Way,
     /// The node.

@@ -21,7 +21,7 @@ pub(super) const RUN: &str = "windlass.dev/check";
 pub(super) struct Trial<'a> {
     pub(super) run: u64,
     pub(super) image: &'a str,
-    /// How long a pod lives at most, should nobody take it away.
+    /// Maximum lifetime of a pod, should nothing delete it.
     pub(super) life: Duration,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn pod(trial: &Trial<'_>, target: &Target, all: &[Target]) -> Pod {
     }
 }
 
-/// Why the kubelet does not start a container, and will not before something changes.
+/// Reasons for which the kubelet does not start a container, and will not before something changes.
 const STUCK: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -105,7 +105,7 @@ const STUCK: [&str; 6] = [
     "CreateContainerError",
 ];
 
-/// How far a pod is.
+/// Progress of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
     Runs,
@@ -117,7 +117,7 @@ pub(super) enum Progress {
     Ended(String),
 }
 
-/// How far it is.
+/// Returns the progress of a pod.
 pub(super) fn progress(pod: &Pod) -> Progress {
     let Some(status) = &pod.status else { return Progress::Waits(String::new()) };
     let containers = status.container_statuses.iter().flatten().filter_map(|one| one.state.as_ref());

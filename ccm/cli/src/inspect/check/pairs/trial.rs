@@ -1,4 +1,4 @@
-//! Makes a pod on each node, reads what they say, and takes them away.
+//! Creates a pod on each node, reads their reports, and deletes the pods.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,23 +16,23 @@ use super::{Report, Tried};
 use crate::inspect::read::{OWN_NAMESPACE, Reader, SYSTEM};
 use crate::inspect::snapshot::Snapshot;
 
-/// How long pods may take to start.
+/// Time limit for the start of pods.
 const START: Duration = Duration::from_mins(1);
-/// How often it is looked whether they have.
+/// Interval between two checks that they have started.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Calls under way at a time.
 const PARALLEL: usize = 16;
 
-/// What an admin says of it.
+/// Options that an admin sets for a trial.
 #[derive(Debug, Clone)]
 pub(in crate::inspect::check) struct TrialOptions {
     /// `None`: that of the agents, or if there are none, the one of this build.
     pub(in crate::inspect::check) image: Option<String>,
-    /// How long each pod sends and listens once all run.
+    /// Time for which each pod sends and listens once all run.
     pub(in crate::inspect::check) listening: Duration,
 }
 
-/// Tries it between all nodes of the snapshot. Pods that cannot be taken away end by themselves, and the next trial takes them away.
+/// Runs the trial between all nodes of the snapshot. Pods that cannot be deleted end by themselves, and the next trial deletes them.
 pub(in crate::inspect::check) async fn try_pairs(
     reader: &Reader,
     snapshot: &Snapshot,
@@ -70,7 +70,7 @@ fn agents_image(snapshot: &Snapshot) -> Option<String> {
     snapshot.agents().find_map(|agent| agent.spec.as_ref()?.containers.first()?.image.clone())
 }
 
-/// Tells trials apart.
+/// Returns a number that identifies the trial.
 fn number() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs() << 20 | u64::from(now.subsec_micros())
@@ -109,7 +109,7 @@ impl Session<'_> {
         tried.buffer_unordered(PARALLEL).collect().await
     }
 
-    /// How far the pods are when all have started, or when it has taken too long.
+    /// Returns the progress of the pods when all have started, or after the time limit.
     async fn started(&self, count: usize) -> BTreeMap<String, Progress> {
         let ours = ListParams::default().labels(&format!("{RUN}={}", self.trial.run));
         let mut known = BTreeMap::new();
@@ -129,7 +129,7 @@ impl Session<'_> {
         known
     }
 
-    /// What a pod said last.
+    /// Returns the last report of a pod.
     async fn report(&self, name: &str, progress: Option<&Progress>) -> Result<Report, String> {
         let because = |why: &str| if why.is_empty() { String::new() } else { format!(": {why}") };
         match progress {

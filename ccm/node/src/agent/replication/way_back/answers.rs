@@ -1,39 +1,39 @@
-//! What is known of hosts that are asked again and again. Pure.
+//! Answers of hosts that are asked again and again. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use windlass_engine::Heard;
 
-/// So many answers in a row that do not arrive are more than packets that were lost.
+/// Number of consecutive missing answers that counts as a lost path, not as single lost packets.
 const MISSES: u8 = 2;
 
-/// Whether what a host answers arrives.
+/// Result for the answers of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Arrives,
-    /// It lives, and what it answers does not arrive.
+    /// The host is alive, and its answers do not arrive.
     Lost,
-    /// It has not answered.
+    /// The host has not answered.
     Unknown,
 }
 
-/// What is remembered of a host.
+/// Stored result of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// An answer arrived, and then so many did not.
+    /// An answer arrived, followed by `missed` missing ones.
     Arrived {
         missed: u8,
     },
     Lost,
 }
 
-/// By the address that was asked from and the host.
+/// Results by the source address of the requests and the host.
 #[derive(Debug, Default)]
 pub(super) struct Answers(BTreeMap<(IpAddr, IpAddr), Last>);
 
 impl Answers {
-    /// These hosts were asked from this address.
+    /// Records the results of asking these hosts from this address.
     pub(super) fn note(&mut self, own: IpAddr, heard: &BTreeMap<IpAddr, Heard>) {
         for (host, heard) in heard {
             let key = (own, *host);
@@ -54,12 +54,12 @@ impl Answers {
         }
     }
 
-    /// Others are not asked any more.
+    /// Removes the hosts that are not asked any more.
     pub(super) fn keep_only(&mut self, asked: &BTreeSet<(IpAddr, IpAddr)>) {
         self.0.retain(|key, _| asked.contains(key));
     }
 
-    /// What is known of a host.
+    /// Returns the current result of a host.
     pub(super) fn verdict(&self, own: IpAddr, host: IpAddr) -> Verdict {
         match self.0.get(&(own, host)) {
             Some(Last::Arrived { .. }) => Verdict::Arrives,

@@ -1,4 +1,4 @@
-//! Asks, as long as connections are to be replicated.
+//! Asks hosts for the return path of answers while connections are to be replicated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,26 +17,26 @@ use super::answers::Answers;
 use super::filters::Filters;
 use super::{View, WayBack, WaysBack};
 
-/// How often it is looked whether connections are to be replicated, beside at each change.
+/// Interval between checks whether connections are to be replicated, in addition to each change.
 const IDLE: Duration = Duration::from_secs(10);
-/// How often routes are looked at, and hosts asked: what begins to be lost loses connections until then.
+/// Interval at which routes are read and hosts are asked: a path that starts to drop answers costs connections until then.
 const EVERY: Duration = Duration::from_secs(2);
-/// At least so much time for each host that is asked: on the average as many nodes ask as are asked.
+/// Least interval per host that is asked: on average as many nodes ask as are asked.
 const FOR_EACH: Duration = Duration::from_millis(40);
-/// How long is waited for answers.
+/// Timeout for answers.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A segment, with the virtual IPs there.
+/// Segments, each with its virtual IPs.
 type Segments = BTreeMap<(String, Family), Segment>;
 
 #[derive(Debug, Default)]
 struct Segment {
-    /// The source of this node's adverts.
+    /// Source of this node's adverts.
     source: Option<IpAddr>,
     vips: BTreeSet<IpAddr>,
 }
 
-/// Looks until `token` is cancelled.
+/// Examines the return paths until `token` is cancelled.
 pub(crate) async fn follow(
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
     found: watch::Sender<WaysBack>,
@@ -46,7 +46,7 @@ pub(crate) async fn follow(
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
-            // A new segment at once.
+            // A new segment is examined immediately.
             Ok(()) = desired.changed() => {
                 let has_all = |desired: &Desired| found.borrow().has_all(desired);
                 if desired.borrow_and_update().as_deref().is_none_or(has_all) {
@@ -62,7 +62,7 @@ pub(crate) async fn follow(
         });
         let (ways, pause, known) = match looked.await {
             Ok(looked) => looked,
-            // What was known would count for ever.
+            // The previous result would stay in force for ever.
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => return,
         };
@@ -85,7 +85,7 @@ impl WaysBack {
     }
 }
 
-/// The segments where connections are to be replicated.
+/// Returns the segments where connections are to be replicated.
 fn segments(desired: &Desired) -> Segments {
     let mut segments = Segments::new();
     for assignment in desired.assignments.iter().filter(|one| one.replicates()) {
@@ -96,7 +96,7 @@ fn segments(desired: &Desired) -> Segments {
     segments
 }
 
-/// Looks once, and asks who is to be asked; when to look again.
+/// Examines the segments once and asks their hosts. Returns the result and the pause before the next look.
 fn look(segments: &Segments, answers: &mut Answers) -> (WaysBack, Duration) {
     if segments.is_empty() {
         return (WaysBack::default(), IDLE);
@@ -144,7 +144,7 @@ fn look(segments: &Segments, answers: &mut Answers) -> (WaysBack, Duration) {
 }
 
 impl Segment {
-    /// The address from which hosts are asked: an own one to which answers take the way that those to the virtual IPs take.
+    /// Returns the address from which hosts are asked: an own one to which answers take the same path as answers to the virtual IPs.
     fn own_address(&self, interface: Option<&InterfaceInfo>) -> Option<IpAddr> {
         match self.source? {
             source @ IpAddr::V4(_) => Some(source),

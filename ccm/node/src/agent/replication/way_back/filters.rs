@@ -1,4 +1,4 @@
-//! Which interfaces drop packets whose source is reached by another one: `net.ipv4.conf.*.rp_filter`. There is none for IPv6.
+//! Interfaces that drop packets whose source is reached by another one: `net.ipv4.conf.*.rp_filter`. There is none for IPv6.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,12 +7,12 @@ const SETTINGS: &str = "/proc/sys/net/ipv4/conf";
 /// The strict reverse path of RFC 3704; 2 is the feasible one, 0 none.
 const STRICT: u8 = 1;
 
-/// The interfaces with a strict filter.
+/// Interfaces with a strict filter.
 #[derive(Debug, Default)]
 pub(super) struct Filters(BTreeSet<String>);
 
 impl Filters {
-    /// Reads those of these interfaces. What cannot be read is taken for open: it only names a cause.
+    /// Reads the filters of these interfaces. An unreadable one counts as open: it only names a cause.
     pub(super) fn read<'a>(interfaces: impl IntoIterator<Item = &'a str>) -> Self {
         let setting = |name: &str| fs::read_to_string(format!("{SETTINGS}/{name}/rp_filter")).ok();
         let of_all = setting("all");
@@ -20,7 +20,7 @@ impl Filters {
         Self(interfaces.into_iter().filter(is_strict).map(str::to_owned).collect())
     }
 
-    /// Whether this one's is.
+    /// Returns true if this interface's filter is strict.
     pub(super) fn is_strict(&self, interface: &str) -> bool {
         self.0.contains(interface)
     }
@@ -31,7 +31,7 @@ impl Filters {
     }
 }
 
-/// The kernel takes the greater of the two.
+/// Returns true if the greater of the two, which the kernel uses, is strict.
 fn is_strict(of_all: Option<&str>, own: Option<&str>) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u8>().ok());
     number(of_all).max(number(own)) == Some(STRICT)

@@ -1,13 +1,13 @@
-//! What is told of backends whose answers do not arrive. Pure.
+//! Messages about backends whose answers do not arrive. Pure.
 
 use std::collections::BTreeMap;
 
 use super::{Astray, Cause};
 
-/// Ranges that are named of each cause.
+/// Largest number of ranges named per cause.
 const NAMED: usize = 3;
 
-/// Which answers do not arrive by the segment's interface, why, and what to do.
+/// Describes the answers that do not arrive by the segment's interface: ranges, causes and remedies.
 pub(crate) fn of(astray: &[Astray], interface: &str) -> String {
     let mut by_cause: BTreeMap<(Cause, &str), Vec<String>> = BTreeMap::new();
     for one in astray {
@@ -41,7 +41,7 @@ fn because(cause: Cause, by: &str, interface: &str) -> String {
     }
 }
 
-/// The interface as `sysctl` names it.
+/// Returns the interface as `sysctl` names it.
 fn as_setting(interface: &str) -> String {
     interface.replace('.', "/")
 }
