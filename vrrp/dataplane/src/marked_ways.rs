@@ -17,17 +17,18 @@ mod tests;
 
 /// A node on a LAN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct NextHop {
+pub struct NextHop {
     /// Index of the interface by which it is reached.
-    pub(crate) interface: u32,
-    pub(crate) address: IpAddr,
+    pub interface: u32,
+    /// Address to which it answers ARP or neighbour solicitations.
+    pub address: IpAddr,
 }
 
 /// Source of packets that are led: an address, and a port of it if the kernel routes marked packets by ports.
-pub(crate) type Source = (IpAddr, Option<ProtocolPort>);
+pub type Source = (IpAddr, Option<ProtocolPort>);
 
 /// Returns true if a kernel of this release (`uname -r`) looks at the ports of a packet that it routes again because of its mark.
-pub(crate) fn routes_marked_by_port(release: &str) -> bool {
+pub fn routes_marked_by_port(release: &str) -> bool {
     const FIRST: (u32, u32) = (5, 13);
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -39,16 +40,17 @@ const TABLES_PER_TAG: u32 = 256;
 
 /// What is the same for all of an engine's rules and routes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub struct Owner {
     /// Who made them (FRA_PROTOCOL, rtm_protocol), priority of the rules, and part of the tables' numbers.
-    pub(crate) tag: u8,
-    pub(crate) marks: MarkMask,
+    pub tag: u8,
+    /// Bits of packet marks that hold the number.
+    pub marks: MarkMask,
 }
 
 impl Owner {
     /// Leads packets to these addresses with the mark of this number to this node. Others that have such a mark, as other programs give
     /// packets, find no route in the number's table, and go on by the rules that follow.
-    pub(crate) fn lead_to(
+    pub fn lead_to(
         self,
         hop: NextHop,
         number: u32,
@@ -65,7 +67,7 @@ impl Owner {
     }
 
     /// Leads packets to these addresses nowhere any more.
-    pub(crate) fn release_to(
+    pub fn release_to(
         self,
         family: Family,
         number: u32,
@@ -77,7 +79,7 @@ impl Owner {
 
     /// Leads packets with the mark of this number and one of these sources to this node, but for those to these addresses: they go on by the
     /// rules that follow. So do packets of other ports that have such a mark, as other programs give packets.
-    pub(crate) fn lead_from(
+    pub fn lead_from(
         self,
         hop: NextHop,
         number: u32,
@@ -96,7 +98,7 @@ impl Owner {
     }
 
     /// Leads packets to these addresses like others.
-    pub(crate) fn release_but_to(
+    pub fn release_but_to(
         self,
         family: Family,
         number: u32,
@@ -107,14 +109,14 @@ impl Owner {
     }
 
     /// Has neither the rule without a source nor the default route of the number any more.
-    pub(crate) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
+    pub fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let rule = RouteNetlinkMessage::DelRule(self.rule(family, number));
         let route = RouteNetlinkMessage::DelRoute(self.route(family, number, None));
         [(rule, 0), (route, 0)]
     }
 
     /// Of all rules those that an earlier engine of this tag left, as family and message to delete it with its number.
-    pub(crate) fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
+    pub fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
         let family = match rule.header.family {
             AddressFamily::Inet => Family::V4,
             AddressFamily::Inet6 => Family::V6,
@@ -131,13 +133,7 @@ impl Owner {
     }
 
     /// Whether the kernel's rule is that of [`Self::lead_from`].
-    pub(crate) fn is_rule_from(
-        self,
-        rule: &RuleMessage,
-        family: Family,
-        number: u32,
-        source: Source,
-    ) -> bool {
+    pub fn is_rule_from(self, rule: &RuleMessage, family: Family, number: u32, source: Source) -> bool {
         let ours = self.rule_from(family, number, source);
         let has = |attribute| rule.attributes.contains(attribute);
         let by_port = |rule: &RuleMessage| {
@@ -172,7 +168,7 @@ impl Owner {
     }
 
     /// Of all routes those of this tag's tables, as the message to delete it.
-    pub(crate) fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
+    pub fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
         let table = route.attributes.iter().find_map(|attribute| match attribute {
             RouteAttribute::Table(table) => Some(*table),
             _ => None,

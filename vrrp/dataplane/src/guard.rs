@@ -263,7 +263,7 @@
 //! ```
 //!
 //! `moved` to `redirects`, with their sets, forward what a connection that began on the previous Active still says:
-//! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
+//! `ConnectionForwarding` of the engine. A packet to which that is done is marked, and a rule of the
 //! routing leads what has the mark to that node. Both marks keep their other bits ([`Guarded::marks`]).
 //!
 //! `events` has the kernel tell whoever listens to connection tracking two events of a TCP connection to those VIPs instead of five: the
@@ -271,9 +271,9 @@
 //! [`connections`](windlass_kernel::connections). A kernel without labels or without events of connection tracking is left to tell all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
-//! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
+//! the VIP is (`RouterConfig::vip_as_source` of the engine). Such answers have the VIP as their
 //! destination on the backend's node and on the way, and pass as what they are: answers of a connection that is tracked. Backends whose
-//! answers would not arrive ([`RouterConfig::astray`](crate::RouterConfig::astray)) answer to this node, as kube-proxy has it.
+//! answers would not arrive (`RouterConfig::astray`) answer to this node, as kube-proxy has it.
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
@@ -282,7 +282,7 @@
 //!
 //! `ended` and what stands in `sources` and `ports` about answers end connections that were translated before the claim to their address,
 //! their port or their client's permission went: a packet of either direction is judged by where its connection began, and whoever
-//! sends it gets a reset. [`endings`](crate::endings) has the kernel forget what is left of them.
+//! sends it gets a reset. The engine's `endings` has the kernel forget what is left of them.
 //!
 //! What is for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to whoever names the VIP
 //! in `spec.externalIPs`. Of VIPs whose ports are not known, and of all that is no port, nothing is decided there.
@@ -330,7 +330,7 @@ use crate::restriction::Restrictions;
 pub use windlass_kernel::netfilter::table::Checked;
 
 /// How long the node's own packets are guarded after the process last said that it lives.
-pub(crate) const AWAKE: Duration = Duration::from_secs(15);
+pub const AWAKE: Duration = Duration::from_secs(15);
 
 /// What is wrong with a table whose sets are not as they were left.
 const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
@@ -451,13 +451,13 @@ impl Guard {
 
     /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if nobody can have changed
     /// the table.
-    pub(crate) fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
+    pub fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
         let generation = self.table.generation()?;
         Ok((!self.table.is_untouched(generation)).then(|| self.table.comparison(generation)))
     }
 
     /// Makes the table anew if its sets were not as they were left. `None` if that is not known, as they were changed by this process.
-    pub(crate) fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
+    pub fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
         match self.table.judge(compared) {
             Verdict::Same => Ok(Some(Checked::Intact)),
             Verdict::Differs => self.restore(ELEMENTS_CHANGED).map(Some),
@@ -471,7 +471,7 @@ impl Guard {
     }
 
     /// Says that this process lives, if that matters.
-    pub(crate) fn stay_awake(&mut self) -> Result<(), GuardError> {
+    pub fn stay_awake(&mut self) -> Result<(), GuardError> {
         if self.installed.held.is_empty() {
             return Ok(());
         }
