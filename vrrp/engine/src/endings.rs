@@ -8,12 +8,12 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::clock;
 use windlass_kernel::connections::{Tracking, TrackingError};
 use windlass_vrrp::Family;
 
 use crate::handle::SharedState;
-use crate::restriction::Restrictions;
 use crate::supervisor::Helper;
 
 mod plan;

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+use windlass_dataplane::way_back::{self, Heard};
 use windlass_kernel::clock;
 use windlass_kernel::interfaces::{
     self, Follower, HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind,
@@ -29,11 +31,9 @@ use crate::neighbour;
 use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
-use crate::restriction::{GuardStatus, Restrictions};
 use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus};
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
-use crate::way_back::{self, Heard};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);

@@ -49,9 +49,8 @@
 //! VIPs are put on interfaces. The others are started again ([`Event::HelperAway`]): no virtual router resigns for them.
 //! `windlass-forget` and `windlass-sets` are started again if they panic or stall.
 //!
-//! The kernel is asked by `windlass_kernel`, where time is read as well.
+//! `windlass_kernel` makes the requests to the kernel and reads the clocks. `windlass_dataplane` contains the guard and the balancing.
 
-mod balance;
 mod checks;
 mod config;
 mod core;
@@ -60,25 +59,20 @@ mod engine;
 mod event;
 mod event_thread;
 mod faults;
-#[doc(hidden)] // public for the tests in network namespaces only
-pub mod guard;
 mod handle;
 mod hold;
 mod host_claim;
 mod inbox;
 mod lateness;
 mod links;
-mod marked_ways;
 mod neighbour;
 mod options;
 mod rate_limit;
 mod realtime;
 mod replication;
-mod restriction;
 mod status;
 mod supervisor;
 mod vrid_claim;
-mod way_back;
 
 #[cfg(test)]
 extern crate self as windlass_engine;
@@ -87,9 +81,6 @@ extern crate self as windlass_engine;
 #[allow(dead_code, reason = "made for the tests in network namespaces")]
 mod lab;
 
-pub use balance::{
-    Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
-};
 pub use config::{
     AddressConflictPolicy, ConfigError, Hold, MOST_RECOGNISED, RouterConfig, RouterKey, Transport,
 };
@@ -98,12 +89,15 @@ pub use event::Event;
 pub use host_claim::{ClaimedByAnother, HostClaim, Intruder};
 pub use lateness::Lateness;
 pub use options::{ConnectionForwarding, ConnectionReplication, Options, Pacing, StartError};
-pub use restriction::{GuardStatus, Restrictions};
 pub use status::{
     ForwardingStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters,
     RouterStatus,
 };
-pub use way_back::Heard;
+pub use windlass_dataplane::balance::{
+    Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
+};
+pub use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+pub use windlass_dataplane::way_back::Heard;
 pub use windlass_kernel::forward_policy::{DroppingChain, chains_that_drop_all};
 pub use windlass_kernel::interfaces::{
     HostAddresses, HostLink, HostRoute, InterfaceInfo, LinkKind, Unusable,

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use windlass_dataplane::guard::AWAKE;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::tag::AddressTag;
 
 use crate::event::Event;
-use crate::guard::AWAKE;
 
 /// Options of the engine. [`Options::new`] gives the defaults.
 #[non_exhaustive]

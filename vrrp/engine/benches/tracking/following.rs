@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use windlass_engine::guard::{Guard, Guarded};
+use windlass_dataplane::guard::{Guard, Guarded};
 use windlass_kernel::connections::{Aging, AgingLimits, Event, Events};
 use windlass_vrrp::Time;
 

@@ -5,11 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::port::{Protocol, ProtocolPort};
 use windlass_vrrp::replication::{Connection, Transport};
 use windlass_vrrp::{Family, Time};
-
-use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
+use windlass_dataplane::restriction::{GuardStatus, Restrictions};
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
 use windlass_kernel::netfilter::table::Failure;
@@ -13,9 +15,7 @@ use windlass_vrrp::Time;
 use super::background::{Background, Lost};
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
-use crate::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::{Plan, SharedState};
-use crate::restriction::{GuardStatus, Restrictions};
 
 /// Time between two looks at whether another process has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -190,7 +190,11 @@ impl GuardKeeper {
     /// Returns which restrictions are in force, and the reasons why others are not.
     pub(super) fn status(&self) -> GuardStatus {
         let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
-        GuardStatus { enforced, error: self.reported_error.clone(), refused: self.refused.clone() }
+        let mut status = GuardStatus::default();
+        status.enforced = enforced;
+        status.error.clone_from(&self.reported_error);
+        status.refused.clone_from(&self.refused);
+        status
     }
 
     /// Removes the table.

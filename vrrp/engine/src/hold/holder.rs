@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::restriction::{GuardStatus, Restrictions};
 use windlass_kernel::clock;
 use windlass_kernel::netlink::{NetlinkError, RouteSocket};
 use windlass_vrrp::Time;
@@ -25,10 +27,8 @@ use super::vmac::{DeviceError, Devices};
 use crate::config::RouterKey;
 use crate::core::predecessor::HandedOverBy;
 use crate::event_thread::EventSender;
-use crate::guard::{Moved, UnknownConnections};
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
-use crate::restriction::{GuardStatus, Restrictions};
 use crate::status::ForwardingStatus;
 
 /// Pause after netlink failed.
@@ -279,7 +279,11 @@ impl<'a> Holder<'a> {
 
     /// Which restrictions are in force.
     pub(super) fn guard_status(&self) -> GuardStatus {
-        let off = || GuardStatus { error: Some(NO_GUARD.to_owned()), ..GuardStatus::default() };
+        let off = || {
+            let mut status = GuardStatus::default();
+            status.error = Some(NO_GUARD.to_owned());
+            status
+        };
         self.guard_keeper.as_ref().map_or_else(off, GuardKeeper::status)
     }
 

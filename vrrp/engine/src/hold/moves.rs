@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::marked_ways::{NextHop, Owner};
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
 use windlass_vrrp::{Family, Time};
 
 use super::request::BindingRequest;
 use crate::config::{Hold, RouterKey};
-use crate::guard::{Moved, UnknownConnections};
 use crate::handle::Plan;
-use crate::marked_ways::{NextHop, Owner};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
 

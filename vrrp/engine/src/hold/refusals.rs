@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::restriction::Restrictions;
+use windlass_dataplane::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What paths in the documents are relative to.
-const FOLDERS: [&str; 4] = ["", "vrrp/src", "vrrp/engine/src", "vrrp/kernel/src"];
+const FOLDERS: [&str; 5] = ["", "vrrp/src", "vrrp/engine/src", "vrrp/dataplane/src", "vrrp/kernel/src"];
 
-/// Rust files of the protocol, of the kernel crate and of the engine, by path from the repository.
+/// Rust files of the protocol, of the kernel crate, of the data plane and of the engine, by path from the repository.
 struct Sources {
     root: PathBuf,
     files: BTreeMap<PathBuf, String>,

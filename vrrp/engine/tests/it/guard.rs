@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use windlass_engine::guard::Guarded;
+use windlass_dataplane::guard::Guarded;
 
 use crate::lab::{Host, LIMIT, VIP, await_some, require_root};
 use proxy::Mode;

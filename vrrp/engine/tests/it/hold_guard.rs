@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use windlass_engine::guard::{Guard, Guarded};
+use windlass_dataplane::guard::{Guard, Guarded};
 use windlass_engine::{Hold, RouterConfig, State};
 
 use crate::lab::{Host, LIMIT, Lan, VIP, address, await_some, require_root, router};

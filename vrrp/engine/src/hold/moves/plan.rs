@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::marked_ways::NextHop;
 use windlass_vrrp::{Family, Time};
 
 use crate::core::predecessor::HandedOverBy;
-use crate::guard::{Moved, UnknownConnections};
-use crate::marked_ways::NextHop;
 use crate::options::ConnectionForwarding;
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use windlass_dataplane::marked_ways::NextHop;
 use windlass_vrrp::Time;
-
-use crate::marked_ways::NextHop;
 
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,7 @@ fn nft_shows_the_table_as_it_is_documented() {
     let mut balancer = open(&host);
     assert_eq!(table(&host), None, "nothing before it is told what is wanted");
     balancer.apply(&Balancing::default()).unwrap();
-    let written = include_str!("../../../src/balance.rs");
+    let written = include_str!("../../../../dataplane/src/balance.rs");
     let documented = written.split("```").nth(1).unwrap().replace("//!", "");
     let normal = |text: &str| {
         let words = text.lines().map(|line| line.split('#').next().unwrap()).collect::<Vec<_>>().join(" ");

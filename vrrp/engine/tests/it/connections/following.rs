@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
-use windlass_engine::guard::{Guard, Guarded};
+use windlass_dataplane::guard::{Guard, Guarded};
 use windlass_kernel::connections::{Aging, AgingLimits, Connection, ConnectionKey, Event, Events};
 
 use super::scene::{A, Backend, Scene, VIPS, asked, await_listed, echoes, key_of};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_engine::guard::Guarded;
+use windlass_dataplane::guard::Guarded;
 use windlass_engine::{Protocol, ProtocolPort, Restrictions};
 
 use crate::lab::{LIMIT, VIP, await_some, require_root};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::Instant;
 
-use windlass_engine::guard::{Checked, Guard, GuardError, Guarded};
+use windlass_dataplane::guard::{Checked, Guard, GuardError, Guarded};
 
 use crate::lab::{Host, VIP, await_some, one_at_a_time, require_root};
 
@@ -30,7 +30,7 @@ fn nft_shows_the_table_as_it_is_documented() {
     // With the chain that is there only for such VIPs, and without the VIP.
     guard.update(&Guarded { replicated: [VIP.into()].into(), ..Guarded::default() }).unwrap();
     run(scene.node(), &format!("nft flush set inet {TABLE} replicated4"), "");
-    let written = include_str!("../../../src/guard.rs");
+    let written = include_str!("../../../../dataplane/src/guard.rs");
     let documented = written.split("```").nth(1).unwrap().replace("//!", "");
     let normal = |text: &str| {
         let words = text.lines().map(|line| line.split('#').next().unwrap()).collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol as Kind, SockAddr, Socket, Type};
-use windlass_engine::guard::{Checked, Guarded};
+use windlass_dataplane::guard::{Checked, Guarded};
 use windlass_engine::{Protocol, ProtocolPort, Restrictions};
 
 use crate::lab::{VIP, await_some, require_root};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use windlass_engine::guard::{Guard, Guarded};
+use windlass_dataplane::guard::{Guard, Guarded};
 
 use crate::lab::{Host, LIMIT, Lan, VIP, mac};
 

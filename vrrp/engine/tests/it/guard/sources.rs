@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use socket2::{Domain, Protocol as Kind, Socket, Type};
-use windlass_engine::guard::{Checked, Guarded};
+use windlass_dataplane::guard::{Checked, Guarded};
 use windlass_engine::{Options, Protocol, ProtocolPort, Restrictions};
 
 use crate::lab::{Host, LIMIT, Lan, VIP, await_some, require_root, router};

@@ -4,7 +4,7 @@ use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::element;
 
 use super::*;
-use crate::lab::hosts::unhex;
+use crate::lab::unhex;
 
 #[test]
 fn an_error_names_what_was_tried_and_what_to_do() {

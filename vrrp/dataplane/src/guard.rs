@@ -263,7 +263,7 @@
 //! ```
 //!
 //! `moved` to `redirects`, with their sets, forward packets of connections that began on the previous Active:
-//! [`ConnectionForwarding`](crate::ConnectionForwarding). Such a packet is marked, and a routing rule leads packets with the mark
+//! `ConnectionForwarding` of the engine. Such a packet is marked, and a routing rule leads packets with the mark
 //! to that node. Both marks keep their other bits ([`Guarded::marks`]).
 //!
 //! `events` has the kernel report two events of a TCP connection to those VIPs instead of five: the handshake is over, and one side
@@ -271,9 +271,9 @@
 //! without labels or without events of connection tracking reports all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
-//! the VIP is ([`RouterConfig::vip_as_source`](crate::RouterConfig::vip_as_source)). Such answers have the VIP as their
+//! the VIP is (`RouterConfig::vip_as_source` of the engine). Such answers have the VIP as their
 //! destination on the backend's node and on the way, and pass as what they are: answers of a connection that is tracked. Backends whose
-//! answers would not arrive ([`RouterConfig::astray`](crate::RouterConfig::astray)) answer to this node, as kube-proxy has it.
+//! answers would not arrive (`RouterConfig::astray`) answer to this node, as kube-proxy has it.
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
@@ -282,7 +282,7 @@
 //!
 //! `ended` and the rules about answers in `sources` and `ports` end connections that were translated before the claim to their
 //! address, their port or their client's permission went: a packet of either direction is judged by where its connection began, and
-//! its sender gets a reset. [`endings`](crate::endings) removes what is left of them from the kernel.
+//! its sender gets a reset. The engine's `endings` removes what is left of them from the kernel.
 //!
 //! A packet for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to any Service that names
 //! the VIP in `spec.externalIPs`. For VIPs whose ports are not known, and for protocols without ports, nothing is decided there.
@@ -330,7 +330,7 @@ use crate::restriction::Restrictions;
 pub use windlass_kernel::netfilter::table::Checked;
 
 /// Time for which the node's own packets are guarded after the process last showed that it lives.
-pub(crate) const AWAKE: Duration = Duration::from_secs(15);
+pub const AWAKE: Duration = Duration::from_secs(15);
 
 /// Difference of a table whose sets are not as they were left.
 const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
@@ -451,13 +451,13 @@ impl Guard {
 
     /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if the table cannot
     /// have changed.
-    pub(crate) fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
+    pub fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
         let generation = self.table.generation()?;
         Ok((!self.table.is_untouched(generation)).then(|| self.table.comparison(generation)))
     }
 
     /// Makes the table anew if its sets were not as they were left. `None` if that is not known, as they were changed by this process.
-    pub(crate) fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
+    pub fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
         match self.table.judge(compared) {
             Verdict::Same => Ok(Some(Checked::Intact)),
             Verdict::Differs => self.restore(ELEMENTS_CHANGED).map(Some),
@@ -471,7 +471,7 @@ impl Guard {
     }
 
     /// Shows that this process lives, if any VIP is held.
-    pub(crate) fn stay_awake(&mut self) -> Result<(), GuardError> {
+    pub fn stay_awake(&mut self) -> Result<(), GuardError> {
         if self.installed.held.is_empty() {
             return Ok(());
         }

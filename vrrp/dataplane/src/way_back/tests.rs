@@ -1,5 +1,5 @@
 use super::*;
-use crate::lab::hosts::unhex;
+use crate::lab::unhex;
 
 const SECRET_BYTES: [u8; SECRET] = [0x12, 0x34, 5, 6, 7, 8, 9, 10];
 

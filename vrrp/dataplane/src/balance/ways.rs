@@ -25,7 +25,7 @@ pub struct WaysBack {
     /// that of any engine on the host that has the same marks. Default: 0x50.
     pub tag: AddressTag,
     /// The bits of packet mark and connection mark that tell the peers apart. They may be those of an engine's
-    /// [`ConnectionForwarding`](crate::ConnectionForwarding) on the host: it marks what is for a VIP, this what is not. Default: 0xf.
+    /// `ConnectionForwarding` on the host: it marks what is for a VIP, this what is not. Default: 0xf.
     pub marks: MarkMask,
 }
 

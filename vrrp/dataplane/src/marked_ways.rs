@@ -17,17 +17,18 @@ mod tests;
 
 /// A node on a LAN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct NextHop {
+pub struct NextHop {
     /// Index of the interface by which it is reached.
-    pub(crate) interface: u32,
-    pub(crate) address: IpAddr,
+    pub interface: u32,
+    /// Address to which it answers ARP or neighbour solicitations.
+    pub address: IpAddr,
 }
 
 /// Source of packets that are led: an address, and a port of it if the kernel routes marked packets by ports.
-pub(crate) type Source = (IpAddr, Option<ProtocolPort>);
+pub type Source = (IpAddr, Option<ProtocolPort>);
 
 /// Returns true if a kernel of this release (`uname -r`) looks at the ports of a packet that it routes again because of its mark.
-pub(crate) fn routes_marked_by_port(release: &str) -> bool {
+pub fn routes_marked_by_port(release: &str) -> bool {
     const FIRST: (u32, u32) = (5, 13);
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -39,16 +40,17 @@ const TABLES_PER_TAG: u32 = 256;
 
 /// Properties that all of an engine's rules and routes share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub struct Owner {
     /// Origin of the rules and routes (FRA_PROTOCOL, rtm_protocol), priority of the rules, and part of the tables' numbers.
-    pub(crate) tag: u8,
-    pub(crate) marks: MarkMask,
+    pub tag: u8,
+    /// Bits of packet marks that hold the number.
+    pub marks: MarkMask,
 }
 
 impl Owner {
     /// Leads packets to these addresses with the mark of this number to this node. Other packets with such a mark, as from other
     /// programs, find no route in the number's table, and follow the next rules.
-    pub(crate) fn lead_to(
+    pub fn lead_to(
         self,
         hop: NextHop,
         number: u32,
@@ -65,7 +67,7 @@ impl Owner {
     }
 
     /// Removes the routes of packets to these addresses.
-    pub(crate) fn release_to(
+    pub fn release_to(
         self,
         family: Family,
         number: u32,
@@ -77,7 +79,7 @@ impl Owner {
 
     /// Leads packets with the mark of this number and one of these sources to this node, but for those to these addresses: they
     /// follow the next rules. So do packets of other ports with such a mark, as from other programs.
-    pub(crate) fn lead_from(
+    pub fn lead_from(
         self,
         hop: NextHop,
         number: u32,
@@ -96,7 +98,7 @@ impl Owner {
     }
 
     /// Removes the exceptions that [`Self::lead_from`] made for these addresses.
-    pub(crate) fn release_but_to(
+    pub fn release_but_to(
         self,
         family: Family,
         number: u32,
@@ -107,14 +109,14 @@ impl Owner {
     }
 
     /// Removes the rule without a source and the default route of the number.
-    pub(crate) fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
+    pub fn release(self, family: Family, number: u32) -> [(RouteNetlinkMessage, u16); 2] {
         let rule = RouteNetlinkMessage::DelRule(self.rule(family, number));
         let route = RouteNetlinkMessage::DelRoute(self.route(family, number, None));
         [(rule, 0), (route, 0)]
     }
 
     /// Recognises a rule of this tag, as an earlier engine left it. Returns the message to delete it, its family and its number.
-    pub(crate) fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
+    pub fn left_behind(self, rule: &RuleMessage) -> Option<(RouteNetlinkMessage, Family, u32)> {
         let family = match rule.header.family {
             AddressFamily::Inet => Family::V4,
             AddressFamily::Inet6 => Family::V6,
@@ -131,13 +133,7 @@ impl Owner {
     }
 
     /// Returns true if the kernel's rule is that of [`Self::lead_from`] for this source.
-    pub(crate) fn is_rule_from(
-        self,
-        rule: &RuleMessage,
-        family: Family,
-        number: u32,
-        source: Source,
-    ) -> bool {
+    pub fn is_rule_from(self, rule: &RuleMessage, family: Family, number: u32, source: Source) -> bool {
         let ours = self.rule_from(family, number, source);
         let has = |attribute| rule.attributes.contains(attribute);
         let by_port = |rule: &RuleMessage| {
@@ -172,7 +168,7 @@ impl Owner {
     }
 
     /// Recognises a route of this tag's tables. Returns the message to delete it.
-    pub(crate) fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
+    pub fn left_behind_route(self, route: &RouteMessage) -> Option<RouteNetlinkMessage> {
         let table = route.attributes.iter().find_map(|attribute| match attribute {
             RouteAttribute::Table(table) => Some(*table),
             _ => None,

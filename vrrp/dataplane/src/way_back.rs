@@ -47,8 +47,8 @@ pub struct Heard {
     pub by_interface: bool,
 }
 
-/// See [`Engine::ask_way_back`](crate::Engine::ask_way_back).
-pub(crate) fn ask(
+/// See `Engine::ask_way_back` of the engine.
+pub fn ask(
     own: IpAddr,
     interface: &str,
     hosts: &BTreeSet<IpAddr>,

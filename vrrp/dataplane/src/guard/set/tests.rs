@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use windlass_kernel::port::Protocol;
 
 use super::*;
-use crate::lab::hosts::unhex;
+use crate::lab::unhex;
 
 /// The last bytes of each, and whether a range ends before it.
 type Edges<'a> = &'a [(&'a str, bool)];

@@ -59,7 +59,7 @@ impl Restrictions {
 
     /// Records the owners of this address, by numbers that the caller gives them, in one call or several; an empty list: it has no owner.
     /// Connections to an address that loses all the owners it had, or gets others in their place, end: see
-    /// [`Engine::restrict`](crate::Engine::restrict). Nothing follows from the owners of an address that is not named here.
+    /// `Engine::restrict` of the engine. Nothing follows from the owners of an address that is not named here.
     pub fn owned_by(&mut self, address: IpAddr, owners: impl IntoIterator<Item = u64>) {
         self.owners.entry(address).or_default().extend(owners);
     }
@@ -88,24 +88,24 @@ impl Restrictions {
     }
 
     /// The owners of each address of which they are known.
-    pub(crate) fn owners(&self) -> &BTreeMap<IpAddr, BTreeSet<u64>> {
+    pub fn owners(&self) -> &BTreeMap<IpAddr, BTreeSet<u64>> {
         &self.owners
     }
 
     /// The addresses whose connections end.
-    pub(crate) fn ended(&self) -> &BTreeSet<IpAddr> {
+    pub fn ended(&self) -> &BTreeSet<IpAddr> {
         &self.ended
     }
 
     /// Returns true if this client may send to this port of an address.
-    pub(crate) fn permits(&self, client: IpAddr, address: IpAddr, port: ProtocolPort) -> bool {
+    pub fn permits(&self, client: IpAddr, address: IpAddr, port: ProtocolPort) -> bool {
         let is_port = self.ports.get(&address).is_none_or(|ports| ports.contains(&port));
         let sources = self.sources.get(&address).and_then(|ports| ports.get(&port));
         is_port && sources.is_none_or(|sources| sources.iter().any(|range| range.contains(&client)))
     }
 
     /// Returns true if this permits less to this address than `before` did, or may do so.
-    pub(crate) fn is_narrower_than(&self, before: &Self, address: IpAddr) -> bool {
+    pub fn is_narrower_than(&self, before: &Self, address: IpAddr) -> bool {
         let has_fewer_ports = match (before.ports.get(&address), self.ports.get(&address)) {
             (_, None) => false,
             (None, Some(_)) => true,
@@ -126,12 +126,13 @@ impl Restrictions {
     }
 
     /// Returns true if the ports of another address than these are known.
-    pub(crate) fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
+    pub fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
         self.ports.keys().any(|address| !addresses.contains(address))
     }
 
     /// Returns a copy without the ports of other addresses than these.
-    pub(crate) fn with_ports_only_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
+    #[must_use]
+    pub fn with_ports_only_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
         let mut left = self.clone();
         left.ports.retain(|address, _| addresses.contains(address));
         left
@@ -162,7 +163,7 @@ impl Restrictions {
     }
 
     /// Returns the addresses whose sources or ports differ between the two.
-    pub(crate) fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
+    pub fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
         let addresses = [self, other].into_iter().flat_map(|one| one.sources.keys().chain(one.ports.keys()));
         let differs = |address: &IpAddr| {
             self.sources.get(address) != other.sources.get(address)
@@ -172,11 +173,8 @@ impl Restrictions {
     }
 
     /// Returns a copy with the sources and ports of `other` for these addresses.
-    pub(crate) fn as_other_of<'a>(
-        &self,
-        other: &Self,
-        addresses: impl IntoIterator<Item = &'a IpAddr>,
-    ) -> Self {
+    #[must_use]
+    pub fn as_other_of<'a>(&self, other: &Self, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Self {
         let mut mixed = self.clone();
         for address in addresses {
             replace(&mut mixed.sources, *address, other.sources.get(address));
