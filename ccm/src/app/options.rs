@@ -12,6 +12,7 @@ use super::serving_flags::non_empty;
 use crate::client::RateLimit;
 use crate::lease::ElectionOptions;
 use crate::node::NodeOptions;
+use crate::node::lifecycle::LifecycleOptions;
 use crate::service::ServiceOptions;
 use crate::serving::ServingOptions;
 
@@ -65,7 +66,7 @@ impl Default for ManagerOptions {
             services: ServiceOptions::default(),
             nodes: NodeOptions::default(),
             node_monitor_period: Duration::from_secs(5),
-            concurrent_node_lifecycle_syncs: 16,
+            concurrent_node_lifecycle_syncs: LifecycleOptions::default().workers,
             start_interval: Duration::ZERO,
             serving: ServingOptions::default(),
             warnings: Vec::new(),

@@ -167,14 +167,9 @@ impl<'a> Planner<'a> {
                 .any(|uid| connecting.contains(uid));
             let created = router.metadata.creation_timestamp.as_ref().map(|time| time.0);
             let vrid_changes = router.vrid_changes();
+            let name = router.name_any();
             let known = RouterDraft {
-                named_by: router
-                    .metadata
-                    .name
-                    .as_deref()
-                    .and_then(|name| named_by.get(name))
-                    .copied()
-                    .unwrap_or(0),
+                named_by: named_by.get(name.as_str()).copied().unwrap_or_default(),
                 uid,
                 generation,
                 created,
@@ -183,7 +178,7 @@ impl<'a> Planner<'a> {
                 preferred_node,
                 ..draft
             };
-            (router.name_any(), known)
+            (name, known)
         };
         let mut planner = Self {
             input,
