@@ -1,4 +1,4 @@
-//! Listening to VRRP adverts as a host of the LAN hears them, whoever sends them.
+//! Receives VRRP adverts as a host of the LAN, from any sender.
 
 use std::{
     io::{ErrorKind, Read as _},
@@ -14,7 +14,7 @@ use crate::{lab::Lab, sandbox::Entrance};
 const VRRP_GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 18);
 const VRRP_PROTOCOL: i32 = 112;
 
-/// A socket that hears every advert on the LAN.
+/// Socket that receives every advert on the LAN.
 #[derive(Debug)]
 pub struct Adverts {
     socket: Socket,
@@ -40,9 +40,9 @@ impl Lab {
 /// An advert, of IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advert {
-    /// Who sent it.
+    /// Address that the advert was sent from.
     pub sender: IpAddr,
-    /// Of which virtual router.
+    /// Number of the virtual router.
     pub vrid: u8,
     /// The addresses that the sender has as its Active.
     pub addresses: Vec<IpAddr>,

@@ -1,4 +1,4 @@
-//! When a client of the LAN is answered for the first time.
+//! Measures when a client of the LAN gets its first answer.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -1,5 +1,5 @@
-//! How many nodes answer for an address at once, all the time: one question each 10 ms, by ARP or neighbour discovery, and who
-//! answers before the next.
+//! Samples how many nodes answer for an address: one question every 10 ms, by ARP or neighbour discovery, and the nodes that
+//! answer it before the next question.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +40,7 @@ pub struct Doubled {
     pub begin: Instant,
     /// The last one.
     pub end: Instant,
-    /// Who answered.
+    /// Nodes that answered.
     pub nodes: BTreeSet<String>,
 }
 
@@ -60,24 +60,24 @@ pub struct Alone {
 pub struct Owner {
     /// Its name.
     pub node: String,
-    /// How many questions it has answered since another one was.
+    /// Number of answers since the last sole answer of another node.
     pub answered: u64,
 }
 
-/// What was seen so far.
+/// Results so far.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// The most nodes that answered one question, by address; 0: nobody ever did.
+    /// The most nodes that answered one question, by address; 0 if none ever did.
     pub most: BTreeMap<IpAddr, usize>,
-    /// Who alone answered all questions of late, by address.
+    /// The node that alone answered all recent questions, by address.
     pub alone: BTreeMap<IpAddr, Alone>,
-    /// Who answered the last question, by address.
+    /// Nodes that answered the last question, by address.
     pub last: BTreeMap<IpAddr, BTreeSet<String>>,
-    /// When several did, the latest last.
+    /// Times in which several nodes answered, the latest last.
     pub doubled: Vec<Doubled>,
-    /// How often another node alone answered than before, by address.
+    /// Number of times that the sole answer came from another node than the one before, by address.
     pub moves: BTreeMap<IpAddr, u32>,
-    /// Who was the last that alone answered, by address.
+    /// The last node that answered alone, by address.
     pub owners: BTreeMap<IpAddr, Owner>,
 }
 
@@ -90,13 +90,14 @@ pub struct Answering {
 }
 
 impl Lab {
-    /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
+    /// Sends questions for each of these addresses from host `client`. Only the nodes' answers count: foreign hosts may
+    /// answer as they like.
     pub fn answering(&self, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
         let nodes = self.all_nodes().map(|node| (node.mac(), node.name().to_owned())).collect();
         self.answering_of(client, addresses, nodes, Rhythm::all_at_once(addresses))
     }
 
-    /// The same of other nodes, and in another rhythm.
+    /// Starts the same sampler for other nodes, and at another rate.
     pub(crate) fn answering_of(
         &self,
         client: &str,
@@ -119,7 +120,7 @@ impl Lab {
 }
 
 impl Answering {
-    /// What was seen so far. An error once asking has failed.
+    /// Returns the results so far, or an error once the sampler has failed.
     pub fn seen(&self) -> anyhow::Result<Answers> {
         anyhow::ensure!(
             self.thread.as_ref().is_some_and(|thread| !thread.is_finished()),
@@ -128,7 +129,7 @@ impl Answering {
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Ends it and tells what it saw.
+    /// Stops the sampler and returns the results.
     pub fn stop(mut self) -> anyhow::Result<Answers> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("it was stopped before")?;
@@ -143,12 +144,12 @@ impl Drop for Answering {
     }
 }
 
-/// How fast is asked.
+/// Rate of the questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rhythm {
-    /// Addresses asked for together, in turn if there are more.
+    /// Number of addresses asked for together; further ones are asked for in turn.
     pub(crate) at_once: usize,
-    /// Until the next are; an answer counts if it comes before.
+    /// Time until the next question. An answer counts if it arrives earlier.
     pub(crate) pause: Duration,
 }
 
@@ -201,7 +202,7 @@ impl Asker {
         Ok(())
     }
 
-    /// Who answers until `end`, by address.
+    /// Collects the nodes that answer until `end`, by address.
     fn answers_until(
         &self,
         arp: &Socket,
@@ -234,7 +235,7 @@ impl Asker {
         }
     }
 
-    /// A broadcast: who has it, tell this host.
+    /// Builds a broadcast ARP request for `address`, to be answered to this host.
     fn question(&self, address: Ipv4Addr) -> Vec<u8> {
         let mut frame = vec![0xff; 6];
         frame.extend(self.mac.0);
@@ -247,7 +248,7 @@ impl Asker {
         frame
     }
 
-    /// The address and who has it, of an answer to a question of this host. Announcements are none: they go to all.
+    /// Returns the address and its holder from an answer to this host. Announcements do not count: they go to all hosts.
     fn answer(&self, frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
         let (ethernet, arp) = frame.split_at_checked(14)?;
         if ethernet[..6] != self.mac.0 || ethernet[12..] != [8, 6] || arp.get(6..8)? != [0, 2] {
@@ -331,13 +332,13 @@ impl Doubled {
     }
 }
 
-/// The address and who has it, of an answer by neighbour discovery. Announcements are none: they go to all.
+/// Returns the address and its holder from a solicited neighbour advertisement. Announcements do not count: they go to all hosts.
 fn solicited(packet: &[u8]) -> Option<(IpAddr, Mac)> {
     let told = neighbours::advertised(packet).filter(|told| told.solicited)?;
     Some((told.address.into(), told.mac))
 }
 
-/// What waits in a socket; `None`: nothing.
+/// Reads the next packet from a socket; `None` if none is waiting.
 fn received(mut socket: &Socket) -> anyhow::Result<Option<Vec<u8>>> {
     let mut packet = [0; 128];
     match socket.read(&mut packet) {

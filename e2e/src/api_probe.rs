@@ -1,4 +1,4 @@
-//! A client that asks an API server all the time, over TLS, and measures how long nobody answered.
+//! A client that sends requests to an API server all the time, over TLS, and measures how long it gets no answer.
 
 mod tally;
 
@@ -33,16 +33,16 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 pub use self::tally::{ApiOutcome, Silence};
 use crate::{lab::Lab, load::is_whole, sandbox::Entrance, wait::await_that};
 
-/// Time from one request to the next, whatever became of that.
+/// Time from one request to the next, whatever the result of the first.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a request may take, its connection included. Others are asked meanwhile.
+/// Limit of a request, including its connection. Other requests are sent meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a number of answers may take to come, an outage included.
+/// Limit of the wait for a number of answers, including an outage.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Where the API server is asked.
+/// Port of the API server.
 const PORT: u16 = 6443;
 
-/// How a client treats its connections.
+/// Use of connections by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiConnections {
     /// Each request has one of its own.
@@ -115,7 +115,7 @@ impl ApiProbe {
         .await
     }
 
-    /// Ends the client, once the requests that are under way have ended, and tells what it saw.
+    /// Stops the client, once the requests under way have ended, and returns its results.
     pub fn stop(mut self) -> anyhow::Result<ApiOutcome> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the client was stopped before")?;

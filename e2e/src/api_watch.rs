@@ -33,25 +33,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A watch that shows nothing is given up: the object is written ten times a second.
 const SILENT: Duration = Duration::from_secs(3);
-/// How long a number of events may take to come, watches that break included.
+/// Limit of the wait for a number of events, including broken watches.
 const LIMIT: Duration = Duration::from_mins(1);
 /// Until a watch is begun again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// What the client saw.
+/// Results of the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOutcome {
     /// Writes that were answered.
     pub writes: u64,
-    /// Those that were not.
+    /// Writes without an answer.
     pub unwritten: u64,
     /// Events that were seen.
     pub events: u64,
     /// The longest time without one.
     pub silence: Silence,
-    /// How often the watch had to be begun again: it ended, failed, or showed nothing for three seconds.
+    /// Number of restarts of the watch: it ended, failed, or showed nothing for three seconds.
     pub broken: u64,
-    /// How often each thing went wrong, of writes too.
+    /// Number of errors, by error, including those of writes.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -82,7 +82,7 @@ impl Lab {
 }
 
 impl ApiWatch {
-    /// Waits until so many further events have been seen, by whatever watch: 10 come in a second.
+    /// Waits until so many further events have been seen, by any watch: 10 come in a second.
     pub async fn await_events(&self, count: u64) -> anyhow::Result<()> {
         let before = self.events.load(Ordering::Relaxed);
         await_that(&format!("{count} further events are seen"), LIMIT, async || {
@@ -93,7 +93,7 @@ impl ApiWatch {
         .await
     }
 
-    /// Ends the client and tells what it saw.
+    /// Stops the client and returns its results.
     pub fn stop(mut self) -> anyhow::Result<WatchOutcome> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the client was stopped before")?;
@@ -157,7 +157,7 @@ async fn write(api: &Api<ConfigMap>, number: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches until it is stopped; whatever ends the watch before is an error.
+/// Watches until it is stopped; an earlier end of the watch is an error.
 async fn watch(api: &Api<ConfigMap>, stopped: &AtomicBool, seen: impl Fn()) -> anyhow::Result<()> {
     let params = WatchParams::default().fields(&format!("metadata.name={WATCHED}"));
     let silent = || anyhow!("nothing for {} s", SILENT.as_secs());

@@ -1,4 +1,4 @@
-//! What a lab is to be.
+//! Configuration of a lab.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::topology::{self, Host};
 
-/// How kube-proxy rewrites packets to Services.
+/// Method by which kube-proxy rewrites packets to Services.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProxyMode {
     /// By nftables rules.
@@ -26,10 +26,10 @@ impl ProxyMode {
     }
 }
 
-/// Who holds the VIP of the API servers of a control plane that has nodes of its own.
+/// Holder of the VIP of the API servers, for a control plane with nodes of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ApiVipHolder {
-    /// Nobody, until the scenario starts somebody; [`crate::Lab::client`] gets no answer before.
+    /// None, until the scenario starts one; [`crate::Lab::client`] gets no answer before.
     #[default]
     Nobody,
     /// `windlass vip` on each node, with these flags beside the usual ones.
@@ -38,7 +38,7 @@ pub enum ApiVipHolder {
     Keepalived,
 }
 
-/// How kubelets and kube-proxies start.
+/// Start options of kubelets and kube-proxies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kubelets {
     /// They run without `--cloud-provider=external`.
@@ -51,7 +51,7 @@ pub(crate) struct Kubelets {
     pub(crate) late_proxies: bool,
 }
 
-/// What a lab is to be; made by [`crate::Lab::builder`].
+/// Configuration of a lab; made by [`crate::Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
     /// Which one it is of the clusters on its LAN.
@@ -93,7 +93,7 @@ impl Default for LabBuilder {
 }
 
 impl LabBuilder {
-    /// How many nodes (`n1`, `n2`, …), 1 to 8; default 1.
+    /// Sets the number of nodes (`n1`, `n2`, …), 1 to 8; default 1.
     #[must_use]
     pub fn nodes(self, nodes: u8) -> Self {
         Self { nodes, ..self }
@@ -107,7 +107,7 @@ impl LabBuilder {
         Self { control_plane_nodes, nodes: 0, ..self }
     }
 
-    /// Who holds the VIP of the API servers from the beginning; default nobody.
+    /// Sets the initial holder of the VIP of the API servers; default none.
     #[must_use]
     pub fn api_vip(self, holder: ApiVipHolder) -> Self {
         Self { api_vip: holder, ..self }
@@ -142,7 +142,8 @@ impl LabBuilder {
         Self { uninitialized: true, ..self }
     }
 
-    /// With kubelets: they run without `--cloud-provider=external`, as most that were not made for a cloud. Their Nodes wait for nobody.
+    /// With kubelets: they run without `--cloud-provider=external`, as most that were not made for a cloud. Their Nodes do
+    /// not wait for a cloud controller.
     #[must_use]
     pub fn without_cloud_provider(mut self) -> Self {
         self.kubelets.without_cloud_provider = true;
@@ -164,8 +165,8 @@ impl LabBuilder {
         self
     }
 
-    /// With kubelets: kube-proxies are started by [`crate::Lab::start_kube_proxies`] only. Until then nobody reaches the
-    /// cluster address of any Service, the API server's among them.
+    /// With kubelets: only [`crate::Lab::start_kube_proxies`] starts kube-proxies. Until then no client reaches the cluster
+    /// address of any Service, the API server's included.
     #[must_use]
     pub fn late_proxies(mut self) -> Self {
         self.kubelets.late_proxies = true;
@@ -197,13 +198,13 @@ impl LabBuilder {
         Self { proxy_mode: None, ..self }
     }
 
-    /// How long the body may take before the scenario fails; default 10 minutes.
+    /// Limits the time that the body may take before the scenario fails; default 10 minutes.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// The body may take as long as it likes.
+    /// Removes the time limit of the body.
     #[must_use]
     pub fn no_limit(self) -> Self {
         Self { limit: None, ..self }
@@ -217,13 +218,13 @@ impl LabBuilder {
         Self { limit: None, interactive: true, ..self }
     }
 
-    /// How much room it takes beside others on one machine: kubelets, containers and each further API server want a processor more than
-    /// they wait.
+    /// Returns the share of the machine that this lab takes beside other labs: kubelets, containers and each further API
+    /// server use a processor more than they wait.
     pub(crate) fn size(&self) -> usize {
         if self.light && self.control_plane_nodes == 0 { 1 } else { 2 }
     }
 
-    /// Where clients find the API server.
+    /// Returns the address at which clients find the API server.
     pub(crate) fn api_address(&self, hosts: &[Host]) -> anyhow::Result<Ipv4Addr> {
         match self.control_plane_nodes {
             0 => Ok(topology::control_plane(hosts)?.address),

@@ -1,4 +1,4 @@
-//! Nodes that are only objects, nobody runs there: of them a large cluster can be made.
+//! Nodes that are only objects, without a machine: a large cluster can be made of them.
 
 use std::net::Ipv4Addr;
 

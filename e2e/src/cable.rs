@@ -26,7 +26,7 @@ impl Node<'_> {
 }
 
 impl Hand {
-    /// Pulls the cable, at once. [`Node::plug_cable`] plugs it in again.
+    /// Pulls the cable immediately. [`Node::plug_cable`] plugs it in again.
     pub fn pull(mut self) -> anyhow::Result<()> {
         let mut commands = self.ip.stdin.take().context("the hand has no pipe to ip(8)")?;
         writeln!(commands, "link set {} down", self.port).context("pulling a cable")?;

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const ALL_LABS: &str = "windlass-lab";
-/// Where all processes of a lab are that are no container's.
+/// Cgroup of all processes of a lab that do not run in a container.
 const DAEMONS: &str = "daemons";
 
 /// The lab's cgroup, `/windlass-lab/<name>-<pid of the owner>` in each hierarchy. The light variant runs no containers and
@@ -135,7 +135,7 @@ fn folders(of: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Removes a cgroup and those below it; tells whether it is gone.
+/// Removes a cgroup and its descendants; returns true if it is gone.
 fn remove_tree(folder: &Path) -> bool {
     for below in folders(folder) {
         remove_tree(&below);

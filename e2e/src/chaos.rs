@@ -1,13 +1,13 @@
-//! Faults, each alone and many at once, and what clients of the LAN see of them: whether the Services answer, what becomes of requests
-//! and connections, and how many nodes say that they have an address.
+//! Faults, each alone and many together, and their effect on clients of the LAN: answers of the Services, failed requests and
+//! connections, and the number of nodes that answer for an address.
 //!
-//! `make soak` looks at what the cluster says of addresses; this looks at the LAN. n1, n2 and n3 have agents and are what faults
-//! befall; the only backend is on n4, so that what fails is an address and never the pod behind it; c1 is the client, c2 the
-//! stranger. Beside it is a Service with `externalTrafficPolicy: Local`, whose one pod is on n1, n2 or n3.
+//! `make soak` checks addresses in the API server; this checks them on the LAN. Faults hit n1, n2 and n3, which have agents. The only
+//! backend is on n4, so that an address fails and never the pod behind it. c1 is the client, c2 the foreign host. One more Service
+//! has `externalTrafficPolicy: Local`; its one pod is on n1, n2 or n3.
 //!
-//! Left out: a stepped clock. Namespaces share the machine's; what depends on it is in `docs/benchmarks.md`. And what a light lab has
-//! nobody for: nothing evicts the pods of a node that is drained or deleted ([`Kind::LocalRollout`] moves one), and what goes with a
-//! Node, and that it is written again, is done by hand, as the garbage collector and a kubelet do it.
+//! Left out: a stepped clock, since namespaces share the machine's; `docs/benchmarks.md` lists what depends on it. A light lab has no
+//! eviction of the pods of a drained or deleted node ([`Kind::LocalRollout`] moves one). It has no garbage collector and no kubelet
+//! either: the faults delete the objects of a deleted Node, and write the Node again.
 
 mod alone;
 mod bound;
@@ -29,11 +29,11 @@ pub use kind::Kind;
 pub use scene::Scene;
 pub use storms::storms;
 
-/// What one fault, or one storm of them, cost two clients, one by an IPv4 and one by an IPv6 address; a row of
+/// Cost of one fault, or of one storm of faults, to two clients, one by an IPv4 and one by an IPv6 address; a row of
 /// `target/bench/chaos.json`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FaultRow {
-    /// What was done; alone, to the node that had the addresses, for some seconds.
+    /// The fault or faults; a fault alone hits the node that had the addresses, for some seconds.
     pub fault: String,
     /// The longest time between two answers to a client that asks each 2 ms.
     pub outage_ms: u64,

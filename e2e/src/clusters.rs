@@ -20,22 +20,22 @@ use crate::{
     wait::await_that,
 };
 
-/// How long the others may take to come to where one cluster waits for them.
+/// Limit of a cluster's wait for the other clusters at a meeting point.
 const LIMIT: Duration = Duration::from_mins(4);
 
-/// One of several clusters, and where it meets the others.
+/// One of several clusters, with its access to the values of all.
 #[derive(Debug)]
 pub struct Cluster<'a> {
     nth: u8,
     all: &'a Mutex<Told>,
 }
 
-/// What the clusters have told each other.
+/// Values that the clusters have exchanged.
 #[derive(Debug)]
 struct Told {
-    /// By each cluster, in the order in which it told it.
+    /// Values of each cluster, in the order in which it published them.
     by_cluster: Vec<Vec<Value>>,
-    /// One has failed: nobody waits for it.
+    /// True once one has failed: the others stop waiting for it.
     failed: bool,
 }
 
@@ -75,12 +75,12 @@ pub fn clusters(
 }
 
 impl Cluster<'_> {
-    /// Which one it is, from 0.
+    /// Returns the number of the cluster, from 0.
     pub fn nth(&self) -> u8 {
         self.nth
     }
 
-    /// Tells the others this, waits until each of them has come as far, and returns what all of them told, in their order.
+    /// Publishes `own`, waits until each other cluster has published as often, and returns the values of all clusters, in their order.
     pub async fn meet<T: Serialize + DeserializeOwned>(&self, own: &T) -> anyhow::Result<Vec<T>> {
         let own = serde_json::to_value(own)?;
         let meeting = {
@@ -102,8 +102,8 @@ impl Cluster<'_> {
         Ok(all.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?)
     }
 
-    /// Asks from a client of this cluster's `lab` who has each of these addresses, as [`Lab::answering`] does, of the nodes of all
-    /// clusters: `1/n2` is node `n2` of the second.
+    /// Samples, from a client of this cluster's `lab`, the answers for each of these addresses, as [`Lab::answering`] does, of the nodes of
+    /// all clusters: `1/n2` is node `n2` of the second.
     pub fn answering(&self, lab: &Lab, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
         let mut nodes = BTreeMap::new();
         for (nth, _) in (0..).zip(&self.told().by_cluster) {

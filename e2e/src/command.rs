@@ -1,5 +1,4 @@
-//! What the programs for people (demo, lab, benches) have in common: their settings, how they are interrupted and what they say
-//! at the end.
+//! Common parts of the programs for people (demo, lab, benches): settings, signals and exit codes.
 
 use std::{fmt, process::ExitCode, time::Duration};
 
@@ -40,8 +39,8 @@ pub fn number(name: &str, otherwise: usize, least: usize, most: usize) -> anyhow
     number.with_context(|| format!("{name}={text:?} is no number from {least} to {most}"))
 }
 
-/// Those of `all` that a setting of the environment names by their keys, as `FAULTS="cable drain"`, in order of `all`; `otherwise` where
-/// there is no such setting.
+/// Returns the items of `all` that a setting of the environment names by their keys, as `FAULTS="cable drain"`, in order of
+/// `all`; `otherwise` if there is no such setting.
 pub fn wanted<T: Copy>(
     setting: &str,
     all: &[T],
@@ -54,7 +53,7 @@ pub fn wanted<T: Copy>(
     }
 }
 
-/// Those of `all` whose keys are in `text`, in order of `all`. Refuses what is the key of none.
+/// Returns the items of `all` whose keys are in `text`, in order of `all`. Rejects an unknown key.
 pub fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
     let names: Vec<&str> = text.split_whitespace().collect();
     let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();

@@ -1,5 +1,5 @@
-//! conntrackd, Debian's, beside keepalived: what each of two nodes knows of connections is told to the other, which puts it into its
-//! kernel when it becomes Active.
+//! conntrackd, Debian's, beside keepalived: two nodes send each other their tracked connections; the new Active writes them
+//! into its kernel.
 //!
 //! Set up for a primary and a backup as the conntrack-tools user manual has it ("Setting up conntrackd", "Active-Backup setup", and the
 //! examples of the package, `/usr/share/doc/conntrackd/examples/sync`): mode FTFW, external cache, and a script that keepalived
@@ -19,13 +19,13 @@ use crate::lab::Lab;
 /// Name of the process, and of its files.
 const CONNTRACKD: &str = "conntrackd";
 const CONFIGURATION: &str = "conntrackd.conf";
-/// Where Debian has it.
+/// Path of the program on Debian.
 const PROGRAM: &str = "/usr/sbin/conntrackd";
-/// Of the lab's own: UDP.
+/// UDP port of the lab's own choice.
 const PORT: u16 = 3780;
 
 impl Lab {
-    /// Starts conntrackd on a node, as the peer of that on another. It dies with the node. keepalived tells it what to do:
+    /// Starts conntrackd on a node, as the peer of that on another. It dies with the node. keepalived controls it:
     /// [`Lab::start_keepalived_telling`].
     pub fn start_conntrackd(&self, node: &str, peer: &str) -> anyhow::Result<()> {
         let (own, peer) = (self.node(node)?.address(), self.node(peer)?.address());
@@ -42,18 +42,18 @@ impl Lab {
         self.start_on_node(node, CONNTRACKD, command.map(str::to_owned).to_vec())
     }
 
-    /// What conntrackd on a node has counted. An error while it starts.
+    /// Returns the counters of conntrackd on a node; an error while it starts.
     pub async fn conntrackd_counts(&self, node: &str) -> anyhow::Result<String> {
         let file = self.conntrackd_folder(node).join(CONFIGURATION);
         self.exec(node, &[PROGRAM, "-C", &file.display().to_string(), "-s"]).await
     }
 
-    /// Its files.
+    /// Folder of its files.
     fn conntrackd_folder(&self, node: &str) -> PathBuf {
         self.folder().join(format!("{CONNTRACKD}-{node}"))
     }
 
-    /// What keepalived calls.
+    /// Path of the script that keepalived calls.
     pub(crate) fn conntrackd_script(&self, node: &str) -> PathBuf {
         self.conntrackd_folder(node).join("notify")
     }
@@ -63,7 +63,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))
 }
 
-/// All TCP connections but the node's own are told. The sizes are those of the package's example.
+/// Returns the configuration: all TCP connections but the node's own are replicated. The sizes are those of the package's example.
 fn configuration(own: Ipv4Addr, peer: Ipv4Addr, run: &str, log: &Path) -> String {
     format!(
         "Sync {{
@@ -95,8 +95,9 @@ fn configuration(own: Ipv4Addr, peer: Ipv4Addr, run: &str, log: &Path) -> String
     )
 }
 
-/// What the manual has a script do: who becomes Active puts what it was told into its kernel, forgets it, looks at its kernel anew
-/// and tells the other all of it; who becomes Backup lets its own go by and asks for the other's.
+/// Returns the script of the conntrackd manual. A new Active commits the external cache to its kernel, flushes the caches,
+/// resynchronises with its kernel and sends a bulk update to the peer. A new Backup shortens the timers of its own entries
+/// and requests the peer's table.
 fn notify(file: &Path) -> String {
     let ask = format!("{PROGRAM} -C '{}'", file.display());
     format!(

@@ -19,14 +19,14 @@ use crate::{
     wait::await_that,
 };
 
-/// How long a component may take to be ready on a busy machine.
+/// Time limit of a component's start on a busy machine.
 pub(crate) const READY: Duration = Duration::from_mins(3);
 const HOST: &str = "cp";
-/// Where an API server finds etcd, its own node's member.
+/// Client URL of etcd for an API server: the member on its own node.
 const ETCD: &str = "http://127.0.0.1:2379";
 const API_SERVER: &str = "kube-apiserver";
 const LEADERS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
-/// Where etcd has its data, and where a backup of them is.
+/// Folders of etcd's data and of their backup.
 const DATA: &str = "/run/lab/etcd";
 const BACKUP: &str = "/run/lab/etcd-backup";
 
@@ -78,7 +78,7 @@ impl Lab {
         self.await_api_server().await
     }
 
-    /// Ends etcd as a power cut would (SIGKILL); its data stay, and the API server goes on without it.
+    /// Ends etcd as a power cut would (SIGKILL); its data stay, and the API server continues without it.
     pub async fn stop_etcd(&self) -> anyhow::Result<()> {
         self.daemons.end(&self.sandbox, HOST, "etcd", Signal::SIGKILL).await
     }

@@ -25,16 +25,16 @@ use crate::{lab::Lab, sandbox::Entrance, soak::Random};
 /// Files of the process beside the clients' connections.
 const FURTHER_FILES: u64 = 500;
 
-/// What the clients do.
+/// Options of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrowdOptions {
-    /// How many there are. Every other one keeps its connection.
+    /// Number of clients. Every other one keeps its connection.
     pub clients: usize,
     /// The shortest time from an answer to the next question.
     pub least_thought: Duration,
     /// The longest; all in between are equally likely.
     pub most_thought: Duration,
-    /// What the times follow from.
+    /// Seed from which the times follow.
     pub seed: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Crowd {
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// What the clients of all threads have in common.
+/// State that the clients of all threads share.
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,
@@ -96,7 +96,7 @@ impl Crowd {
         self.shared.phase.store(tallies.len() - 1, Ordering::Relaxed);
     }
 
-    /// Waits for the answers that are still to come, ends the clients and tells what they saw, phase by phase.
+    /// Waits for outstanding answers, stops the clients and returns their results, phase by phase.
     pub fn stop(mut self) -> anyhow::Result<Vec<Tally>> {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

@@ -16,9 +16,9 @@ use crate::{
     wait::{Hopeless, await_that},
 };
 
-/// How long a process that was told to end may take.
+/// Time limit of a process between its signal to end and its end.
 const END: Duration = Duration::from_secs(30);
-/// How often somebody looks whether a process that is kept has ended.
+/// Interval between checks whether a supervised process has ended.
 const LOOK: Duration = Duration::from_millis(500);
 /// Last words of a controller that has to end, since etcd or the API server did not let it renew its lease in time.
 const LEASE_LOST: &str = "leaderelection lost";
@@ -173,7 +173,7 @@ impl Daemons {
         })
     }
 
-    /// What was ever started on a host.
+    /// Returns the names of all processes that were ever started on a host.
     fn names(&self, host: &str) -> Vec<String> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.keys().filter(|(on, _)| on == host).map(|(_, name)| name.clone()).collect()

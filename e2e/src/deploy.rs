@@ -21,7 +21,7 @@ use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
 
 /// Namespace of the pods.
 pub(crate) const NAMESPACE: &str = "windlass-system";
-/// How long the whole of Windlass may take to be there.
+/// Time limit of the whole deployment of Windlass.
 const LIMIT: Duration = Duration::from_mins(3);
 
 impl Lab {

@@ -1,4 +1,4 @@
-//! What the cluster and the logs show, for when a scenario failed.
+//! Dump of the cluster and the logs after a failed scenario.
 
 use std::{fmt::Write as _, fs};
 
@@ -7,7 +7,7 @@ use crate::{daemons::tail, lab::Lab};
 /// Lines of each log that are shown.
 const LINES: usize = 25;
 
-/// Looks at the cluster from the admin's side, each what `kubectl` is told.
+/// Views of the cluster as the admin: the arguments of each `kubectl` call.
 const LOOKS: [&str; 8] = [
     "get nodes --output=wide",
     "get pods --all-namespaces --output=wide",
@@ -20,7 +20,7 @@ const LOOKS: [&str; 8] = [
     "logs --namespace=windlass-system --selector=app.kubernetes.io/name=windlass --prefix --tail=60",
 ];
 
-/// What the cluster and the logs show, as text.
+/// Returns the state of the cluster and the ends of the logs as text.
 pub(crate) async fn text(lab: &Lab, error: &anyhow::Error) -> String {
     let mut text = format!("\n==== lab {} failed: {error:#}\n", lab.name());
     for look in LOOKS {

@@ -13,7 +13,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::{lab::Lab, sandbox::Entrance, tools, topology::Mac};
 
-/// How long a command may take if nothing else is said.
+/// Default time limit of a command.
 const LIMIT: Duration = Duration::from_mins(1);
 
 impl Lab {
@@ -81,8 +81,8 @@ impl Lab {
         })
     }
 
-    /// Who answers ARP for `address`: two broadcasts from host `client`, every distinct link-layer address that answers
-    /// either. Takes 2 s. Nobody is an empty list.
+    /// Returns every distinct link-layer address that answers ARP for `address`, after two broadcasts from host `client`.
+    /// Takes 2 s. Without an answer the list is empty.
     pub async fn arping(&self, client: &str, address: impl Display) -> anyhow::Result<Vec<Mac>> {
         let address = address.to_string();
         // It exits with 1 when nobody answers; what it prints tells that from trouble.

@@ -1,4 +1,4 @@
-//! FRR, Debian's, as another router of the LAN: a stranger beside keepalived.
+//! FRR, Debian's, as another router of the LAN: a foreign router beside keepalived.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{lab::Lab, wait::await_that};
 
-/// How long zebra may take to start.
+/// Time limit of zebra's start.
 const LIMIT: Duration = Duration::from_secs(30);
 const ZEBRA: &str = "zebra";
 const VRRPD: &str = "vrrpd";
@@ -21,16 +21,16 @@ pub struct Frr {
     pub address: Ipv4Addr,
 }
 
-/// What a virtual router of FRR's says of itself.
+/// Status of a virtual router as FRR reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrrStatus {
-    /// Whether it is Active.
+    /// True if it is Active.
     pub is_active: bool,
-    /// How often it went from one state to another.
+    /// Number of state changes.
     pub transitions: u64,
-    /// Adverts that it heard and took.
+    /// Adverts received and accepted.
     pub received: u64,
-    /// Those that it sent.
+    /// Adverts sent.
     pub sent: u64,
 }
 
@@ -74,7 +74,7 @@ chown -R frr:frr {folder}"
         self.start_process(host, name, &[&command[..], &["-u", "frr", "-g", "frr", "-P", "0"]].concat())
     }
 
-    /// What the FRR of a host says of its virtual router; an error while it is starting.
+    /// Returns the status of the virtual router of FRR on a host; an error while FRR is starting.
     pub async fn frr_status(&self, host: &str) -> anyhow::Result<FrrStatus> {
         let folder = folder(host);
         let command = ["vtysh", "--vty_socket", &folder, "-d", VRRPD, "-c", "show vrrp json"];

@@ -26,7 +26,7 @@ use crate::{
     windlass::state_folder,
 };
 
-/// Where agents keep their state, by the manifests: a folder of the node, and nodes are one machine here.
+/// State folder of the agents in the manifests: a folder of the node, and all nodes are one machine here.
 const STATE: &str = "/var/lib/windlass";
 
 impl Lab {

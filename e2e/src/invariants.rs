@@ -1,4 +1,4 @@
-//! What holds of Services, `VirtualIP`s and pools once the cluster is at rest, whatever was done to it before.
+//! Invariants of Services, `VirtualIP`s and pools in a cluster at rest, after any history.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, Tr
 
 use crate::{Lab, await_that};
 
-/// How long after its end a quarantine may still be there.
+/// Time after its end for which a quarantine may still be present.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What the cluster shows, of one moment as nearly as three lists can be.
+/// State of the cluster at one moment, as nearly as three lists can show it.
 #[derive(Debug, Default)]
 pub struct Picture {
     /// Services of every namespace.
@@ -32,7 +32,7 @@ pub struct Picture {
 }
 
 impl Lab {
-    /// What the cluster shows now.
+    /// Reads the present state of the cluster.
     pub async fn picture(&self) -> anyhow::Result<Picture> {
         let (services, virtual_ips, pools) =
             (Api::all(self.client()), Api::all(self.client()), Api::all(self.client()));
@@ -55,7 +55,7 @@ impl Lab {
 }
 
 impl Picture {
-    /// What is wrong, one sentence each.
+    /// Returns each violation as one sentence.
     pub fn wrong(&self, now: Timestamp) -> Vec<String> {
         let mut wrong = self.wrong_claims(now);
         wrong.extend(self.wrong_sharing());
@@ -169,7 +169,7 @@ impl Picture {
         wrong
     }
 
-    /// Whether some pool has the address.
+    /// Returns true if some pool has the address.
     pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
         self.pools.iter().any(|pool| addresses_of(pool).contains(address))
     }
@@ -219,13 +219,13 @@ pub fn shown(service: &Service) -> BTreeSet<IpAddr> {
     entries.filter_map(|entry| entry.ip.as_ref()?.parse().ok()).collect()
 }
 
-/// Whether the Service names `address` in `spec.externalIPs`.
+/// Returns true if the Service names `address` in `spec.externalIPs`.
 fn is_external(service: &Service, address: IpAddr) -> bool {
     let named = service.spec.iter().flat_map(|spec| spec.external_ips.iter().flatten());
     named.into_iter().any(|text| text.parse() == Ok(address))
 }
 
-/// On which terms a Service is ready to share an address, as docs/services.md has it.
+/// Returns the terms on which a Service may share an address, by docs/services.md.
 pub(crate) fn terms(service: &Service) -> Terms {
     let namespace = service.namespace().unwrap_or_default();
     let spec = service.spec.as_ref();

@@ -1,4 +1,4 @@
-//! keepalived, Debian's, as another router of the LAN: to compare with, or as a stranger.
+//! keepalived, Debian's, as another router of the LAN: for comparison, or as a foreign router.
 
 mod counts;
 
@@ -153,17 +153,17 @@ impl Lab {
     }
 }
 
-/// What routers do beside electing.
+/// Work of routers beside the election.
 enum Further {
     /// Nothing.
     None,
-    /// They tell conntrackd what they become.
+    /// They notify conntrackd of their new state.
     Telling(Telling),
-    /// They ask a server.
+    /// They check a server.
     Checking { url: String },
 }
 
-/// What routers tell conntrackd.
+/// Notification of conntrackd by routers.
 struct Telling {
     /// Called with `primary`, `backup` or `fault`.
     script: String,
@@ -181,7 +181,7 @@ fn configuration(routers: &[Keepalived], further: &Further) -> String {
     format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n{global}}}\n{blocks}{instances}")
 }
 
-/// Who runs the script, the script, and what each instance says further.
+/// Returns the script's user, the script, and further lines of each instance.
 fn checking(url: &str) -> (&'static str, String, String) {
     let script = format!(
         "vrrp_script api {{
@@ -197,7 +197,7 @@ fn checking(url: &str) -> (&'static str, String, String) {
 }
 
 impl Telling {
-    /// Who runs the script, the group that calls it, and what each instance says further.
+    /// Returns the script's user, the group that calls the script, and further lines of each instance.
     fn words(&self, routers: &[Keepalived]) -> (&'static str, String, String) {
         let Self { script, preempt_delay_seconds } = self;
         let names: Vec<String> = routers.iter().map(|router| router.name()).collect();

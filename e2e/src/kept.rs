@@ -33,13 +33,13 @@ const FURTHER_FILES: u64 = 500;
 /// Which connections are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptOptions {
-    /// How many to each target. Every other one is busy.
+    /// Number of connections to each target. Every other one is busy.
     pub connections: usize,
-    /// How often a busy one asks, unless it waits for an answer; they take turns.
+    /// Interval between the requests on a busy connection, unless it waits for an answer; the connections take turns.
     pub pause: Duration,
 }
 
-/// What became of a connection.
+/// Result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConnection {
     /// It asked all the time; else only when it was opened and at the end.
@@ -56,7 +56,7 @@ pub struct KeptConnections {
     thread: Option<JoinHandle<anyhow::Result<Vec<Vec<KeptConnection>>>>>,
 }
 
-/// What the clients and their owner tell each other.
+/// State that the clients and their owner share.
 #[derive(Debug, Default)]
 struct Shared {
     opened: AtomicUsize,
@@ -99,7 +99,7 @@ impl KeptConnections {
         self.shared.watched.store(true, Ordering::Relaxed);
     }
 
-    /// Asks on every connection once more, ends them and tells what became of each, by target.
+    /// Sends a last request on every connection, closes the connections and returns their results, by target.
     pub fn stop(mut self) -> anyhow::Result<Vec<Vec<KeptConnection>>> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the clients were stopped before")?;
@@ -146,8 +146,8 @@ async fn run(
     Ok(seen)
 }
 
-/// Opens a connection, be it at the second attempt, and asks on it each `pause`, first after its `turn`, or without one not before the end. The longest time that
-/// an answer took while it was watched.
+/// Opens a connection, with retries, and sends a request on it each `pause`, the first after its `turn`; without a turn only at the
+/// end. Returns the longest time that an answer took while it was watched.
 async fn keep(
     target: SocketAddr,
     turn: Option<Duration>,

@@ -37,7 +37,7 @@ pub struct Lab {
     pub(crate) pki: Pki,
     pub(crate) daemons: Arc<Daemons>,
     pub(crate) client: Client,
-    /// Of nodes with kubelets.
+    /// Stand-ins for logind, of nodes with kubelets.
     pub(crate) logind: Mutex<BTreeMap<String, Logind>>,
     /// Servers of the light variant by backend.
     pub(crate) servers: Mutex<BTreeMap<String, Vec<LightServer>>>,
@@ -48,7 +48,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// What the lab is to be.
+    /// Returns the default configuration of a lab.
     pub fn builder() -> LabBuilder {
         LabBuilder::default()
     }
@@ -282,7 +282,7 @@ impl Lab {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,

@@ -1,4 +1,4 @@
-//! What the LAN's switch does to what hosts send each other: it is cut in two, or loses the multicast of VRRP.
+//! Faults of the LAN's switch: a partition in two, and the loss of VRRP multicast.
 
 use anyhow::ensure;
 

@@ -201,7 +201,7 @@ impl Lab {
     }
 }
 
-/// What a pod behind a Service does.
+/// State of a pod behind a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointState {
     /// It serves.

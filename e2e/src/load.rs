@@ -25,12 +25,12 @@ use tokio::{
 
 use crate::{lab::Lab, sandbox::Entrance, wait::await_that};
 
-/// How long a client waits for an answer: longer than the second retransmission of a SYN (after 3 s).
+/// Limit of a client's wait for an answer: longer than the second retransmission of a SYN (after 3 s).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Limit of the opening of all connections.
 pub(crate) const OPENING: Duration = Duration::from_secs(30);
 
-/// What a client does.
+/// Options of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Connections that are kept. Every other one asks twice a second; the rest ask at the beginning and at the end.
@@ -39,20 +39,20 @@ pub struct LoadOptions {
     pub requests_per_second: u32,
 }
 
-/// What a client saw.
+/// Results of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOutcome {
     /// Requests on connections of their own.
     pub requests: u64,
-    /// Those without an answer: refused, reset, or nothing for five seconds.
+    /// Requests without an answer: refused, reset, or nothing for five seconds.
     pub failed: u64,
     /// Connections that were kept.
     pub connections: u64,
-    /// Those that ended, or on which a question was not answered in five seconds.
+    /// Kept connections that ended, or on which a question got no answer within five seconds.
     pub broken: u64,
     /// The longest time that an answer took.
     pub slowest: Duration,
-    /// How often each thing went wrong.
+    /// Number of errors, by error.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -102,12 +102,13 @@ impl Load {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets it ask on every connection once more and end, for [`Self::stop`] to tell what it saw: several clients end in the time of one.
+    /// Starts the last requests on every connection and the end of the client, without a wait; [`Self::stop`] returns the
+    /// results. Several clients thus end in the time of one.
     pub fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Asks on every connection once more, ends the client and tells what it saw.
+    /// Sends a last request on every connection, stops the client and returns its results.
     pub fn stop(mut self) -> anyhow::Result<LoadOutcome> {
         self.end();
         let thread = self.thread.take().context("the client was stopped before")?;
@@ -238,7 +239,7 @@ pub(crate) async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::
     timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Whether an HTTP answer with a length is there to its end.
+/// Returns true if an HTTP answer with a length is complete.
 pub(crate) fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };

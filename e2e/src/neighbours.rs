@@ -1,4 +1,4 @@
-//! Who answers for an address on the LAN, as a client hears it: ARP for IPv4, neighbour discovery for IPv6.
+//! Finds the nodes that answer for an address on the LAN, as a client receives the answers: ARP for IPv4, neighbour discovery for IPv6.
 
 use std::{
     io::{ErrorKind, Read as _},
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
 
-/// How long answers are listened to after each of two solicitations.
+/// Time for which answers are received after each of two solicitations.
 const PATIENCE: Duration = Duration::from_millis(500);
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
@@ -23,8 +23,8 @@ const OVERRIDE: u8 = 0x20;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 impl Lab {
-    /// Who answers for `address`: two questions by multicast from host `client`, every distinct link-layer address that
-    /// answers either. Takes 1 or 2 s. Nobody is an empty list.
+    /// Returns every distinct link-layer address that answers for `address`, after two multicast questions from host
+    /// `client`. Takes 1 or 2 s. Without an answer the list is empty.
     pub async fn neighbours(&self, client: &str, address: IpAddr) -> anyhow::Result<Vec<Mac>> {
         match address {
             IpAddr::V4(address) => self.arping(client, address).await,
@@ -45,7 +45,7 @@ impl Lab {
         }
     }
 
-    /// Lets host `client` tell all others that it has `address`, unasked, whether that is true or not.
+    /// Lets host `client` announce `address` to all hosts, unsolicited, whether it has the address or not.
     pub async fn claim(&self, client: &str, address: IpAddr) -> anyhow::Result<()> {
         match address {
             IpAddr::V4(address) => {
@@ -75,7 +75,7 @@ pub(crate) fn socket() -> anyhow::Result<(Socket, u32)> {
     Ok((socket, interface))
 }
 
-/// Asks twice who has `address` (RFC 4861 §7.2.2) and gathers the answers.
+/// Sends two solicitations for `address` (RFC 4861 §7.2.2) and collects the answers.
 fn solicit(address: Ipv6Addr, own: Mac) -> anyhow::Result<Vec<Mac>> {
     let (socket, interface) = socket()?;
     let group = SocketAddrV6::new(solicited_node(address), 0, 0, interface);
@@ -117,7 +117,7 @@ pub(crate) fn solicitation(address: Ipv6Addr, own: Mac) -> Vec<u8> {
     message(SOLICITATION, 0, address, SOURCE_LINK_LAYER_ADDRESS, own)
 }
 
-/// What tells all that `address` is at this link-layer address now, unasked.
+/// Builds an unsolicited advertisement: `address` is at this link-layer address now.
 fn advertisement(address: Ipv6Addr, own: Mac) -> Vec<u8> {
     message(ADVERTISEMENT, OVERRIDE, address, TARGET_LINK_LAYER_ADDRESS, own)
 }
@@ -130,12 +130,12 @@ fn message(kind: u8, flags: u8, address: Ipv6Addr, option: u8, mac: Mac) -> Vec<
     packet
 }
 
-/// What an advertisement tells.
+/// Content of an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advertised {
     pub(crate) address: Ipv6Addr,
     pub(crate) mac: Mac,
-    /// Whether it is the answer to a question.
+    /// True if it answers a solicitation.
     pub(crate) solicited: bool,
 }
 

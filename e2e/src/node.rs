@@ -23,9 +23,9 @@ use crate::{
 /// Which packets of a node a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What others send to it.
+    /// Packets to the node.
     Incoming,
-    /// What it sends.
+    /// Packets from the node.
     Outgoing,
 }
 
@@ -270,7 +270,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Whether load balancers are to leave the node out, as for a drain: by the label of Kubernetes for it.
+    /// Excludes the node from load balancers, as for a drain, by the label of Kubernetes for it, or includes it again.
     pub async fn exclude(&self, excluded: bool) -> anyhow::Result<()> {
         let label = "node.kubernetes.io/exclude-from-external-load-balancers";
         let change = json!({"metadata": {"labels": {label: excluded.then_some("true")}}});

@@ -1,4 +1,4 @@
-//! How long each of many addresses is without an answer: ICMP echo requests (RFC 792) to all of them, over and over.
+//! Measures how long each of many addresses is without an answer: ICMP echo requests (RFC 792) to all of them, over and over.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{lab::Lab, sandbox::Entrance};
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
-/// What replies are told from those of others by.
+/// Identifier that separates replies to this program from replies to others.
 const IDENTIFIER: [u8; 2] = *b"WL";
 
 /// A running client. Dropping it ends it.
@@ -127,7 +127,7 @@ fn request() -> Vec<u8> {
     packet
 }
 
-/// Who sent this IPv4 packet, if it is a reply to [`request`].
+/// Returns the sender of this IPv4 packet if it is a reply to [`request`].
 fn replied(packet: &[u8]) -> Option<Ipv4Addr> {
     let header = usize::from(packet.first()? & 0x0f) * 4;
     let message = packet.get(header..)?;

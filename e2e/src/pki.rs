@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::topology::{self, Host, Role};
 
-/// Who speaks to the API server: name of the kubeconfig file, user, groups.
+/// User of the API server: name of the kubeconfig file, user, groups.
 struct Account {
     file: String,
     user: String,
@@ -22,7 +22,7 @@ struct Account {
 const AUTHENTICATED: &str = "system:authenticated";
 const WINDLASS: &str = "system:serviceaccounts,system:serviceaccounts:windlass-system,system:authenticated";
 
-/// Everyone who has a token.
+/// Returns every user that has a token.
 fn accounts(hosts: &[Host]) -> Vec<Account> {
     let account = |file: &str, user: &str, groups| Account { file: file.into(), user: user.into(), groups };
     let service_account = |role: &str| format!("system:serviceaccount:windlass-system:windlass-{role}");
@@ -44,7 +44,7 @@ fn accounts(hosts: &[Host]) -> Vec<Account> {
 #[derive(Clone, Debug)]
 pub(crate) struct Pki {
     folder: PathBuf,
-    /// Of the API server, with its port.
+    /// Address of the API server, with its port.
     server: String,
 }
 

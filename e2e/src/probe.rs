@@ -1,4 +1,4 @@
-//! A client that asks a VIP all the time and measures how long nobody answered.
+//! A client that sends requests to a VIP all the time and measures how long it gets no answer.
 
 use std::{
     collections::BTreeMap,
@@ -17,11 +17,11 @@ use socket2::SockRef;
 
 use crate::{lab::Lab, sandbox::Entrance};
 
-/// How long a TCP request may take before it counts as unanswered. Shorter than the first retransmission of a SYN (1 s),
-/// so that an outage is not measured longer than it was.
+/// Time after which a TCP request counts as unanswered. Shorter than the first retransmission of a SYN (1 s), so that an
+/// outage is not measured longer than it was.
 const TCP_PATIENCE: Duration = Duration::from_millis(50);
 
-/// How a probe asks.
+/// Protocol of a probe's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// One datagram `hostname` per request, all of one flow; answers are counted when they come.
@@ -37,22 +37,22 @@ pub struct Probe {
     thread: Option<JoinHandle<anyhow::Result<Outcome>>>,
 }
 
-/// What a probe saw.
+/// Results of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Requests sent.
     pub sent: u64,
     /// Requests answered.
     pub answered: u64,
-    /// The longest time from one answer to the next, or from the last answer to the end. Zero if nobody ever answered.
+    /// The longest time from one answer to the next, or from the last answer to the end. Zero if there was no answer at all.
     pub longest_gap: Duration,
-    /// Where `longest_gap` began, from the start of the probe.
+    /// Start of `longest_gap`, from the start of the probe.
     pub gap_began: Duration,
-    /// How long the probe asked.
+    /// Duration of the probe.
     pub length: Duration,
-    /// How often each server answered, by the name it calls itself.
+    /// Number of answers of each server, by the name it calls itself.
     pub by_server: BTreeMap<String, u64>,
-    /// Who answered last.
+    /// Server that answered last.
     pub last_server: Option<String>,
     last_answer: Option<Duration>,
 }
@@ -109,7 +109,7 @@ impl Lab {
 }
 
 impl Probe {
-    /// Ends the probe and tells what it saw.
+    /// Stops the probe and returns its results.
     pub fn stop(mut self) -> anyhow::Result<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the probe was stopped before")?;

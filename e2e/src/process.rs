@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::lab::Lab;
 
-/// What the kernel counts processor time in towards programs, on every architecture that Windlass is built for.
+/// Ticks per second in which the kernel reports processor time to programs, on every architecture that Windlass is built for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Lab {

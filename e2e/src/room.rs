@@ -1,4 +1,4 @@
-//! How many labs run at once on this machine.
+//! Limits the number of labs that run at the same time on this machine.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

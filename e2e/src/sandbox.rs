@@ -164,7 +164,7 @@ impl Sandbox {
         self.init.as_raw()
     }
 
-    /// Where this process finds a file of the lab's mount namespace.
+    /// Returns the path at which this process finds a file of the lab's mount namespace.
     pub(crate) fn path(&self, inside: &str) -> String {
         format!("/proc/{}/root{inside}", self.init)
     }

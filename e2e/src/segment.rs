@@ -27,7 +27,7 @@ use crate::{
 const MAX: u8 = 250;
 /// Requests of this program under way.
 const IN_FLIGHT: usize = 16;
-/// So many questions a second do not keep the agents of a hundred nodes busy: each hears all of them.
+/// Rate that does not keep the agents of a hundred nodes busy: each receives all questions.
 const RHYTHM: Rhythm = Rhythm { at_once: 5, pause: Duration::from_millis(50) };
 
 /// The nodes of a segment. More than thirty need [`KernelLimits`](crate::KernelLimits).
@@ -114,7 +114,7 @@ impl Segment<'_> {
         running.filter_map(Result::transpose).collect()
     }
 
-    /// Nodes die, all at once: their cables are dead and their agents are killed.
+    /// Crashes nodes, all at the same moment: their cables are dead and their agents are killed.
     pub fn power_off(&self, nodes: &[String]) -> anyhow::Result<()> {
         let cut = |node: &String| format!("ip -n lan link set v-{node} down\n");
         self.lab.sandbox.script(&nodes.iter().map(cut).collect::<String>())?;

@@ -24,7 +24,7 @@ pub const BACKEND_UDP: u16 = 8081;
 /// Port, of TCP and of UDP, on which [`Lab::load_balancer`] offers a backend.
 pub const SERVICE_PORT: u16 = 80;
 
-/// A LoadBalancer Service that nobody uses, without backends or node ports, as an object of JSON: many of them cost the API server least.
+/// Returns an unused LoadBalancer Service, without backends or node ports, as a JSON object: many of them cost the API server least.
 pub fn unused_service(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -39,12 +39,12 @@ pub fn unused_service(name: &str) -> Value {
     })
 }
 
-/// Requests under way of who makes many Services.
+/// Concurrent requests while many Services are made.
 const IN_FLIGHT: usize = 32;
-/// How long many Services wait for their addresses.
+/// Limit of the wait of many Services for their addresses.
 const ALL_SHOWN: Duration = Duration::from_mins(5);
 
-/// Where a backend's servers are reached.
+/// Network in which a backend's servers are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// At addresses of their own.

@@ -2,7 +2,7 @@
 //! random operations, and between them calms in which all has to be in order. The oracle: no Service that is left alone
 //! ever shows another address, and no address is on two Services that do not share it.
 //!
-//! The tests and `make soak` run the same: a seed tells all that is done, though not when the cluster sees to it.
+//! The tests and `make soak` run the same: a seed determines all operations, but not when the cluster handles them.
 
 mod cast;
 mod claims;
@@ -35,16 +35,16 @@ pub use edits::Edits;
 pub use oracle::Oracle;
 pub use random::Random;
 
-/// How long a storm is, in seconds, at least; at most twice as long.
+/// Shortest storm, in seconds; the longest is twice as long.
 const STORM: u64 = 10;
-/// How long everything may take to be in order again: the lease of a controller that was killed has to run out, too.
+/// Limit of a full recovery, which includes the expiry of a killed controller's lease.
 const CALM: Duration = Duration::from_mins(2);
-/// How long something may take that takes a fraction of a second when all is well.
+/// Limit of an operation that takes a fraction of a second in a healthy cluster.
 const LIMIT: Duration = Duration::from_mins(1);
-/// How often the Services are looked at.
+/// Interval between two looks at the Services.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A seed that nobody tried, or `WINDLASS_NEW_SEED`.
+/// Returns a seed from the clock, or `WINDLASS_NEW_SEED`.
 ///
 /// # Errors
 /// The machine's clock is before 1970, or the variable is not a number.
@@ -55,24 +55,24 @@ pub fn new_seed() -> anyhow::Result<u64> {
     Ok(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos()))
 }
 
-/// What came of it; a row of `target/bench/soak.json`.
+/// Result of a soak; a row of `target/bench/soak.json`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    /// What all of it followed from.
+    /// Seed of the whole run.
     pub seed: u64,
-    /// How long it is to last, or, at its end, has lasted.
+    /// Length of the run: as requested, and at its end as it was.
     pub seconds: u64,
-    /// How many edits and faults there were.
+    /// Number of edits and faults.
     pub operations: u64,
-    /// How often a Service that was left alone showed another address.
+    /// Number of times that a Service that was left alone showed another address.
     pub moved: usize,
-    /// How often two Services that do not share showed one address.
+    /// Number of times that two Services that do not share showed one address.
     pub doubled: usize,
-    /// How often a Service that was left alone was without its address.
+    /// Number of times that a Service that was left alone was without its address.
     pub lost: usize,
 }
 
-/// What is shared by those that edit, break and look.
+/// State shared by the edits, the faults and the oracle.
 pub struct Scene<'a> {
     pub(crate) lab: &'a Lab,
     pub(crate) oracle: RefCell<Oracle>,
@@ -169,7 +169,7 @@ impl<'a> Scene<'a> {
         Ok(Self { lab, oracle: RefCell::default(), journal, over: Cell::new(false) })
     }
 
-    /// Whether the storm is over: its time, or what was found, ends it.
+    /// Returns true if the storm is over: its time has passed, or the oracle has found a violation.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get() || self.oracle.borrow().verdict().is_err()
     }
@@ -220,7 +220,7 @@ impl<'a> Scene<'a> {
         last.context("nobody looked")
     }
 
-    /// Takes what the Services that are left alone show now for what they are to show ever after.
+    /// Records what the Services that are left alone show now, as what they have to show from now on.
     pub(crate) async fn remember(&self) -> anyhow::Result<()> {
         let services = self.lab.picture().await?.services;
         let had = STEADY.iter().map(|steady| {

@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::lab::Lab;
 
-/// How long an answer may take: longer than a TCP segment that is lost in a failover is on its way.
+/// Time limit of an answer: longer than the retransmission of a TCP segment that is lost in a failover takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running program. Dropping it ends it.

@@ -1,4 +1,5 @@
-//! What the API server was told while a client asked: beside when the client had no answer, it says who knew what by then.
+//! Timeline of the objects in the API server while a client asked. Beside the client's outages it shows which component knew
+//! what by then.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +34,7 @@ pub struct Timeline {
 struct Entries {
     begin: Instant,
     text: String,
-    /// What each object showed last.
+    /// Last content of each object.
     last: BTreeMap<String, String>,
 }
 
@@ -48,7 +49,7 @@ impl Entries {
 }
 
 impl Lab {
-    /// Begins to note. What is there already is noted first.
+    /// Starts to record. The present state is recorded first.
     pub fn timeline(&self) -> Timeline {
         let text = format!("seconds since {:.3}, object: what it showed\n", Timestamp::now());
         let entries = Entries { begin: Instant::now(), text, last: BTreeMap::new() };
@@ -62,13 +63,13 @@ impl Lab {
 }
 
 impl Timeline {
-    /// All that was noted so far, with the seconds since the beginning.
+    /// Returns all records so far, with the seconds since the beginning.
     pub fn text(&self) -> String {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
     }
 }
 
-/// Notes what `shows` says of each object, until it is aborted. A watch that breaks is begun anew.
+/// Records what `shows` returns of each object, until it is aborted. A watch that breaks is restarted.
 async fn follow<K>(api: Api<K>, entries: Arc<Mutex<Entries>>, shows: fn(&K) -> String)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

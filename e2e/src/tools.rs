@@ -1,4 +1,4 @@
-//! Where the lab's programs are, and whether this machine can run a lab.
+//! Finds the lab's programs, and checks if this machine can run a lab.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -21,9 +21,9 @@ const FROM_PACKAGES: [(&str, &str); 9] = [
     ("arping", "iputils-arping"),
     ("bash", "bash"),
 ];
-/// Those that only real nodes need.
+/// Programs that only real nodes need.
 const FOR_KUBELETS: [(&str, &str); 3] = [("runc", "runc"), ("conntrack", "conntrack"), ("tar", "tar")];
-/// Where Debian and Ubuntu put the CNI plugins.
+/// Folder of the CNI plugins on Debian and Ubuntu.
 pub(crate) const CNI_PLUGINS: &str = "/usr/lib/cni";
 
 /// The folder of the Kubernetes programs.
@@ -94,7 +94,7 @@ pub fn kubectl() -> anyhow::Result<PathBuf> {
     Ok(built(&[])?.join("kubectl"))
 }
 
-/// Why the lab does not run for an ordinary user.
+/// Reason why the lab does not run for an ordinary user.
 pub(crate) const NOT_ROOT: &str = "the lab makes network, PID and mount namespaces and needs root: run it with sudo (keep HOME, the tools are cached there)";
 
 /// Cargo's target folder of this workspace.
@@ -105,7 +105,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Where `make image` puts the image and its binary, wherever cargo's target folder is.
+/// Folder of the image and its binary: `make image` writes there, wherever cargo's target folder is.
 fn image() -> PathBuf {
     workspace().join("target/image")
 }

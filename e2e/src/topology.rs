@@ -1,4 +1,4 @@
-//! Who is on the lab's LAN, with which addresses, and the commands that build it.
+//! Hosts on the lab's LAN, with their addresses, and the commands that build it.
 //!
 //! ```text
 //!   LAN 192.0.2.0/24, 2001:db8::/64: a bridge in the network namespace `lan`, one port `v-<host>` per host
@@ -67,7 +67,7 @@ impl FromStr for Mac {
     }
 }
 
-/// What a host of the LAN is.
+/// Role of a host of the LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// etcd and the API server; where those have nodes of their own, the host that the lab itself asks from.
@@ -85,7 +85,7 @@ pub enum Role {
 pub struct Host {
     /// Name, as `n1`.
     pub name: String,
-    /// What it is.
+    /// Role of the host.
     pub role: Role,
     /// IPv4 address, in 192.0.2.0/24.
     pub address: Ipv4Addr,
@@ -102,7 +102,7 @@ impl Host {
         ipv6_of(self.address)
     }
 
-    /// Addresses of the pods of a node as CIDRs, IPv4 and IPv6; `None` for who is no node.
+    /// Addresses of the pods of a node as CIDRs, IPv4 and IPv6; `None` for a host that is no node.
     pub fn pod_cidrs(&self) -> Option<[String; 2]> {
         self.pod_addresses(0).map(|(v4, v6)| [format!("{v4}/27"), format!("{v6}/64")])
     }
@@ -174,7 +174,7 @@ pub(crate) fn api_vip(cluster: u8) -> Ipv4Addr {
     lan(cluster, 29)
 }
 
-/// The IPv6 address on the LAN of who has this one of IPv4 there.
+/// Returns the IPv6 address on the LAN of the host with this IPv4 address.
 pub(crate) fn ipv6_of(address: Ipv4Addr) -> Ipv6Addr {
     let last = u16::from(address.octets()[3]);
     let as_read = last / 100 * 0x100 + last / 10 % 10 * 0x10 + last % 10;

@@ -1,4 +1,4 @@
-//! What the kernel of a node knows of connections to an address.
+//! Reads the connections to an address from the kernel of a node.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ impl Lab {
         ports(&self.exec(node, &list).await?)
     }
 
-    /// Who has TCP connections to `address`, or had some of late, as the kernel of `node` sees it.
+    /// Returns the clients that have TCP connections to `address`, or had some recently, as the kernel of `node` tracks them.
     pub async fn tracked_clients(&self, node: &str, address: IpAddr) -> anyhow::Result<BTreeSet<IpAddr>> {
         let list = self.tracked_tcp(node, address, &[]).await?;
         list.lines().map(|line| sources(line).map(|[client, _]| client)).collect()
@@ -63,7 +63,7 @@ impl Lab {
     }
 }
 
-/// Of the third column, which has the address of the own end.
+/// Returns the ports in the third column, the local address.
 fn local_ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
     let port = |line: &str| {
         let address = line.split_whitespace().nth(2).and_then(|own| own.rsplit_once(':'));
@@ -72,7 +72,7 @@ fn local_ports(list: &str) -> anyhow::Result<BTreeSet<u16>> {
     list.lines().map(port).collect()
 }
 
-/// Both `src=` of a line: who opened the connection, and who answers.
+/// Returns both `src=` of a line: the client of the connection, and its server.
 fn sources(line: &str) -> anyhow::Result<[IpAddr; 2]> {
     let mut sources = line.split_whitespace().filter_map(|word| word.strip_prefix("src=")?.parse().ok());
     let both = sources.next().zip(sources.next());

@@ -9,10 +9,10 @@ use crate::{keepalived::Keepalived, lab::Lab, tools};
 
 /// Name of the process.
 const VIP: &str = "vip";
-/// What checks of the API servers ask, on each node.
+/// URL that checks of the API servers request, on each node.
 const READYZ: &str = "https://127.0.0.1:6443/readyz";
 const VRID: u8 = 51;
-/// Time between adverts of whoever holds the VIP of the API servers.
+/// Time between adverts of the holder of the VIP of the API servers.
 const INTERVAL_MS: u32 = 100;
 
 impl Lab {
@@ -53,7 +53,7 @@ impl Lab {
         self.signal_process(host, VIP, signal)
     }
 
-    /// What the `windlass vip` of a host answers, as at `/metrics`.
+    /// Returns the answer of `windlass vip` on a host, as at `/metrics`.
     pub async fn ask_vip(&self, host: &str, path: &str) -> anyhow::Result<String> {
         let binary = tools::windlass_binary()?.display().to_string();
         self.exec(host, &[&binary, "probe", path, "--socket", &vip_socket(host)]).await
@@ -75,7 +75,7 @@ impl Lab {
     }
 }
 
-/// Where the `windlass vip` of a host answers its probes.
+/// Socket at which `windlass vip` on a host answers its probes.
 fn vip_socket(host: &str) -> String {
     format!("/run/lab/vip-{host}.sock")
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::anyhow;
 
-/// How often a condition is looked at.
+/// Interval between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Context of an error after which waiting on is of no use: a process that has to bring the condition about has ended.
@@ -20,9 +20,9 @@ impl fmt::Display for Hopeless {
     }
 }
 
-/// Waits until `check` returns `Ok(Some(_))`. An error is no failure yet (an API server may be starting): the last one
-/// is told when `limit` is over, so a check that fails with what it sees makes the complaint say it.
-/// An error with the context [`Hopeless`] ends the wait at once.
+/// Waits until `check` returns `Ok(Some(_))`. An error is no failure yet (an API server may be starting): the last one is
+/// reported after `limit`, so `check` should put what it sees into its error. An error with the context [`Hopeless`] ends
+/// the wait immediately.
 pub async fn await_that<T>(
     what: &str,
     limit: Duration,

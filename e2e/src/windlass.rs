@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::{agent_tokens, lab::Lab, tools};
 
-/// How a controller is started.
+/// Start options of a controller.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
     /// Name of the process, for [`Lab::stop_controller`] and its log `cp-<name>.log`.
@@ -25,7 +25,7 @@ impl Default for ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// One whose lease is soon over once it is killed: most of the time somebody is to lead.
+    /// Options of a controller whose lease expires soon after it is killed, so that the cluster has a leader most of the time.
     pub fn short_lease(name: &str, http_port: u16) -> Self {
         let flags = [
             "--leader-elect-lease-duration=5s",
@@ -59,12 +59,12 @@ impl Lab {
         self.daemons.signal(&self.sandbox, "cp", name, signal)
     }
 
-    /// Whether a controller that was started has not ended since.
+    /// Returns true if a controller that was started is still running.
     pub fn controller_runs(&self, name: &str) -> anyhow::Result<bool> {
         Ok(self.daemons.outer(&self.sandbox, "cp", name)?.is_some())
     }
 
-    /// What the controller at this port answers the admin, as at `/metrics`. Whatever is not 200 is an error.
+    /// Returns the controller's answer to the admin at this port, as at `/metrics`. Any status but 200 is an error.
     pub async fn ask_controller(&self, port: u16, path: &str) -> anyhow::Result<String> {
         let bearer = self.admin_bearer()?;
         let url = format!("https://127.0.0.1:{port}{path}");
@@ -134,12 +134,12 @@ fn command_line(kubeconfig: &Path, words: &[&str]) -> anyhow::Result<Vec<String>
     Ok(command)
 }
 
-/// Where the agent of a node keeps its state, as the lab's processes see it.
+/// State folder of a node's agent, as the lab's processes see it.
 pub fn state_folder(node: &str) -> String {
     format!("/run/lab/windlass/{node}")
 }
 
-/// Where the agent of a node answers its probes, beside its state.
+/// Socket at which the agent of a node answers its probes, beside its state.
 fn agent_socket(node: &str) -> String {
     format!("{}/agent.sock", state_folder(node))
 }

@@ -1,4 +1,4 @@
-//! What the API server was asked to write, as its own metrics count it.
+//! Counts write requests to the API server, from its own metrics.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ impl Writes {
         Ok(Self { counts: last, election: u64::try_from(election)? })
     }
 
-    /// What was written after `before`, creations of Services and events of the election apart.
+    /// Returns the requests after `before`, without creations of Services and events of the election.
     pub fn since(&self, before: &Self) -> BTreeMap<String, u64> {
         let mut counts = self.counts.clone();
         let mut subtract = |name: &str, less: u64| {

@@ -1,25 +1,25 @@
-//! What a client of an API server saw.
+//! Results of a client of an API server.
 
 use std::{collections::BTreeMap, time::Duration};
 
 /// The longest time from one of some moments to the next, or from the last of them to the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// How long it was. Zero if there was no moment at all.
+    /// Its length. Zero if there was no moment at all.
     pub longest: Duration,
-    /// When it began, from the beginning.
+    /// Its start, measured from the beginning.
     pub began: Duration,
     last: Option<Duration>,
 }
 
 impl Silence {
-    /// A moment has come. One that is told late, after a later one, changes nothing.
+    /// Records a moment. One that is recorded after a later moment changes nothing.
     pub(crate) fn broken_at(&mut self, at: Duration) {
         self.measure(at);
         self.last = self.last.max(Some(at));
     }
 
-    /// It is over.
+    /// Records the end of the measurement.
     pub(crate) fn ends_at(&mut self, at: Duration) {
         self.measure(at);
     }
@@ -33,16 +33,16 @@ impl Silence {
     }
 }
 
-/// What a client saw that asks all the time.
+/// Results of a client that sends requests all the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiOutcome {
     /// Requests that have ended.
     pub requests: u64,
-    /// Those without a good answer in time.
+    /// Requests without a good answer in time.
     pub failed: u64,
     /// The longest time without a good answer.
     pub outage: Silence,
-    /// How often each thing went wrong.
+    /// Number of errors, by error.
     pub errors: BTreeMap<String, u64>,
     ended: bool,
 }

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::Answers;
 
-/// How long the clients ask before a fault.
+/// Time that the clients ask before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
-/// And after the calm that follows it.
+/// Time that they ask after the calm that follows it.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// Inflicts these faults, one after the other, on the node that has the clients' addresses, and hands each row to `tell`.
@@ -38,7 +38,7 @@ pub async fn alone(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(Fault
     Ok(())
 }
 
-/// What it cost, and whether that is what it may cost.
+/// Inflicts one fault; returns its cost, and an error if it cost more than it may.
 async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
     scene.await_fit_nodes().await?;
     if kind == Kind::KeysGone && scene.key.get() == 0 {
@@ -94,7 +94,7 @@ fn judge(
     Ok(())
 }
 
-/// How often that of these addresses moved which moved most.
+/// Returns the number of moves of the address that moved most; `None` without addresses.
 fn moves(before: &Answers, after: &Answers, vips: &[IpAddr]) -> Option<u32> {
     let of = |answers: &Answers, vip| answers.moves.get(vip).copied().unwrap_or(0);
     vips.iter().map(|vip| of(after, vip).saturating_sub(of(before, vip))).max()

@@ -1,4 +1,4 @@
-//! How long two nodes may answer for one address.
+//! Bound of the time for which two nodes may answer for one address.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ pub(super) struct Deaf {
     pub(super) end: Option<Instant>,
 }
 
-/// Those that lasted for longer than [`BOUND`] and are not explained by nodes that did not hear each other then.
+/// Returns the entries that lasted longer than [`BOUND`] and are not explained by nodes that did not receive each other's adverts then.
 pub(super) fn unexplained<'a>(doubled: &'a [Doubled], deaf: &[Deaf]) -> Vec<&'a Doubled> {
     let now = Instant::now();
     doubled.iter().filter(|one| one.end > excused_until(one.begin, deaf, now) + BOUND).collect()
 }
 
-/// Until when two may answer that begin at `begin`.
+/// Returns the time until which two nodes may answer that begin at `begin`.
 fn excused_until(begin: Instant, deaf: &[Deaf], now: Instant) -> Instant {
     let mut until = begin;
     loop {

@@ -1,4 +1,4 @@
-//! What clients see of faults.
+//! Measures what faults cost clients.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -26,7 +26,7 @@ impl Clients {
         Ok(Self { vips: vips.to_vec(), running })
     }
 
-    /// Ends them, and tells what they saw, and who answered for their addresses.
+    /// Stops the clients, and returns their results and those of the sampler for their addresses.
     pub(super) fn stop(self, fault: String, answers: &Answers, calm: Duration) -> anyhow::Result<FaultRow> {
         let is_theirs = |vip: &IpAddr| self.vips.contains(vip);
         let doubled = answers.doubled.iter().filter(|doubled| is_theirs(&doubled.address));

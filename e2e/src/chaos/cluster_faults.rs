@@ -1,4 +1,4 @@
-//! What is done to the cluster's objects and to who leads, as an admin, an upgrade or a partition of the control plane does it.
+//! Faults in the cluster's objects and its leader election, as an admin, an upgrade or a partition of the control plane causes them.
 
 use std::{collections::BTreeSet, fmt::Debug, fs, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
 
 /// Name and port of the controller that leads while the other one is frozen.
 const SECOND: (&str, u16) = ("second", 10268);
-/// How long both controllers run, of which one may not know yet that it leads no more.
+/// Time for which both controllers run; one of them may not know yet that it has lost the lease.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// How long a pod serves after it was told to end, by a `preStop` hook: longer than the three seconds that it has to.
+/// Time for which a pod serves after its termination began, by a `preStop` hook: longer than the minimum of three seconds.
 const LAST_SERVICE: Duration = Duration::from_secs(5);
 /// Name of the server that is checked, and its port.
 const CHECKED: &str = "checked";
@@ -55,19 +55,19 @@ pub(super) async fn end_controller(lab: &Lab, name: &str, signal: Signal) -> any
     if ended.is_err() && !lab.controller_runs(name)? { Ok(()) } else { ended }
 }
 
-/// A drain by the label that tells load balancers to leave a node out.
+/// Drains a node by the label that excludes it from load balancers, or ends the drain.
 pub(super) async fn exclude(lab: &Lab, node: &str, excluded: bool) -> anyhow::Result<()> {
     patiently("the node is labelled", async || lab.node(node)?.exclude(excluded).await).await
 }
 
-/// As the cluster autoscaler does to a node that it is about to delete.
+/// Sets or removes the taint that the cluster autoscaler sets on a node that it is about to delete.
 pub(super) async fn taint(lab: &Lab, node: &str, tainted: bool) -> anyhow::Result<()> {
     let taint = json!({"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"});
     let taints: Vec<Value> = tainted.then_some(taint).into_iter().collect();
     change_node(lab, node, "the node is tainted", json!({"taints": taints})).await
 }
 
-/// As `kubectl cordon` and `kubectl uncordon` do.
+/// Cordons or uncordons a node, as `kubectl` does.
 pub(super) async fn cordon(lab: &Lab, node: &str, cordoned: bool) -> anyhow::Result<()> {
     change_node(lab, node, "the node is cordoned", json!({"unschedulable": cordoned})).await
 }
@@ -82,7 +82,7 @@ async fn change_node(lab: &Lab, node: &str, what: &str, spec: Value) -> anyhow::
     .await
 }
 
-/// Deletes a Node, and what its agent tells of it, as the garbage collector does, which a light lab does not have.
+/// Deletes a Node and its agent's NodeNetwork. In a full cluster the garbage collector deletes the latter; a light lab has none.
 pub(super) async fn delete_node(lab: &Lab, node: &str) -> anyhow::Result<()> {
     delete::<Node>(lab, node).await?;
     delete::<NodeNetwork>(lab, node).await
@@ -104,7 +104,7 @@ where
     .await
 }
 
-/// As the kubelet does that finds none.
+/// Writes the Node if it is missing, as the kubelet does.
 pub(super) async fn write_node(lab: &Lab, node: &str) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(lab.client());
     patiently("the Node is written", async || {
@@ -114,14 +114,14 @@ pub(super) async fn write_node(lab: &Lab, node: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// A pod on the next node is ready beside the one that is to end, as with `maxSurge: 1`.
+/// Starts a pod on the next node and waits until it is ready beside the old one, as with `maxSurge: 1`.
 pub(super) async fn begin_rollout(scene: &Scene<'_>) -> anyhow::Result<()> {
     let from = scene.pod_on.get();
     write_pods(scene, &[(from, Ready), (next(from), Starting)]).await?;
     write_pods(scene, &[(from, Ready), (next(from), Ready)]).await
 }
 
-/// The old one is told to end, and ends.
+/// Terminates the old pod, which serves for a while longer and ends.
 pub(super) async fn end_rollout(scene: &Scene<'_>) -> anyhow::Result<()> {
     let from = scene.pod_on.get();
     write_pods(scene, &[(from, Terminating), (next(from), Ready)]).await?;
@@ -140,7 +140,8 @@ pub(super) async fn announce_by(lab: &Lab, transport: &str) -> anyhow::Result<()
     change_announcement(lab, json!({"vrrp": {"transport": transport}})).await
 }
 
-/// As an admin changes the key: all nodes get another one, the Announcement names it, and what nobody signs with any more goes.
+/// Changes the key as an admin does: all nodes get a new one, the Announcement names it, and keys that no node signs with
+/// any more are removed.
 pub(super) async fn change_key(scene: &Scene<'_>) -> anyhow::Result<()> {
     let lab = scene.lab;
     let (old, new) = (scene.key.get(), scene.key.get() % 200 + 1);

@@ -1,4 +1,4 @@
-//! What breaks, and how it is mended.
+//! Begins and ends each kind of fault.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -20,9 +20,9 @@ const BUSY: usize = 8;
 const LOOP: &str = "while :; do :; done";
 /// Lets a process stand still for four fifths of the time.
 const SLOW: &str = "while :; do kill -STOP $0; sleep 0.4; kill -CONT $0; sleep 0.1; done";
-/// The stranger.
+/// Name of the foreign host.
 const STRANGER: &str = "c2";
-/// What a node's interface is called, and what when it is renamed.
+/// Name of a node's interface, and its name while it is renamed.
 const INTERFACE: [&str; 2] = ["eth0", "lan0"];
 
 impl Fault {

@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use anyhow::Context as _;
 
-/// What is broken.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "their names tell; what is done: docs/benchmarks.md")]
 pub enum Kind {
@@ -18,9 +18,9 @@ pub enum Kind {
     WithClient,
     /// The LAN loses the multicast of VRRP between all nodes, and nothing else.
     MulticastFiltered,
-    /// The others hear none of the node's multicast of VRRP; it hears theirs.
+    /// The other nodes receive no VRRP multicast of the node; it receives theirs.
     MulticastUnheard,
-    /// The node and the next do not hear each other's; the third hears both, and they hear it.
+    /// The node and the next one lose each other's multicast; the third exchanges it with both.
     MulticastLostBetweenTwo,
     AgentKilled,
     AgentStopped,
@@ -39,21 +39,21 @@ pub enum Kind {
     EtcdStopped,
     EtcdFrozen,
     ControllerKilled,
-    /// The leader is frozen until another leads, and goes on beside it.
+    /// The leader is frozen until another controller leads, and then runs beside it.
     TwoControllers,
     DiskFull,
-    /// What the agent knows on disk is garbage when it starts after a SIGKILL, and half of what it was the next time.
+    /// The agent starts after a SIGKILL with random bytes as its state file, and at the end of the fault with a truncated one.
     StateCorrupted,
     Readdressed,
     InterfaceRenamed,
     StrangerHasAddress,
     StrangerHasVrid,
     KubeProxyKilled,
-    /// Load balancers are to leave the node out, by label.
+    /// A label excludes the node from load balancers.
     NodeExcluded,
     /// The cluster autoscaler is about to delete the node.
     NodeTainted,
-    /// Its Announcement says that the addresses of such a node yield.
+    /// The node is cordoned, and by its Announcement the addresses of such a node yield.
     NodeCordoned,
     /// Its object is deleted under the agent that runs, and written again.
     NodeDeleted,
@@ -61,7 +61,7 @@ pub enum Kind {
     NodeJoins,
     /// The one pod of a `Local` Service goes from node to node.
     LocalRollout,
-    /// What a virtual router cannot change to while it runs.
+    /// The Announcement changes in a field that a virtual router cannot adopt while it runs.
     AnnouncementChanged,
     /// The nodes get another key, and sign with it.
     KeysChanged,
@@ -116,7 +116,7 @@ impl Kind {
         Self::CheckToggles,
     ];
 
-    /// Those of every run of the tests, which cost no client anything.
+    /// Faults of every run of the tests, which cost no client anything.
     pub const HARMLESS: [Self; 4] =
         [Self::ApiServerStopped, Self::EtcdStopped, Self::ControllerKilled, Self::AnnouncementChanged];
 
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// Two faults of one place are never at once.
+    /// Returns the place of the fault. Two faults of one place are never present together.
     fn place(self) -> &'static str {
         match self {
             Self::CablePulled | Self::CableFlapping => "cable",
@@ -203,7 +203,7 @@ impl Kind {
         }
     }
 
-    /// Whether there is one such place, not one on each node.
+    /// Returns true if the cluster has one such place, not one on each node.
     fn is_of_all(self) -> bool {
         match self {
             Self::Alone
@@ -249,8 +249,8 @@ impl Kind {
         }
     }
 
-    /// Whether nodes that live may not hear each other meanwhile, so that two may have an address. Where multicast is lost, those
-    /// that were parted before find each other within seconds only (`docs/announcements.md`).
+    /// Returns true if running nodes may not receive each other's adverts meanwhile, so that two may hold an address. While
+    /// multicast is lost, nodes that were parted before find each other only after seconds (`docs/announcements.md`).
     pub(super) fn deafens(self) -> bool {
         matches!(
             self,
@@ -267,19 +267,19 @@ impl Kind {
         )
     }
 
-    /// Whether it is of all of the node, so that nothing else may befall that meanwhile.
+    /// Returns true if the fault covers the whole node, which then may have no other fault.
     fn is_of_whole_node(self) -> bool {
         matches!(self, Self::HostKilled | Self::NodePoweredOff | Self::NodeJoins)
     }
 
-    /// Whether no address prefers the node afterwards, until it is given its share again.
+    /// Returns true if no address prefers the node afterwards, until the controller gives it its share again.
     pub(super) fn costs_the_share(self) -> bool {
         matches!(self, Self::NodeDeleted | Self::NodeJoins)
     }
 
-    /// Whether both may not be in one storm: a node that is cut off as its Node is deleted goes on with what it knew when it is back,
-    /// beside the one that took over, until the API server tells it, and one that changes its address while the API server is silent is
-    /// obeyed by nobody (`docs/limits.md`).
+    /// Returns true if both faults may not be in one storm. A node that is cut off while its Node is deleted keeps its old
+    /// state when it is back, beside the new Active, until it reaches the API server. No node obeys one that changes its
+    /// address while the API server does not answer (`docs/limits.md`).
     pub(super) fn is_apart_from(self, other: Self) -> bool {
         let cuts_off = |kind: Self| kind.deafens() && !kind.is_harmless();
         let is_obeyed_by_nobody =
@@ -290,17 +290,17 @@ impl Kind {
             || is_obeyed_by_nobody(other, self)
     }
 
-    /// Whether the API server does not answer meanwhile.
+    /// Returns true if the API server does not answer during the fault.
     fn silences_api_server(self) -> bool {
         matches!(self, Self::ApiServerStopped | Self::ApiServerFrozen | Self::EtcdStopped | Self::EtcdFrozen)
     }
 
-    /// Whether it ends with the start of what needs minutes for that without a processor.
+    /// Returns true if the fault ends with a start that takes minutes without a free processor.
     fn starts_cluster(self) -> bool {
         matches!(self, Self::ApiServerStopped | Self::EtcdStopped | Self::NodePoweredOff)
     }
 
-    /// Whether it is begun or mended by the API server.
+    /// Returns true if the fault begins or ends by way of the API server.
     fn needs_api_server(self) -> bool {
         matches!(
             self,
@@ -318,7 +318,7 @@ impl Kind {
         )
     }
 
-    /// Whether no client may lose a request or a connection by it: no node dies, and what moves moves in an orderly way.
+    /// Returns true if no client may lose a request or a connection: no node dies, and addresses move in an orderly way.
     pub(super) fn is_harmless(self) -> bool {
         matches!(
             self,
@@ -346,7 +346,7 @@ impl Kind {
         )
     }
 
-    /// How long it has to last until all has come of it.
+    /// Returns the time that the fault has to last to take full effect.
     pub(super) fn length(self) -> Duration {
         Duration::from_secs(match self {
             // The node gives up on it after 15 s.
@@ -384,7 +384,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Whether both may be at once.
+    /// Returns true if both faults may be present at the same time.
     pub(super) fn goes_with(self, other: Self) -> bool {
         for (one, two) in [(self, other), (other, self)] {
             if one.kind == Kind::ProcessorsBusy && two.kind.starts_cluster()

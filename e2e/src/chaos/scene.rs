@@ -1,4 +1,4 @@
-//! What faults befall: Services, their addresses and what has to hold of them once all is well again.
+//! Targets of faults: Services, their addresses, and the state that must hold after recovery.
 
 use std::{
     cell::Cell,
@@ -29,34 +29,34 @@ const BACKEND: &str = "web";
 /// The last has `externalTrafficPolicy: Local`, and the pods behind it are on [`NODES`].
 const SERVICES: [&str; 4] = ["web", "two", "three", LOCAL];
 pub(super) const LOCAL: &str = "local";
-/// How long something may take that takes a second when all is well.
+/// Limit of an operation that takes a second in a healthy cluster.
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
-/// How long everything may take to be in order again: the lease of a controller that was killed has to run out, too.
+/// Limit of a full recovery, which includes the expiry of a killed controller's lease.
 const CALM: Duration = Duration::from_mins(2);
-/// How long one node alone has to answer for an address, without a question that stays open.
+/// Time for which one node alone has to answer for an address, without an unanswered question.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// What faults befall.
+/// Targets of the faults.
 pub struct Scene<'a> {
     pub(super) lab: &'a Lab,
-    /// Of each of the Services one of each family, IPv4 first.
+    /// One address per family of each Service, IPv4 first.
     vips: Vec<IpAddr>,
     /// The Service whose traffic is local.
     pub(super) local: Service,
-    /// Where the pod behind it is.
+    /// Node of the pod behind it.
     pub(super) pod_on: Cell<&'static str>,
     /// Number of the key that signs, 0 before the first.
     pub(super) key: Cell<u8>,
-    /// As of the last calm.
+    /// Target since the last calm.
     target: Cell<Option<Target>>,
 }
 
-/// What faults are aimed at: a node, and an address of each family that it has, IPv4 first.
+/// Target of a fault: a node, and an address of each family that it holds, IPv4 first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) node: &'static str,
     pub(super) vips: [IpAddr; 2],
-    /// Of the virtual routers of `vips`.
+    /// VRIDs of the virtual routers of `vips`.
     pub(super) vrids: [u8; 2],
 }
 
@@ -113,12 +113,12 @@ impl<'a> Scene<'a> {
         &self.vips
     }
 
-    /// Those of the Service whose traffic is local, IPv4 first.
+    /// Addresses of the Service with local traffic, IPv4 first.
     pub(super) fn local_vips(&self) -> &[IpAddr] {
         &self.vips[self.vips.len() - 2..]
     }
 
-    /// Those of the others.
+    /// Addresses of the other Services.
     fn other_vips(&self) -> &[IpAddr] {
         &self.vips[..self.vips.len() - 2]
     }
@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
         start_agent(self.lab, node)
     }
 
-    /// Where the agents find the key of this number.
+    /// Path at which the agents find the key of this number.
     pub(super) fn key_file(&self, number: u8) -> PathBuf {
         keys(self.lab).join(number.to_string())
     }
@@ -146,7 +146,7 @@ impl<'a> Scene<'a> {
         fs::rename(keys.with_extension("kept"), &keys).context("putting the keys back")
     }
 
-    /// What faults are aimed at.
+    /// Returns the target of the faults.
     pub(super) fn target(&self) -> anyhow::Result<Target> {
         self.target.get().context("there was no calm yet")
     }
@@ -156,8 +156,8 @@ impl<'a> Scene<'a> {
         if self.lab.controller_runs(CONTROLLER.0)? { Ok(()) } else { start_controller(self.lab, CONTROLLER) }
     }
 
-    /// Waits until one node alone answers for each address, as the cluster says, and all Services answer; what faults are aimed at
-    /// next.
+    /// Waits until one node alone answers for each address, the one in the API server, and all Services answer; returns the next
+    /// target.
     pub(super) async fn await_calm(&self, answering: &Answering) -> anyhow::Result<Target> {
         let begin = Instant::now();
         for (service, vips) in SERVICES.into_iter().zip(self.vips.chunks(2)) {
@@ -242,7 +242,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Whether the address and its virtual router are said to be at this node.
+    /// Checks that the API server shows the address and its virtual router at this node.
     async fn is_told(&self, address: IpAddr, node: &str) -> anyhow::Result<()> {
         let vip = self.lab.virtual_ip(address).await?.context("no VirtualIP")?;
         let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
@@ -292,7 +292,7 @@ fn keys(lab: &Lab) -> PathBuf {
     lab.folder().join("keys")
 }
 
-/// What a Service shows.
+/// Returns the addresses that a Service shows.
 async fn addresses_of(lab: &Lab, name: &str) -> anyhow::Result<BTreeSet<IpAddr>> {
     let service = Api::<Service>::default_namespaced(lab.client()).get(name).await?;
     Ok(shown(&service))

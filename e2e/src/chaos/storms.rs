@@ -16,24 +16,24 @@ use crate::{
     soak::{Random, journal::Journal},
 };
 
-/// How long a storm is, in seconds, at least; at most twice as long.
+/// Shortest storm, in seconds; the longest is twice as long.
 const STORM: u64 = 6;
-/// The most faults at once.
+/// Largest number of simultaneous faults.
 const AT_ONCE: usize = 4;
 /// The longest time until something else breaks or is mended.
 const PAUSE_MS: u64 = 1200;
 
 struct Storms<'a> {
     scene: &'a Scene<'a>,
-    /// Of this storm.
+    /// Sampler of this storm.
     answering: Answering,
     journal: Journal,
     random: Random,
-    /// What is broken now, and since when.
+    /// Present faults, each with its start.
     broken: Vec<(Fault, Instant)>,
-    /// What was broken in this storm.
+    /// Kinds of fault in this storm.
     kinds: Vec<Kind>,
-    /// When nodes did not hear each other, before now.
+    /// Past times in which nodes did not receive each other's adverts.
     deaf: Vec<Deaf>,
 }
 
@@ -95,7 +95,7 @@ impl Storms<'_> {
         Ok((clients.stop(fault, &self.answering.seen()?, calm)?, outcome))
     }
 
-    /// How long the calm took to come.
+    /// Runs a storm and waits for the calm; returns the time that the calm took to come.
     async fn storm_and_calm(&mut self) -> anyhow::Result<Duration> {
         let end = Instant::now() + Duration::from_secs(STORM + self.random.below(STORM));
         while Instant::now() < end {
@@ -147,7 +147,7 @@ impl Storms<'_> {
         Ok(())
     }
 
-    /// Whether no two nodes answered for an address for longer than they may.
+    /// Fails if several nodes answered for an address for longer than they may.
     fn judge(&self) -> anyhow::Result<()> {
         let now = self.broken.iter().filter(|(fault, _)| fault.kind.deafens());
         let now = now.map(|(_, begin)| Deaf { begin: *begin, end: None });

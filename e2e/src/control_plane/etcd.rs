@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{DATA, ETCD};
 use crate::{lab::Lab, topology::Host, wait::await_that};
 
-/// How long a cluster may take to be sound enough for another member: its members have to be connected for five seconds.
+/// Time limit until a cluster accepts another member: its members have to be connected for five seconds.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The only member, which nobody else reaches.
+/// Flags of the only member, which no other member reaches.
 pub(super) fn alone() -> Vec<String> {
     let peers = "http://127.0.0.1:2380";
     command("lab", DATA, &[ETCD], peers, &format!("lab={peers}"), "new")
@@ -23,17 +23,17 @@ pub(super) fn member(host: &Host, cluster: &str, state: &str) -> Vec<String> {
     command(&host.name, &data(&host.name), &[ETCD, &clients], &peers(host), cluster, state)
 }
 
-/// The members on these hosts, as etcd is told of them.
+/// Returns the members on these hosts as a value of `--initial-cluster`.
 pub(super) fn cluster<'a>(hosts: impl Iterator<Item = &'a Host>) -> String {
     hosts.map(|host| format!("{}={}", host.name, peers(host))).collect::<Vec<_>>().join(",")
 }
 
-/// Where the member of a host has its data.
+/// Data folder of the member on a host.
 fn data(host: &str) -> String {
     format!("{DATA}-{host}")
 }
 
-/// Where the member of a host is found by the others.
+/// Peer URL of the member on a host.
 fn peers(host: &Host) -> String {
     format!("http://{}:2380", host.address)
 }
@@ -57,11 +57,11 @@ fn command(name: &str, data: &str, clients: &[&str], peers: &str, cluster: &str,
     flags.map(str::to_owned).to_vec()
 }
 
-/// What a member of etcd says.
+/// Status of a member of etcd.
 struct Member {
-    /// Its own number.
+    /// Id of the member.
     id: String,
-    /// That of the member that leads.
+    /// Id of the leader.
     leader: String,
 }
 

@@ -28,14 +28,14 @@ impl Lab {
         topology::ipv6_of(topology::api_vip(self.options.cluster)).into()
     }
 
-    /// How many requests for this page, as `/livez`, the API server of a node of the control plane has answered well.
+    /// Returns the number of requests for this page, as `/livez`, that the API server of a control plane node has answered with success.
     pub async fn api_requests(&self, node: &str, page: &str) -> anyhow::Result<u64> {
         let metrics = Request::new("").get("metrics", &GetParams::default())?;
         let metrics = self.client_at(node).await?.request_text(metrics).await?;
         counted(&metrics, page).with_context(|| format!("metrics of the API server of {node}"))
     }
 
-    /// A client with all rights that asks the API server of one node of the control plane, whoever holds the VIP.
+    /// Returns a client with all rights that talks to the API server of one control plane node, whichever node holds the VIP.
     pub async fn client_at(&self, node: &str) -> anyhow::Result<kube::Client> {
         client(&self.kubeconfig_at(node)?).await
     }

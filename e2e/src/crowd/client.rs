@@ -17,7 +17,7 @@ use crate::{
     soak::Random,
 };
 
-/// How often a thread looks whether it is to end.
+/// Interval between a thread's checks for the end.
 const LOOK: Duration = Duration::from_millis(50);
 /// An odd number without a pattern, so that seeds of neighbours have nothing in common (2^64 divided by the golden ratio).
 const APART: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -31,7 +31,7 @@ pub(super) struct Client {
     options: CrowdOptions,
 }
 
-/// What a client does for an answer.
+/// Step of a client towards an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// It asks on the connection that it kept.
@@ -43,7 +43,7 @@ enum Step {
     AskingOnNew,
 }
 
-/// How far a question came, and what it cost.
+/// Progress of a question, and its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Course {
     /// The last thing that the client did.
@@ -101,7 +101,7 @@ impl Client {
 }
 
 impl Course {
-    /// What went wrong, as one of few sentences that can be counted.
+    /// Returns the error as one of few sentences that can be counted.
     fn told(self, error: &io::Error) -> String {
         let step = match self.step {
             Step::AskingOnKept => "asking on the connection that was kept",
@@ -140,7 +140,7 @@ async fn answer(
     Ok(())
 }
 
-/// Runs clients until they are told to stop, and then until none waits for an answer any more.
+/// Runs clients until they are stopped, and then until none waits for an answer any more.
 pub(super) async fn run(clients: Vec<Client>, shared: Arc<Shared>) {
     let asking = Rc::new(Cell::new(0));
     let mut tasks = tokio::task::JoinSet::new();

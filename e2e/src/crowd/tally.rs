@@ -1,21 +1,21 @@
-//! What clients saw in one phase.
+//! Results of clients in one phase.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// What clients saw of the questions that they asked in one phase.
+/// Results of the questions that clients asked in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How long each answer took, from the question on; where a kept connection was dead, opening another one is part of it.
+    /// Time from each question to its answer; where a kept connection was dead, opening another one is part of it.
     pub answered: Vec<Duration>,
     /// Questions without an answer: refused or reset on a new connection, or none for five seconds.
     pub failed: u64,
     /// Kept connections that were dead when their client asked, or that it gave up after five seconds.
     pub broken: u64,
-    /// How often each thing went wrong.
+    /// Number of errors, by error.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// Of the times that answers took.
+/// Percentiles of the times that answers took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// Half of the answers took no longer.
@@ -54,7 +54,7 @@ impl Tally {
         self.answered.len() as u64 + self.failed
     }
 
-    /// Of the answers; all 0 where there is none.
+    /// Returns the latencies of the answers; all 0 if there are none.
     pub fn latencies(&self) -> Latencies {
         let mut sorted = self.answered.clone();
         sorted.sort_unstable();

@@ -13,7 +13,7 @@ use crate::tools::{self, Tools};
 
 /// Kubernetes' test program: backends and clients.
 pub(super) const AGNHOST: &str = "windlass.lab/agnhost:lab";
-/// What holds a pod's namespaces.
+/// Image of the container that holds a pod's namespaces.
 pub(super) const PAUSE: &str = "windlass.lab/pause:lab";
 
 /// The archives that every node imports. Windlass' is among them if `make image` has made it.

@@ -1,5 +1,5 @@
-//! What a kubelet finds in place of systemd-logind: who is told that the machine is going down, and holds that up until the node's
-//! pods have ended. Of the bus (D-Bus) that both are on there is as much as a kubelet uses: one connection, four calls, one signal.
+//! Stand-in for systemd-logind. A kubelet receives its shutdown signal, and delays the shutdown until the node's pods have
+//! ended. It serves as much of D-Bus as a kubelet uses: one connection, four calls, one signal.
 
 use std::{
     io::{self, ErrorKind, Read as _, Write as _},
@@ -111,7 +111,7 @@ fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
     }
 }
 
-/// What is read of a message.
+/// The parts of a message that are read.
 #[derive(Debug, PartialEq, Eq)]
 struct Call {
     serial: u32,

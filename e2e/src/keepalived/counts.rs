@@ -1,4 +1,4 @@
-//! What a keepalived has counted, by its own statistics.
+//! Counters of keepalived, from its own statistics.
 
 use std::{fs, time::Duration};
 
@@ -8,26 +8,26 @@ use nix::sys::signal::Signal;
 use super::KEEPALIVED;
 use crate::{lab::Lab, wait::await_that};
 
-/// How long keepalived may take to start, or to write its statistics.
+/// Time limit of keepalived's start, and of the writing of its statistics.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What a keepalived with one virtual router has counted since its start.
+/// Counters of a keepalived with one virtual router, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepalivedCounts {
-    /// Adverts that it heard and took.
+    /// Adverts received and accepted.
     pub received: u64,
-    /// Those that it sent.
+    /// Adverts sent.
     pub sent: u64,
-    /// Those of an Active that resigned (priority 0).
+    /// Adverts of an Active that resigned (priority 0).
     pub resignations: u64,
-    /// How often it became Active.
+    /// Number of times that it became Active.
     pub became_master: u64,
-    /// Adverts that it found fault with: length, TTL, type, interval, list of addresses, authentication.
+    /// Adverts rejected: length, TTL, type, interval, list of addresses, authentication.
     pub errors: u64,
 }
 
 impl Lab {
-    /// What the keepalived of a host has counted.
+    /// Returns the counters of keepalived on a host.
     pub async fn keepalived_counts(&self, host: &str) -> anyhow::Result<KeepalivedCounts> {
         let file = self.keepalived_folder(host).join("keepalived.stats");
         if file.exists() {
@@ -45,7 +45,7 @@ impl Lab {
     }
 }
 
-/// Whether a process does something of its own when it gets this signal.
+/// Returns true if a process catches or blocks this signal.
 fn awaits(pid: i32, signal: Signal) -> anyhow::Result<bool> {
     let file = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;

@@ -20,7 +20,7 @@ impl Key {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// That of `service`.
+    /// Returns the key of `service`.
     pub fn of(service: &Service) -> Self {
         Self { namespace: service.namespace().unwrap_or_default(), name: service.name_any() }
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Key {
 /// Namespaces other than `default` that have Services.
 pub(super) const TENANTS: [&str; 2] = ["u", "v"];
 
-/// A Service whose spec and annotations nobody edits, whatever becomes of its status, its claims and the pools.
+/// A Service whose spec and annotations are never edited; its status, its claims and the pools are.
 #[derive(Clone, Copy, Debug)]
 pub struct Steady {
     namespace: &'static str,

@@ -95,7 +95,7 @@ impl Edits<'_> {
         owners
     }
 
-    /// A claim by nobody.
+    /// Makes a claim for a Service that does not exist.
     async fn forge(&self, address: IpAddr) -> anyhow::Result<()> {
         let name = virtual_ip_name(address);
         self.scene.journal.note(&format!("{name} is made of nothing"));

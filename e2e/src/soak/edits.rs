@@ -24,7 +24,7 @@ pub struct Edits<'a> {
 }
 
 impl<'a> Edits<'a> {
-    /// What they are follows from `seed`.
+    /// Makes edits that follow from `seed`.
     pub fn new(scene: &'a Scene<'a>, seed: u64) -> Self {
         Self { scene, random: Random(seed) }
     }
@@ -77,7 +77,7 @@ impl<'a> Edits<'a> {
     /// One edit of an object, among many kinds.
     ///
     /// # Errors
-    /// What the API server says, unless that is what an edit of something that went or may not be so is answered.
+    /// Errors of the API server, except 404, 409 and 422: the object of the edit is gone or has changed, or the edit is invalid.
     pub async fn make_one(&mut self) -> anyhow::Result<()> {
         let kind = match self.random.below(32) {
             0..=7 if !self.may_unlist().await? => return Ok(()),
@@ -98,7 +98,7 @@ impl<'a> Edits<'a> {
     /// Deals pools that do not overlap, once that is fair: those that do count otherwise than the invariants do.
     ///
     /// # Errors
-    /// What the API server says, and whose claims were not put right.
+    /// Errors of the API server, and Services whose claims were not put right.
     pub async fn tidy(&mut self) -> anyhow::Result<()> {
         await_that("every claim is put right", super::CALM, async || {
             let oracle = &self.scene.oracle;
@@ -112,7 +112,7 @@ impl<'a> Edits<'a> {
         self.deal_pools(false).await
     }
 
-    /// Whether pools may be edited, see [`super::Oracle::is_claimed`].
+    /// Returns true if pools may be edited, see [`super::Oracle::is_claimed`].
     async fn may_unlist(&self) -> anyhow::Result<bool> {
         let picture = self.scene.lab.picture().await?;
         Ok(self.scene.oracle.borrow().is_claimed(&picture))

@@ -1,4 +1,4 @@
-//! What breaks: controllers and agents killed and frozen, cables pulled, the API server away.
+//! Faults: controllers and agents killed and frozen, cables pulled, the API server away.
 
 use std::time::Duration;
 

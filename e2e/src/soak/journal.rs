@@ -1,4 +1,4 @@
-//! What was done, and when.
+//! Journal of operations, with their times.
 
 use std::{
     cell::{Cell, RefCell},
@@ -45,7 +45,7 @@ impl Journal {
         let _ = writeln!(self.file.borrow_mut(), "{} {what}", Timestamp::now());
     }
 
-    /// The same, and on the terminal.
+    /// Records the same, and prints it.
     pub(crate) fn tell(&self, what: &str) {
         self.note(what);
         println!("{}: {} {what}", self.of, Timestamp::now());
@@ -57,12 +57,12 @@ impl Journal {
         *self.kinds.borrow_mut().entry(kind).or_default() += 1;
     }
 
-    /// How much was done.
+    /// Returns the number of operations.
     pub(crate) fn operations(&self) -> u64 {
         self.operations.get()
     }
 
-    /// The same by kind.
+    /// Returns the numbers of operations by kind.
     pub(crate) fn kinds(&self) -> String {
         let kinds = self.kinds.borrow();
         kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")

@@ -1,5 +1,5 @@
-//! What must never be, whatever is done: a Service that is left alone shows another address than ever before, or two that
-//! do not share show one. Pure.
+//! Checks rules that hold whatever is done: a Service that is left alone keeps its addresses, and two Services that do not
+//! share never show the same one. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,14 +22,14 @@ use crate::{
 /// Looks at Services one time after the other.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// What those that are left alone show ever after.
+    /// Addresses that each Service that is left alone has to keep.
     had: BTreeMap<Key, BTreeSet<IpAddr>>,
-    /// What the test itself wrote over what they show, and is not put right yet.
+    /// Status writes of the test itself that the controller has not put right yet.
     hands: BTreeMap<Key, Hand>,
-    /// All that the test itself ever wrote over what they show: as long as no pool has it, it is a stranger's entry, and may
-    /// stay beside what they had.
+    /// All addresses that the test itself ever wrote into a status. As long as no pool has one, it is a foreign entry, and
+    /// may stay beside the Service's own addresses.
     strangers: BTreeMap<Key, BTreeSet<IpAddr>>,
-    /// On which terms each Service was ready to share since the last calm, by UID.
+    /// Terms on which each Service may have shared since the last calm, by UID.
     terms: BTreeMap<String, Vec<Terms>>,
     moved: BTreeSet<String>,
     doubled: BTreeSet<String>,
@@ -39,7 +39,7 @@ pub struct Oracle {
 /// A hand of the test in a status.
 #[derive(Debug)]
 struct Hand {
-    /// The version of the object that has it; `None` while the API server has not said that it took it.
+    /// Version of the object with it; `None` until the API server has accepted it.
     version: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Oracle {
         Self { had, ..Self::default() }
     }
 
-    /// What a Service that is left alone had.
+    /// Returns the addresses of a Service that is left alone.
     pub(crate) fn had(&self, key: &Key) -> Option<&BTreeSet<IpAddr>> {
         self.had.get(key)
     }
@@ -67,7 +67,7 @@ impl Oracle {
         }
     }
 
-    /// How much moved, was doubled and was lost.
+    /// Returns the numbers of moves, doubled addresses and losses.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         (self.moved.len(), self.doubled.len(), self.lost.len())
     }
@@ -115,7 +115,7 @@ impl Oracle {
         }
     }
 
-    /// Those that are left alone and do not show what they had, as sentences.
+    /// Returns a sentence for each Service that is left alone and does not show the addresses that it had.
     pub(crate) fn displaced(&self, services: &[Service]) -> Vec<String> {
         let shown_by = |key: &Key| services.iter().find(|service| Key::of(service) == *key).map(shown);
         let displaced = self.had.iter().map(|(key, had)| (key, had, shown_by(key)));
@@ -178,8 +178,8 @@ impl Oracle {
         all(one).any(|one| all(other).any(|other| one.fits(other).is_ok()))
     }
 
-    /// Whether every Service that is left alone owns all claims of what it had. Until then pools keep what they list: of
-    /// an address in a status that neither a claim nor a pool knows nobody can tell that it is not a stranger's.
+    /// Returns true if every Service that is left alone owns all claims of its addresses. Until then pools keep what they
+    /// list: an address in a status that neither a claim nor a pool has may be a foreign entry.
     pub(crate) fn is_claimed(&self, picture: &Picture) -> bool {
         self.had.iter().all(|(key, had)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
@@ -187,16 +187,16 @@ impl Oracle {
         })
     }
 
-    /// Whether a Service shows all that it had, if it is one that is left alone.
+    /// Returns true if a Service shows all its addresses and no write of the test is pending, or if it is not left alone.
     pub(crate) fn shows_all(&self, service: &Service) -> bool {
         let key = Key::of(service);
         let had = self.had.get(&key);
         had.is_none_or(|had| had.is_subset(&shown(service)) && !self.hands.contains_key(&key))
     }
 
-    /// Whether both memories of an address are whole, so that one of them may be harmed: each Service that is left alone
-    /// and had it shows it and owns its claim, and so with all else that it had; and no other Service shows it or is named an
-    /// owner.
+    /// Returns true if both records of an address, status and claim, are whole, so that one of them may be harmed. Each
+    /// Service that is left alone and had it shows it and owns its claim, likewise for its other addresses. No other Service
+    /// shows it or is named an owner.
     pub(crate) fn is_intact(&self, picture: &Picture, address: IpAddr) -> bool {
         let is_whole = |(key, had): (&Key, &BTreeSet<IpAddr>)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
@@ -217,7 +217,7 @@ impl Oracle {
     }
 }
 
-/// Whether the address is claimed for the Service, and not kept back.
+/// Returns true if the Service owns the claim of the address, and the claim is neither in quarantine nor being deleted.
 fn owns(picture: &Picture, service: &Service, address: IpAddr) -> bool {
     let claim = picture.virtual_ips.iter().find(|claim| claim.spec.address == address);
     claim.is_some_and(|claim| {

@@ -1,4 +1,4 @@
-//! What admins do to pools, none of which may move anybody.
+//! Edits of pools by admins, none of which may move an address.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,9 +16,9 @@ use super::edits::{Edits, refused_is_fine};
 const POOLS: [&str; 3] = ["pool-a", "pool-b", "pool-c"];
 /// All names that they have when they were split and renamed.
 const NAMES: [&str; 5] = ["pool-a", "pool-b", "pool-c", "pool-d", "pool-e"];
-/// A pool that nobody edits.
+/// Pool that is never edited.
 pub(super) const QUIET: &str = "quiet";
-/// A pool that nobody edits, and that is made when Services show addresses of it already.
+/// Pool that is never edited, and that is made when Services show addresses of it already.
 pub(super) const LATE: &str = "late";
 
 /// The pieces: of IPv4 by fives, of IPv6 among them one that begins with the subnet-router anycast address of the LAN, and

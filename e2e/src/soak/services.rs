@@ -15,7 +15,7 @@ use super::{
 };
 use crate::await_that;
 
-/// How long a Service that was deleted is waited for before its successor is given up.
+/// Limit of the wait for the removal of a deleted Service; after it the test makes no successor.
 const GONE: Duration = Duration::from_secs(5);
 
 impl Edits<'_> {
