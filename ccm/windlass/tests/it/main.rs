@@ -18,4 +18,6 @@ mod inspect;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod source;
+#[cfg(test)]
 mod support;

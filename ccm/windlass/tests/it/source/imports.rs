@@ -71,9 +71,9 @@ fn follow<'a>(rest: &'a str, from: &[String], paths: &mut Vec<Vec<String>>) -> &
 }
 
 fn last_word(text: &str) -> &str {
-    let begin = text.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| {
-        at + text[at..].chars().next().map_or(1, char::len_utf8)
-    });
+    let begin = text
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
     &text[begin..]
 }
 
