@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::support::workspace;
-
 mod imports;
 
 /// Each crate with the number of its files that are in a circle of imports, and of its doc comments that do not open with what
@@ -36,7 +34,8 @@ type Sources = BTreeMap<Vec<String>, String>;
 
 fn read(krate: &str) -> Sources {
     let mut sources = Sources::new();
-    read_folder(&workspace().join(krate).join("src"), &[], &mut sources);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    read_folder(&workspace.join(krate).join("src"), &[], &mut sources);
     sources
 }
 
