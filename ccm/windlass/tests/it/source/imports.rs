@@ -22,7 +22,6 @@ pub(super) fn paths(module: &[String], text: &str) -> Vec<Vec<String>> {
         };
         follow(&code[at + 2..], &from, &mut paths);
     }
-    // `use crate::{…}` and the like were followed already; a bare `use super::a;` as well.
     paths
 }
 
@@ -57,17 +56,15 @@ fn follow<'a>(rest: &'a str, from: &[String], paths: &mut Vec<Vec<String>>) -> &
         "super" => above(from),
         _ => [from, &[word.to_owned()]].concat(),
     };
-    match after.strip_prefix("::") {
-        Some(after) => follow(after, &path, paths),
-        None => {
-            paths.push(path);
-            // `Name as Other`
-            after.trim_start().strip_prefix("as ").map_or(after, |renamed| {
-                let end = renamed.find([',', '}', ';']).unwrap_or(renamed.len());
-                &renamed[end..]
-            })
-        }
+    if let Some(after) = after.strip_prefix("::") {
+        return follow(after, &path, paths);
     }
+    paths.push(path);
+    // `Name as Other`
+    after.trim_start().strip_prefix("as ").map_or(after, |renamed| {
+        let end = renamed.find([',', '}', ';']).unwrap_or(renamed.len());
+        &renamed[end..]
+    })
 }
 
 fn last_word(text: &str) -> &str {
