@@ -42,5 +42,6 @@ fn a_large_lab_is_not_overtaken_by_small_ones() {
         assert_eq!(room.inner().used, 3, "the small one was let in");
         drop(first);
     });
-    assert_eq!((room.inner().used, room.inner().turn), (0, 3));
+    let inner = room.inner();
+    assert_eq!((inner.used, inner.turn), (0, 3));
 }
