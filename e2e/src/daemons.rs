@@ -98,7 +98,8 @@ impl Daemons {
 
     fn kept(&self) -> Vec<(String, String)> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        started.iter().filter(|(_, daemon)| daemon.kept).map(|(key, _)| key.clone()).collect()
+        let kept = started.iter().filter(|(_, daemon)| daemon.kept && !daemon.ended);
+        kept.map(|(key, _)| key.clone()).collect()
     }
 
     /// Starts all that have ended on a host again, but for those that were ended in an orderly way.
@@ -130,17 +131,17 @@ impl Daemons {
         name: &str,
         signal: Signal,
     ) -> anyhow::Result<()> {
+        if signal == Signal::SIGTERM {
+            // Before it ends: a controller may lose its lease on the way, and is not to be started again for that.
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.ended = true);
+        }
         self.signal(sandbox, host, name, signal)?;
         let pid = self.get(host, name)?.pid;
         await_that(&format!("{name} on {host} ends by {signal}"), END, async || {
             Ok(sandbox.outer(pid).is_none().then_some(()))
         })
-        .await?;
-        if signal == Signal::SIGTERM {
-            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-            started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.ended = true);
-        }
-        Ok(())
+        .await
     }
 
     /// Fails, with the last lines of its log, if the process has ended.
