@@ -17,6 +17,6 @@ pub mod restriction;
 pub mod way_back;
 
 #[cfg(test)]
-#[path = "../../kernel/src/lab.rs"]
+#[path = "../../kernel/tests/lab/mod.rs"]
 #[allow(dead_code, reason = "made for tests of the kernel crate and of the engine too")]
 mod lab;

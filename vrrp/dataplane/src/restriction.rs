@@ -198,23 +198,3 @@ fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
     };
     IpNet::aggregate(&[within(some, others), within(others, some)].concat())
 }
-
-/// Status of the enforcement of [`Restrictions`].
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct GuardStatus {
-    /// The restrictions that this node's kernel enforces.
-    pub enforced: Arc<Restrictions>,
-    /// Reason why these are not the desired ones, and remedy; `None`: they are, or will be in a moment, but for [`Self::refused`].
-    pub error: Option<String>,
-    /// Addresses whose desired restrictions the kernel refuses, with the reason: there it enforces the earlier ones. For all others
-    /// it enforces the desired ones.
-    pub refused: BTreeMap<IpAddr, String>,
-}
-
-impl GuardStatus {
-    /// Returns the obstacle to enforcing the desired restrictions of this address.
-    pub fn obstacle(&self, address: IpAddr) -> Option<&str> {
-        self.error.as_deref().or_else(|| self.refused.get(&address).map(String::as_str))
-    }
-}

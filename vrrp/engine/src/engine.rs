@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+use windlass_dataplane::restriction::Restrictions;
 use windlass_dataplane::way_back::{self, Heard};
 use windlass_kernel::clock;
 use windlass_kernel::interfaces::{
@@ -31,7 +31,9 @@ use crate::neighbour;
 use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
-use crate::status::{ForwardingStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus};
+use crate::status::{
+    ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus,
+};
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
 

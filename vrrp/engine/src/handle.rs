@@ -21,14 +21,14 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ipnet::IpNet;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::sockets::{LinkSockets, UnicastSocket};
 use windlass_vrrp::auth::Authentication;
 use windlass_vrrp::{Priority, Time};
 
 use crate::config::{AddressConflictPolicy, Hold, RouterConfig, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
-use crate::status::{ForwardingStatus, ReplicationStatus};
+use crate::status::{ForwardingStatus, GuardStatus, ReplicationStatus};
 
 #[cfg(test)]
 mod tests;

@@ -90,13 +90,13 @@ pub use host_claim::{ClaimedByAnother, HostClaim, Intruder};
 pub use lateness::Lateness;
 pub use options::{ConnectionForwarding, ConnectionReplication, Options, Pacing, StartError};
 pub use status::{
-    ForwardingStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus, RouterCounters,
-    RouterStatus,
+    ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus,
+    RouterCounters, RouterStatus,
 };
 pub use windlass_dataplane::balance::{
     Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
 };
-pub use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+pub use windlass_dataplane::restriction::Restrictions;
 pub use windlass_dataplane::way_back::Heard;
 pub use windlass_kernel::forward_policy::{DroppingChain, chains_that_drop_all};
 pub use windlass_kernel::interfaces::{

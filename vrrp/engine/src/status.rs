@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use windlass_dataplane::restriction::Restrictions;
 use windlass_vrrp::State;
 
 use crate::config::RouterKey;
@@ -154,4 +156,24 @@ pub struct LinkStatus {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Adverts of foreign routers.
     pub foreign_adverts: u64,
+}
+
+/// Status of the enforcement of [`Restrictions`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct GuardStatus {
+    /// The restrictions that this node's kernel enforces.
+    pub enforced: Arc<Restrictions>,
+    /// Reason why these are not the desired ones, and remedy; `None`: they are, or will be in a moment, but for [`Self::refused`].
+    pub error: Option<String>,
+    /// Addresses whose desired restrictions the kernel refuses, with the reason: there it enforces the earlier ones. For all others
+    /// it enforces the desired ones.
+    pub refused: BTreeMap<IpAddr, String>,
+}
+
+impl GuardStatus {
+    /// Returns the obstacle to enforcing the desired restrictions of this address.
+    pub fn obstacle(&self, address: IpAddr) -> Option<&str> {
+        self.error.as_deref().or_else(|| self.refused.get(&address).map(String::as_str))
+    }
 }

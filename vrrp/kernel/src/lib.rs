@@ -28,6 +28,7 @@ pub mod tag;
 #[cfg(test)]
 extern crate self as windlass_kernel;
 #[cfg(test)]
+#[path = "../tests/lab/mod.rs"]
 #[allow(dead_code, reason = "made for tests of the engine too")]
 mod lab;
 

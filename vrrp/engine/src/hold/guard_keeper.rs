@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
-use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
 use windlass_kernel::netfilter::table::Failure;
@@ -16,6 +16,7 @@ use super::background::{Background, Lost};
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::handle::{Plan, SharedState};
+use crate::status::GuardStatus;
 
 /// Time between two looks at whether another process has removed the table.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -190,11 +191,7 @@ impl GuardKeeper {
     /// Returns which restrictions are in force, and the reasons why others are not.
     pub(super) fn status(&self) -> GuardStatus {
         let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
-        let mut status = GuardStatus::default();
-        status.enforced = enforced;
-        status.error.clone_from(&self.reported_error);
-        status.refused.clone_from(&self.refused);
-        status
+        GuardStatus { enforced, error: self.reported_error.clone(), refused: self.refused.clone() }
     }
 
     /// Removes the table.

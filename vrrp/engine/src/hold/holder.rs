@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_dataplane::guard::{Moved, UnknownConnections};
-use windlass_dataplane::restriction::{GuardStatus, Restrictions};
+use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::clock;
 use windlass_kernel::netlink::{NetlinkError, RouteSocket};
 use windlass_vrrp::Time;
@@ -29,7 +29,7 @@ use crate::core::predecessor::HandedOverBy;
 use crate::event_thread::EventSender;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
-use crate::status::ForwardingStatus;
+use crate::status::{ForwardingStatus, GuardStatus};
 
 /// Pause after netlink failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -279,11 +279,7 @@ impl<'a> Holder<'a> {
 
     /// Which restrictions are in force.
     pub(super) fn guard_status(&self) -> GuardStatus {
-        let off = || {
-            let mut status = GuardStatus::default();
-            status.error = Some(NO_GUARD.to_owned());
-            status
-        };
+        let off = || GuardStatus { error: Some(NO_GUARD.to_owned()), ..GuardStatus::default() };
         self.guard_keeper.as_ref().map_or_else(off, GuardKeeper::status)
     }
 

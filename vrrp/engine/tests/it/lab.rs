@@ -14,7 +14,7 @@ use windlass_engine::{
     Engine, Event, Interval, Options, Priority, RouterConfig, RouterStatus, State, TransitionReason, Vrid,
 };
 
-#[path = "../../../kernel/src/lab.rs"]
+#[path = "../../../kernel/tests/lab/mod.rs"]
 #[allow(dead_code, reason = "made for unit tests too")]
 pub(crate) mod hosts;
 
