@@ -9,7 +9,7 @@ use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ccm::conditions::find;
 use windlass_ipam::PlannedAddress;
 
-/// Acquisition the item of an address in the condition's message begins, whatever its pool.
+/// Beginning of the item of an address in the message of the condition, whatever its pool.
 fn item_prefix(address: IpAddr) -> String {
     format!("{address} from ")
 }

@@ -66,7 +66,7 @@ pub(crate) enum Trigger<'a> {
     Everything,
 }
 
-/// Acquisition long a group is retried.
+/// Time for which a group is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RetryWhile {
     /// As long as one of these is free, or gives way.
@@ -125,7 +125,7 @@ impl Waiting {
         Some(waiter)
     }
 
-    /// Acquisition many Services wait.
+    /// Returns how many Services wait.
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -179,6 +179,12 @@ impl Waiting {
                 let key = waiter.request.terms.key().map(str::to_owned);
                 for key in former.into_iter().chain(key) {
                     self.add(&Target::Key(key), &RetryWhile::Possible, &mut queue);
+                }
+                // What it got is not kept back any more: one of its name joins it there.
+                for namesake in self.waiting_namesakes(&waiter.owner) {
+                    if let Some((.., its)) = self.waiters.get(namesake) {
+                        self.enqueue(*its, &RetryWhile::Possible, &mut queue);
+                    }
                 }
                 if !plan.missing.is_empty() {
                     self.insert(source.allocator(), WaitingService { missing: plan.missing, ..waiter });

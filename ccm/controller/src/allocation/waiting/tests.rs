@@ -157,6 +157,26 @@ fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_1
 }
 
 #[test]
+fn who_shows_an_address_joins_the_one_of_its_name_that_is_given_it() {
+    let of_app = Selector { labels: [("app".to_owned(), "x".to_owned())].into(), ..Selector::default() };
+    let policy = Policy { service_selectors: vec![of_app], ..Policy::default() };
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/32"]).with_policy(policy)]);
+    let mut of_x = v4();
+    of_x.requester.labels = [("app".to_owned(), "x".to_owned())].into();
+    desk.ask("holder", 0, of_x.clone());
+    desk.ask("web", 2, of_x);
+    // Older, so that it is tried first: the pool is not for it, and the address is kept back for another.
+    let anew = ServiceRef { uid: "uid-anew".to_owned(), ..owner("ns", "web") };
+    let request = Request { preferred: vec![ip("192.0.2.0")], ..v4() };
+    let waiter = WaitingService { owner: anew.clone(), created: None, request, missing: Vec::new() };
+    desk.waiting.insert(&desk.source.allocator, waiter);
+    assert!(desk.release("192.0.2.0").is_empty(), "kept back for holder");
+    assert!(desk.source.allocator.set_abandoned(ip("192.0.2.0"), true));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), ["web", "web"]);
+    assert_eq!(desk.source.allocator.holders(ip("192.0.2.0")), [owner("ns", "web"), anew]);
+}
+
+#[test]
 fn who_names_an_address_has_it_before_those_that_take_any_112() {
     let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/31"])]);
     desk.ask("a", 0, v4());
