@@ -20,17 +20,19 @@ use crate::{
 const END: Duration = Duration::from_secs(30);
 /// Interval between checks whether a supervised process has ended.
 const LOOK: Duration = Duration::from_millis(500);
-/// Last words of a controller that has to end, since etcd or the API server did not let it renew its lease in time.
-const LEASE_LOST: &str = "leaderelection lost";
+/// Last words of a process that ended by itself to be started anew: a controller that etcd or the API server did not let renew its lease
+/// in time, and a kube-proxy whose Node was deleted or has other addresses.
+const TO_START_ANEW: [&str; 3] =
+    ["leaderelection lost", "Node is being deleted", "NodeIPs changed for the node"];
 
 /// A process of the lab.
 #[derive(Clone, Debug)]
 struct Daemon {
     command: Vec<String>,
     pid: i32,
-    /// It was ended in an orderly way: nothing that starts a host's processes again starts it.
-    ended: bool,
-    /// It is started again where it ends because its lease is lost.
+    /// The signal by which the lab ended it. One that was ended in an orderly way is not started with all of its host.
+    ended: Option<Signal>,
+    /// It is started again where it ends to be started anew.
     kept: bool,
 }
 
@@ -59,7 +61,7 @@ impl Daemons {
         let pid = sandbox
             .spawn(host, &log_name(host, name), &command)
             .with_context(|| format!("starting {name} on {host}"))?;
-        started.insert(key, Daemon { command, pid, ended: false, kept });
+        started.insert(key, Daemon { command, pid, ended: None, kept });
         Ok(())
     }
 
@@ -69,7 +71,7 @@ impl Daemons {
         self.start(sandbox, host, name, command)
     }
 
-    /// From now on a process is started again where it ends because its lease is lost, as a kubelet would.
+    /// From now on a process is started again where it ends to be started anew, as by a kubelet.
     pub(crate) fn keep(&self, host: &str, name: &str) {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.kept = true);
@@ -87,25 +89,40 @@ impl Daemons {
 
     fn start_kept_again(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
         for (host, name) in self.kept() {
-            let has_ended = self.outer(sandbox, &host, &name)?.is_none();
-            if has_ended && tail(&sandbox.logs().join(log_name(&host, &name)), 1).contains(LEASE_LOST) {
-                println!("{name} on {host} has lost its lease and is started again, as by a kubelet");
+            if let Some(why) = self.waits_for_its_start(sandbox, &host, &name)? {
+                println!("{name} on {host} has ended ({why}) and is started again, as by a kubelet");
                 self.start_again(sandbox, &host, &name)?;
             }
         }
         Ok(())
     }
 
+    /// Returns the last words of a process that ended to be started anew; `None` of any other.
+    fn waits_for_its_start(
+        &self,
+        sandbox: &Sandbox,
+        host: &str,
+        name: &str,
+    ) -> anyhow::Result<Option<&'static str>> {
+        if self.outer(sandbox, host, name)?.is_some() {
+            return Ok(None);
+        }
+        let words = tail(&sandbox.logs().join(log_name(host, name)), 1);
+        Ok(TO_START_ANEW.into_iter().find(|why| words.contains(why)))
+    }
+
     fn kept(&self) -> Vec<(String, String)> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = started.iter().filter(|(_, daemon)| daemon.kept && !daemon.ended);
+        let kept = started.iter().filter(|(_, daemon)| daemon.kept && daemon.ended.is_none());
         kept.map(|(key, _)| key.clone()).collect()
     }
 
     /// Starts all that have ended on a host again, but for those that were ended in an orderly way.
     pub(crate) fn start_all_again(&self, sandbox: &Sandbox, host: &str) -> anyhow::Result<()> {
         for name in self.names(host) {
-            if !self.get(host, &name)?.ended && self.outer(sandbox, host, &name)?.is_none() {
+            if self.get(host, &name)?.ended != Some(Signal::SIGTERM)
+                && self.outer(sandbox, host, &name)?.is_none()
+            {
                 self.start_again(sandbox, host, &name)?;
             }
         }
@@ -123,7 +140,7 @@ impl Daemons {
         sandbox.signal(self.get(host, name)?.pid, signal).with_context(|| format!("{name} on {host}"))
     }
 
-    /// Sends a signal that ends the process and waits until it has ended.
+    /// Sends a signal that ends the process and waits until it has ended. One that is kept may have ended already to be started anew.
     pub(crate) async fn end(
         &self,
         sandbox: &Sandbox,
@@ -131,22 +148,35 @@ impl Daemons {
         name: &str,
         signal: Signal,
     ) -> anyhow::Result<()> {
-        if signal == Signal::SIGTERM {
+        {
             // Before it ends: a controller may lose its lease on the way, and is not to be started again for that.
             let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-            started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.ended = true);
+            started
+                .entry((host.to_owned(), name.to_owned()))
+                .and_modify(|daemon| daemon.ended = Some(signal));
         }
-        self.signal(sandbox, host, name, signal)?;
-        let pid = self.get(host, name)?.pid;
+        let Daemon { pid, kept, .. } = self.get(host, name)?;
+        if !kept || sandbox.outer(pid).is_some() {
+            self.signal(sandbox, host, name, signal)?;
+        }
         await_that(&format!("{name} on {host} ends by {signal}"), END, async || {
             Ok(sandbox.outer(pid).is_none().then_some(()))
         })
         .await
     }
 
-    /// Fails, with the last lines of its log, if the process has ended.
+    /// All processes of a host are killed, not one by one.
+    pub(crate) fn note_killed(&self, host: &str) {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_host = started.iter_mut().filter(|((on, _), daemon)| on == host && daemon.ended.is_none());
+        of_host.for_each(|(_, daemon)| daemon.ended = Some(Signal::SIGKILL));
+    }
+
+    /// Fails, with the last lines of its log, if the process has ended and nothing starts it again.
     pub(crate) fn check(&self, sandbox: &Sandbox, logs: &Path, host: &str, name: &str) -> anyhow::Result<()> {
-        if sandbox.outer(self.get(host, name)?.pid).is_some() {
+        let Daemon { pid, kept, .. } = self.get(host, name)?;
+        if sandbox.outer(pid).is_some() || (kept && self.waits_for_its_start(sandbox, host, name)?.is_some())
+        {
             return Ok(());
         }
         let log = logs.join(log_name(host, name));

@@ -99,7 +99,9 @@ impl Lab {
             "--conntrack-tcp-timeout-close-wait=0".into(),
         ]);
         command.extend_from_slice(&self.options.proxy_flags);
-        self.start_on_node(&host.name, "kube-proxy", command)
+        self.start_on_node(&host.name, "kube-proxy", command)?;
+        self.daemons.keep(&host.name, "kube-proxy");
+        Ok(())
     }
 
     /// Waits until the kube-proxy of each of these nodes calls itself healthy.

@@ -213,6 +213,7 @@ impl Node<'_> {
 
     /// Kills each of the node's processes and containers. Its kernel and its cable live.
     pub async fn kill_all(&self) -> anyhow::Result<()> {
+        self.lab.daemons.note_killed(self.name());
         let limit = std::time::Duration::from_secs(30);
         await_that(&format!("the processes of {} are dead", self.name()), limit, async || {
             let alive = self.processes();
