@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use windlass_engine::{Interval, RouterConfig, Transport, Vrid};
 
-use crate::lab::{Capture, Lan, VIP, arp_about, mac, one_at_a_time, require_root, router};
+use crate::lab::{Capture, Lan, VIP, arp_about, mac, require_root, router, take_turn};
 use crate::lab6::{VIP6, neighbour_discovery, router6};
 
 /// The address that a gratuitous ARP request or an unsolicited neighbour advertisement announces.
@@ -34,7 +34,7 @@ fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     // Two frames each at 20,000 a second: longer than three intervals.
     let vips: BTreeSet<IpAddr> = (0..10_000).map(|n| Ipv4Addr::from(0xc612_0000 + n).into()).collect();

@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 
 use windlass_engine::{Event, RouterConfig, State, Vrid};
 
-use crate::lab::{Capture, Host, Lan, VIP, arp_about, await_some, mac, one_at_a_time, require_root, router};
+use crate::lab::{Capture, Host, Lan, VIP, arp_about, await_some, mac, require_root, router, take_turn};
 use crate::lab6::ask_for;
 
 const VIP_OF_NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
@@ -169,7 +169,7 @@ fn a_storm_of_questions_for_other_addresses_does_not_starve_answers() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(3);
     let node = lan.hosts[0].active(router(0, 1));
     let (client, storm) = (&lan.hosts[1], &lan.hosts[2]);

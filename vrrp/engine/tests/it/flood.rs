@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use windlass_engine::{Interval, RouterConfig, RouterStatus, State, TransitionReason};
 
 use crate::flooder::Flooder;
-use crate::lab::{Host, Lan, Node, VIP, address, await_some, one_at_a_time, require_root, router, source};
+use crate::lab::{Host, Lan, Node, VIP, address, await_some, require_root, router, source, take_all_turns};
 
 /// Adverts in a row. More at once, to catch up, and the kernel's queues would lose the peers' own.
 const BURST: u64 = 50;
@@ -62,7 +62,7 @@ fn unmoved_by(
     flooder: impl FnOnce() -> Flooder + Send + 'static,
     heard: impl Fn(&RouterStatus) -> bool,
 ) -> ([Node; 2], usize, TransitionReason) {
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let lan = Lan::new(3);
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
     let slow = |n| RouterConfig { interval: Interval::SECOND, ..router(n, 2) };
@@ -143,7 +143,7 @@ fn under_a_flood_a_failover_takes_no_longer_than_the_active_down_interval() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let lan = Lan::new(3);
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
     first.engine.apply(vec![router(0, 2)]);

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -26,11 +26,40 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(45);
 /// The VIP of the tests.
 pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
 
-/// Held by tests that want a processor for themselves: one at a time, so that the others can run beside it.
-pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    // Another's failure is its own.
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Turns of a test that needs a processor at times: two for each processor at once, so that others can run beside them.
+pub(crate) struct Turns(usize);
+
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// Waits for a turn, which ends when it is dropped.
+pub(crate) fn take_turn() -> Turns {
+    Turns::take(1, most_turns())
+}
+
+/// Waits for all turns: for a test that keeps a processor busy, or the kernel's connection tracking.
+pub(crate) fn take_all_turns() -> Turns {
+    Turns::take(most_turns(), most_turns())
+}
+
+fn most_turns() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Turns {
+    fn take(count: usize, most: usize) -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = GIVEN_BACK.wait_while(taken, |taken| *taken + count > most);
+        *wait.unwrap_or_else(PoisonError::into_inner) += count;
+        Self(count)
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        GIVEN_BACK.notify_all();
+    }
 }
 
 impl Host {

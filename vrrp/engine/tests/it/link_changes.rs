@@ -6,7 +6,7 @@ use std::fmt::Write;
 use windlass_engine::{Engine, Event, InterfaceInfo, RouterConfig, State, Unusable, Vrid};
 
 use crate::lab::{
-    Capture, Host, Lan, Node, VIP, arp_about, await_some, interval, mac, one_at_a_time, require_root, router,
+    Capture, Host, Lan, Node, VIP, arp_about, await_some, interval, mac, require_root, router, take_turn,
 };
 
 /// A host with the interfaces `eth0` and its other end `far`, and the source of the tests' router.
@@ -156,7 +156,7 @@ fn two_thousand_addresses_added_and_removed_at_once_disturb_no_router_and_nothin
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let host = host();
     let node = host.active(router(0, 1));
     for verb in ["add", "del"] {

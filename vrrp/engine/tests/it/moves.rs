@@ -10,9 +10,7 @@ use windlass_engine::{ConnectionForwarding, Priority, RouterConfig, State};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::{connect, listen, run};
-use crate::lab::{
-    Capture, Host, LIMIT, Lan, Node, VIP, await_some, mac, one_at_a_time, require_root, router,
-};
+use crate::lab::{Capture, Host, LIMIT, Lan, Node, VIP, await_some, mac, require_root, router, take_turn};
 use crate::lab6::{VIP6, number, router6};
 use crate::other_marks;
 
@@ -228,7 +226,7 @@ fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() 
         return;
     }
     for mode in Mode::all() {
-        let _turn = one_at_a_time();
+        let _turn = take_turn();
         let scene = Scene::new(mode);
         other_marks::add(&scene.lan.hosts[1]);
         let [first, second] = scene.nodes(ConnectionForwarding::default());
@@ -287,7 +285,7 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let mut of_first = scene.connections();
@@ -314,7 +312,7 @@ fn connections_go_on_though_the_client_hears_of_the_new_active_late() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let (mut busy, mut idle) = (scene.connections(), scene.connections());
@@ -360,7 +358,7 @@ fn connections_go_on_when_a_node_falls_silent_whose_kernel_lives() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let [_first, second] = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_engine::{Event, Priority, RouterConfig, State, TransitionReason, Vrid};
 
-use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, one_at_a_time, require_root, router};
+use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router, take_turn};
 
 const PROBE: Duration = Duration::from_millis(100);
 
@@ -42,7 +42,7 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let capture = Capture::on(&lan.hosts[1]);
     let (active, backup) = active_and_backup(&lan);
@@ -80,7 +80,7 @@ fn who_comes_back_and_has_heard_of_nothing_leaves_the_vip_where_it_is() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let active = serving(&lan);
     apply(&active, renumbered(0));
@@ -101,7 +101,7 @@ fn a_vip_that_joins_another_router_which_is_active_on_the_same_host_is_asked_for
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(1);
     let (moving, staying, new) = (VIP.into(), "192.0.2.51".parse().unwrap(), "192.0.2.52".parse().unwrap());
     let minute = Some(Duration::from_mins(1));
@@ -137,7 +137,7 @@ fn who_was_preferred_to_it_in_the_new_router_preempts_it() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let (active, backup) = active_and_backup(&lan);
     let first = RouterConfig { priority: Priority::new(250).unwrap(), ..renumbered(1) };
@@ -154,7 +154,7 @@ fn who_does_not_have_the_vip_waits_in_the_old_router_until_the_active_has_gone_b
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let (active, backup) = active_and_backup(&lan);
     apply(&backup, RouterConfig { priority: Priority::new(250).unwrap(), ..renumbered(1) });
@@ -173,7 +173,7 @@ fn who_waits_in_the_old_router_takes_over_there_and_goes_on_in_the_new_one() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let (active, backup) = active_and_backup(&lan);
     apply(&backup, renumbered(1));
@@ -193,7 +193,7 @@ fn a_router_with_one_vip_that_was_not_served_waits_as_any_other() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     let node = lan.hosts[0].active(router(0, 2));
     let other = "192.0.2.51".parse().unwrap();
@@ -231,7 +231,7 @@ fn of_two_that_serve_a_vip_in_different_routers_after_a_partition_one_leaves_it_
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for (second, winner) in [(201, 1), (199, 0)] {
         let lan = Lan::new(2);
         let (behind, ahead) = together_again(&lan, second);
@@ -251,7 +251,7 @@ fn who_left_a_vip_to_a_peer_in_another_router_has_it_back_when_both_are_in_the_s
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(2);
     // Who is behind goes first there, and second in the router that it is told of.
     let (behind, ahead) = together_again(&lan, 199);

@@ -12,7 +12,7 @@ use windlass_engine::{
 
 use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, key_of, listed};
 use crate::guard::scene::run;
-use crate::lab::{Node, await_some, interval, one_at_a_time, require_root, router};
+use crate::lab::{Node, await_some, interval, require_root, router, take_turn};
 use crate::lab6::router6;
 
 mod audience;
@@ -60,7 +60,11 @@ fn start(scene: &Scene, change: impl Fn(&mut Options)) -> Vec<Node> {
 }
 
 fn kept(streams: &[TcpStream]) -> usize {
-    streams.iter().filter(|stream| echoes(stream, 5)).count()
+    // All at once: what is lost shows only after a while.
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = streams.iter().map(|stream| scope.spawn(|| echoes(stream, 5))).collect();
+        asked.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
+    })
 }
 
 /// What the node shares, by the family of the peer's address.
@@ -131,7 +135,7 @@ fn connections_go_on_when_the_active_dies_wherever_their_backend_is_that_lives()
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode, Backend::OfSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
@@ -163,7 +167,7 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate);
@@ -180,7 +184,7 @@ fn what_outlived_a_node_ends_with_the_owner_of_its_address() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let owned = |owners: &[u64]| {
@@ -207,7 +211,7 @@ fn they_go_on_through_a_drain_and_back_and_when_the_next_node_dies_too() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     // What has its backend on the second node is told by the first only: of the second it is forwarded to, or dies with it.
     for (backend, told_by_second, told_by_first) in [
         (Backend::OnThirdHost, 2 * MANY, 2 * MANY),
@@ -224,7 +228,7 @@ fn a_node_that_was_cut_off_tells_its_connections_again_once_it_is_back() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let streams = replicated(&scene, &nodes);
@@ -280,7 +284,7 @@ fn what_outlived_a_node_goes_on_when_there_is_nobody_left_to_tell() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let streams = replicated(&scene, &nodes);
@@ -296,7 +300,7 @@ fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let flows = scene.flows(2);
@@ -318,7 +322,7 @@ fn they_go_on_though_datagrams_are_lost_and_forged() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     for host in NODES {
         let lost = "table inet loss {
@@ -350,7 +354,7 @@ fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     let authentication = |secret: &str| {
@@ -383,7 +387,7 @@ fn without_replication_they_end() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, |options| options.guard = true);
     let streams = scene.connections(MANY);
@@ -398,7 +402,7 @@ fn replication_begins_when_it_is_wanted() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes: Vec<Node> = NODES.iter().map(|host| scene.node(*host).engine_with(replicate)).collect();
     let unwanted = |router| RouterConfig { replicas: [].into(), ..router };

@@ -2,7 +2,7 @@
 
 use windlass_engine::{Interval, Priority, RouterConfig, State, Vrid};
 
-use crate::lab::{Host, LIMIT, one_at_a_time, require_root};
+use crate::lab::{Host, LIMIT, require_root, take_all_turns};
 
 const LINKS: u8 = 8;
 const ROUTERS_A_LINK: u8 = 250;
@@ -26,7 +26,7 @@ fn two_thousand_routers_elect_and_fail_over() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let hosts = [Host::new(), Host::new()];
     for link in 0..LINKS {
         hosts[0].ip(&format!("link add e{link} type veth peer name e{link} netns {}", hosts[1].tid()));

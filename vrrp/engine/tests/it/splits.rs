@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_engine::{Event, Family, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
 
-use crate::lab::{Lan, Node, VIP, address, await_some, mac, one_at_a_time, require_root, router};
+use crate::lab::{Lan, Node, VIP, address, await_some, mac, require_root, router, take_turn};
 
 const CANDIDATES: usize = 3;
 const PROBE: Duration = Duration::from_millis(300);
@@ -83,7 +83,7 @@ fn one_vip_that_is_split_off_stays_where_it_is_until_the_active_has_heard_of_it(
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     let [active, backup, _other] = hosts(&lan);
     backup.engine.apply(after(1));
@@ -105,7 +105,7 @@ fn whoever_is_active_in_the_router_that_a_vip_joins_waits_until_the_other_has_le
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     // Two that leave: one from a router that goes on, one that was alone in a router that ends.
     let [staying, alone, joined] = [51, 52, 53].map(last);
@@ -139,7 +139,7 @@ fn a_vip_that_is_split_off_is_answered_for_if_the_active_has_died_and_heard_of_n
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     let [_active, backup, last_one] = hosts(&lan);
     for (host, node) in [(1, &backup), (2, &last_one)] {
@@ -162,7 +162,7 @@ fn who_takes_over_from_one_that_resigns_has_the_vip_where_it_has_heard_of_it() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     let [active, late, waiting] = hosts(&lan);
     waiting.engine.apply(after(2));
@@ -185,7 +185,7 @@ fn who_has_heard_of_nothing_takes_over_nothing_of_a_router_that_ended_when_one_v
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     let [active, late, _other] = hosts(&lan);
     active.forget_events();
@@ -206,7 +206,7 @@ fn nobody_but_the_new_routers_active_answers(
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES);
     let [active, late, heard] = [0, 1, 2].map(|host| lan.hosts[host].engine());
     let asking = |routers: Vec<RouterConfig>| {
@@ -267,7 +267,7 @@ fn routers_of_both_families_wait_each_by_itself() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let lan = Lan::new(CANDIDATES).with_link_local();
     let v6 = |host, vrid, addresses: &[&str]| RouterConfig {
         vrid: Vrid::new(vrid).unwrap(),

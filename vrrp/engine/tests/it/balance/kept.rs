@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_engine::{BalanceObstacle, Balancer, ClientSource, State};
 
 use crate::guard::scene::{connect, run};
-use crate::lab::{await_some, one_at_a_time, require_root};
+use crate::lab::{await_some, require_root, take_turn};
 use crate::other_marks;
 
 use super::scene::{API, Connection, Kept, Scene, TABLE, VIPS, addresses, ask_all, await_active, balancing};
@@ -91,7 +91,7 @@ fn connections_with_their_clients_addresses_go_on_when_the_vip_moves() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new();
     let first = scene.engine(0, 2);
     await_active(&first, State::Active);

@@ -3,7 +3,7 @@
 use windlass_engine::{State, Vrid};
 
 use crate::guard::scene::{connect, listen, run};
-use crate::lab::{await_some, one_at_a_time, require_root, router};
+use crate::lab::{await_some, require_root, router, take_turn};
 
 use super::scene::{Scene, VIPS, ask_all, await_active};
 
@@ -13,7 +13,7 @@ fn established_connections_stay_with_their_backends_when_the_vip_moves() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for to in [[&[0][..], &[1]], [&[2], &[2]]] {
         let scene = Scene::new();
         let first = scene.engine(0, 2);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use windlass_engine::{Balancer, ClientSource};
 
 use crate::guard::scene::{connect, connect_while, pings, run};
-use crate::lab::{Host, await_some, one_at_a_time, require_root};
+use crate::lab::{Host, await_some, require_root, take_all_turns};
 
 use super::scene::{API, CLIENT, Scene, TABLE, VIPS, ask_all, balancing, number_of};
 
@@ -137,7 +137,7 @@ fn backends_are_exchanged_in_one_step() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let scene = Scene::new();
     let _node = scene.active(0);
     let kept = scene.balance(0, &[0]);
@@ -152,7 +152,7 @@ fn a_process_that_makes_the_table_anew_does_so_in_one_step() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let scene = Scene::new();
     let _node = scene.active(0);
     drop(scene.balance(0, &[0]));

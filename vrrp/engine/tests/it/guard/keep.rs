@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use windlass_dataplane::guard::{Checked, Guard, GuardError, Guarded};
 
-use crate::lab::{Host, VIP, await_some, one_at_a_time, require_root};
+use crate::lab::{Host, VIP, await_some, require_root, take_turn};
 
 use super::scene::{Scene, TABLE, VIP6, both_held, connect, connect_while, listen, pings, run, try_run};
 
@@ -213,7 +213,7 @@ fn ten_thousand_vips_of_each_family_are_guarded() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let host = Host::new();
     let all = |first: u32| -> BTreeSet<IpAddr> {
         let v4 = (first..first + 10_000).map(|n| IpAddr::V4((0xc612_0000 + n).into()));
@@ -253,7 +253,7 @@ fn a_set_that_grows_is_not_taken_for_damaged() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let host = Host::new();
     let mut guard = host.run(|| Guard::install(TABLE, &Guarded::default())).unwrap();
     for round in 0..10_u32 {

@@ -1,6 +1,7 @@
 //! Connections that are busy while the VIP moves.
 
 use super::*;
+use crate::lab::take_all_turns;
 
 /// Connections that are busy all the time, through many moves to and fro: an hour of them in a few seconds. `WINDLASS_MOVES` takes
 /// more.
@@ -9,7 +10,7 @@ fn busy_connections_go_on_through_many_moves() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let rounds: u32 = std::env::var("WINDLASS_MOVES").map_or(2, |rounds| rounds.parse().unwrap());
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());

@@ -10,7 +10,7 @@ fn connections_of_a_node_that_is_dead_are_reset() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let [_first, second] = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();
@@ -30,7 +30,7 @@ fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let (mut connections, mut forgotten) = (scene.connections(), scene.connections());
@@ -70,7 +70,7 @@ fn a_node_that_dies_is_sent_nothing_more_once_another_has_taken_its_place() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();

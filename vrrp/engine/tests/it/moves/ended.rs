@@ -7,7 +7,7 @@ use windlass_engine::{ConnectionForwarding, Protocol, ProtocolPort, Restrictions
 use super::{CLIENT, Scene, VIPS, ask_all, assert_reset};
 use crate::guard::proxy::Mode;
 use crate::guard::scene::run;
-use crate::lab::{Node, await_some, one_at_a_time, require_root};
+use crate::lab::{Node, await_some, require_root, take_turn};
 
 /// The VIPs with this port and these owners.
 fn restricted(port: u16, owners: &[u64]) -> Arc<Restrictions> {
@@ -37,7 +37,7 @@ fn connections_that_are_forwarded_end_with_their_port_and_with_the_owner_of_thei
     }
     let changes = [(restricted(443, &[1]), "ports6", "443"), (restricted(80, &[]), "ended6", "2001:db8::50")];
     for (restrictions, set, element) in changes {
-        let _turn = one_at_a_time();
+        let _turn = take_turn();
         let scene = Scene::new(Mode::Nftables);
         let nodes = scene.nodes(ConnectionForwarding::default());
         restrict(&scene, &nodes, &restricted(80, &[1]), "ports6", "tcp . 80");

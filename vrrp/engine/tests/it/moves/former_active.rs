@@ -8,7 +8,7 @@ fn connections_that_a_node_forwards_go_on_while_it_hands_the_vip_over_and_ends()
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();
@@ -42,7 +42,7 @@ fn connections_to_a_peer_that_was_not_fit_end_if_they_are_not_to_be_forwarded_to
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for forward_to_unfit in [true, false] {
         let scene = Scene::new(Mode::Nftables);
         let nodes = scene.nodes(ConnectionForwarding::default());

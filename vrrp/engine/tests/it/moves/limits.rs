@@ -10,7 +10,7 @@ fn what_was_heard_of_in_the_window_goes_on_after_it_and_what_was_not_is_reset() 
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let settings =
         ConnectionForwarding { window: Duration::from_secs(5), marks: MarkMask::new(0x0300).unwrap() };
@@ -33,7 +33,7 @@ fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let host = &scene.lan.hosts[1];
     // What a killed engine left, and what others have.
@@ -76,7 +76,7 @@ fn where_connections_cannot_be_picked_up_it_is_said_and_new_ones_are_served() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let loose = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
     scene.lan.hosts[1].run(move || std::fs::write(loose, "0").unwrap());

@@ -9,7 +9,7 @@ use windlass_engine::{ConnectionForwarding, State};
 use super::{CLIENT, Connection, Scene, ask_all, assert_reset, await_active, connect_from};
 use crate::guard::proxy::Mode;
 use crate::guard::scene::run;
-use crate::lab::{Host, await_some, one_at_a_time, require_root};
+use crate::lab::{Host, await_some, require_root, take_turn};
 
 /// As of a client that opens connections all the time: it comes by each of its ports within minutes.
 #[test]
@@ -17,7 +17,7 @@ fn connections_go_on_from_ports_that_a_node_knows_by_connections_that_are_closed
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let closed = closed(&scene);
@@ -35,7 +35,7 @@ fn no_connection_waits_where_none_are_forwarded_though_the_node_knows_its_port_b
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(None);
     let closed = closed(&scene);
@@ -81,7 +81,7 @@ fn connections_go_on_from_ports_that_a_node_knows_by_connections_from_before_it_
         return;
     }
     for mode in Mode::all() {
-        let _turn = one_at_a_time();
+        let _turn = take_turn();
         let scene = Scene::new(mode);
         let nodes = scene.nodes(ConnectionForwarding::default());
         let (mut connections, mut idle) = (scene.connections(), scene.connections());
@@ -132,7 +132,7 @@ fn connections_go_on_whatever_comes_from_their_ports_that_does_not_fit() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     scene.prefer_second(&nodes, true);
@@ -152,7 +152,7 @@ fn connections_of_a_node_that_is_dead_are_reset_where_the_next_knows_their_ports
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::new(Mode::IptablesLegacy);
     let nodes = scene.nodes(ConnectionForwarding::default());
     scene.prefer_second(&nodes, true);

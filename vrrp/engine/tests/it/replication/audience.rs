@@ -18,7 +18,7 @@ fn a_node_that_is_told_nothing_is_known_to_live_and_has_the_connections_once_it_
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     // The client is a candidate that does not live.
     let told = |host: usize, replica: usize| {

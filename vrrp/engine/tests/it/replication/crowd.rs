@@ -8,6 +8,7 @@ use windlass_kernel::connections::Tracking;
 use super::*;
 use crate::connections::scene::set;
 use crate::lab::Host;
+use crate::lab::take_all_turns;
 
 /// Has the kernel of a host track so many flows.
 pub(super) fn track_flows(host: &Host, many: usize) {
@@ -47,7 +48,7 @@ fn no_takeover_waits_for_a_list_of_a_table_with_hundreds_of_thousands_of_entries
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let _crowd = crowd(225_000);
     let scene = Scene::for_engines(Backend::OnSecondNode);
     let nodes = start(&scene, replicate_and_forward);

@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::flood::Flood;
 use crate::flooder::Flooder;
-use crate::lab::{Host, address};
+use crate::lab::{Host, address, take_all_turns};
 
 /// It serves as backend as well.
 const THIRD: usize = 3;
@@ -30,7 +30,7 @@ fn a_flood_from_a_third_host_is_refused_in_the_kernel_and_leaves_both_nodes_in_s
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     await_replicas(&nodes[B], 0);

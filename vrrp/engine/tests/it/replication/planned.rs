@@ -11,7 +11,7 @@ fn connections_that_nobody_was_told_go_on_through_a_drain_beside_guarded_ports_a
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for backend in [Backend::OnThirdHost, Backend::OnSecondNode, Backend::OfSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate_and_forward);
@@ -29,7 +29,7 @@ fn what_ended_on_the_next_node_is_told_by_the_first_no_more_when_it_takes_the_ad
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate_and_forward);
     let streams = replicated(&scene, &nodes);
@@ -58,7 +58,7 @@ fn answers_of_a_backend_on_the_new_active_find_the_former_one_however_long_ago_t
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     for backend in [Backend::OnSecondNode, Backend::OfSecondNode] {
         let scene = Scene::for_engines(backend);
         let nodes = start(&scene, replicate_and_forward);

@@ -5,7 +5,7 @@ use windlass_kernel::connections::{Connection, ConnectionKey, Tracking, Transpor
 use super::crowd::track_flows;
 use super::*;
 use crate::connections::scene::{LIFETIME, set};
-use crate::lab::Host;
+use crate::lab::{Host, take_all_turns};
 
 const EVENTS: &str = "netfilter/nf_conntrack_events";
 
@@ -21,7 +21,7 @@ fn who_does_not_hear_of_its_connections_says_so_until_it_does_and_nobody_is_in_s
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     set(scene.node(A), EVENTS, "0");
     let nodes = start(&scene, replicate);
@@ -44,7 +44,7 @@ fn who_hears_of_its_connections_no_more_says_so_until_it_does() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     await_replicas(&nodes[B], 0);
@@ -67,7 +67,7 @@ fn a_backup_that_would_not_hear_of_its_own_connections_has_those_of_the_active()
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_turn();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     set(scene.node(B), EVENTS, "0");
     let nodes = start(&scene, replicate);
@@ -110,7 +110,7 @@ fn a_backup_whose_kernel_is_full_does_not_count_until_it_has_room() {
     if !require_root() {
         return;
     }
-    let _turn = one_at_a_time();
+    let _turn = take_all_turns();
     let scene = Scene::for_engines(Backend::OnThirdHost);
     let nodes = start(&scene, replicate);
     await_replicas(&nodes[B], 0);
