@@ -218,6 +218,12 @@ impl LabBuilder {
         Self { limit: None, interactive: true, ..self }
     }
 
+    /// Returns the share of the machine that this lab takes beside other labs: kubelets, containers and each further API
+    /// server use a processor more than they wait.
+    pub(crate) fn size(&self) -> usize {
+        if self.light && self.control_plane_nodes == 0 { 1 } else { 2 }
+    }
+
     /// Returns the address at which clients find the API server.
     pub(crate) fn api_address(&self, hosts: &[Host]) -> anyhow::Result<Ipv4Addr> {
         match self.control_plane_nodes {
