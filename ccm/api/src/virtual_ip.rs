@@ -245,11 +245,16 @@ impl VirtualIP {
         self.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_)
     }
 
-    /// Returns true if some node answers for the address. In quarantine, or without a virtual router, none does, although its condition may
+    /// Returns true if the controller has placed the address: nodes are to announce it. Whether one does: [`Self::is_announced`].
+    pub fn is_placed(&self) -> bool {
+        self.spec.virtual_router.is_some()
+    }
+
+    /// Returns true if some node answers for the address. In quarantine, or where it is not placed, none does, although its condition may
     /// remain `True` for a moment after the withdrawal.
     pub fn is_announced(&self) -> bool {
         let is_said = || self.announced().is_some_and(|one| one.status == "True");
-        self.spec.quarantine.is_none() && self.spec.virtual_router.is_some() && is_said()
+        self.spec.quarantine.is_none() && self.is_placed() && is_said()
     }
 
     /// Returns the node that answers for the address, as its agent reports it.

@@ -103,8 +103,7 @@ impl Provider {
         address: IpAddr,
         object: &ObservedVip,
     ) -> Result<(), ProviderError> {
-        let is_in_service =
-            self.shared.state().vip(address).is_some_and(|vip| vip.spec.virtual_router.is_some());
+        let is_in_service = self.shared.state().vip(address).is_some_and(|vip| vip.is_placed());
         if !is_in_service {
             return self.delete(holder, address, object).await;
         }
@@ -146,8 +145,8 @@ fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -
     (!untouched && !time.is_zero()).then(|| state.clock.now() + time)
 }
 
-/// Returns true if no virtual router carries it or ever did, by the object.
+/// Returns true if it is not placed and never was, by the object.
 fn never_announced(vip: &VirtualIP) -> bool {
     let has_conditions = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
-    vip.spec.virtual_router.is_none() && !has_conditions
+    !vip.is_placed() && !has_conditions
 }

@@ -102,10 +102,10 @@ const fn family(address: IpAddr) -> &'static str {
     }
 }
 
-/// Returns the planner's reason that no virtual router carries the address. An earlier reason of an agent, such as a quarantine, does
+/// Returns the planner's reason that the address is not placed. An earlier reason of an agent, such as a quarantine, does
 /// not mean that none will.
 pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
-    if vip.spec.virtual_router.is_some() {
+    if vip.is_placed() {
         return None;
     }
     let of_planner = |one: &&Condition| announced::UNPLACED.contains(&one.reason.as_str());
