@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kube::ResourceExt as _;
 use tokio::sync::Notify;
-use windlass_api::virtual_ip_name;
+use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
+
+use super::desired::is_wanted;
+use super::watch::Shown;
 
 /// Objects to look at, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +53,35 @@ impl Changed {
     /// Returns the change of this virtual router.
     pub(crate) fn router(name: String) -> Self {
         Self { routers: [name].into(), ..Self::default() }
+    }
+
+    /// Returns what to process after a change of virtual routers.
+    pub(crate) fn of_router(shown: &Shown<'_, VirtualRouter>) -> Self {
+        match shown {
+            Shown::List => Self::list(),
+            Shown::Object(router) => Self::router(router.name_any()),
+            Shown::Gone(router) => {
+                let name = router.name_any();
+                Self { vanished_routers: [name.clone()].into(), ..Self::router(name) }
+            }
+        }
+    }
+
+    /// Returns what to process after a change of virtual IPs. The controller deletes none that is in service.
+    pub(crate) fn of_vip(shown: &Shown<'_, VirtualIP>) -> Self {
+        match shown {
+            Shown::List => Self::list(),
+            Shown::Object(vip) => Self::vip(vip.name_any()),
+            Shown::Gone(vip) if is_wanted(vip) && vip.is_placed() => {
+                let name = vip.name_any();
+                Self { vanished_vips: [name.clone()].into(), ..Self::vip(name) }
+            }
+            Shown::Gone(vip) => {
+                let name = vip.name_any();
+                let released = if is_wanted(vip) { BTreeSet::new() } else { [name.clone()].into() };
+                Self { released_vips: released, ..Self::vip(name) }
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -11,18 +11,18 @@ use super::desired::{Desired, Problem};
 use super::engine_state::EngineState;
 use super::hold::{Hold, News, Objects};
 use super::index::{Index, Part, Update};
-use super::keys::Keys;
+use super::keys::{KeyFolder, Keys};
 
 /// Copies of the cluster's objects, and the decisions made from them.
 pub(super) struct Decider {
-    pub(super) node: String,
-    pub(super) routers: Store<VirtualRouter>,
-    pub(super) vips: Store<VirtualIP>,
-    pub(super) engine_state: Arc<EngineState>,
+    node: String,
+    routers: Store<VirtualRouter>,
+    vips: Store<VirtualIP>,
+    engine_state: Arc<EngineState>,
     /// Keys that this node has. Code that changes them requests a full recomputation.
     pub(super) keys: Arc<Keys>,
     /// `None` before the first full computation.
-    pub(super) index: Option<Index>,
+    index: Option<Index>,
     /// Addresses that are announced although their objects are gone.
     pub(super) hold: Hold,
     /// Report about the held addresses.
@@ -30,6 +30,19 @@ pub(super) struct Decider {
 }
 
 impl Decider {
+    /// Creates the decisions of a node about these copies. Nothing is decided yet.
+    pub(super) fn new(
+        node: &str,
+        routers: Store<VirtualRouter>,
+        vips: Store<VirtualIP>,
+        engine_state: &Arc<EngineState>,
+        keys: &KeyFolder,
+        hold: Hold,
+    ) -> Self {
+        let (node, engine_state, keys) = (node.to_owned(), Arc::clone(engine_state), Arc::clone(keys.keys()));
+        Self { node, routers, vips, engine_state, keys, index: None, hold, news: None }
+    }
+
     /// Returns true once both lists are complete; acting on an incomplete copy would withdraw addresses.
     pub(super) fn is_complete(&self) -> bool {
         is_complete(&self.routers) && is_complete(&self.vips)

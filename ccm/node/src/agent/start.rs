@@ -1,0 +1,345 @@
+//! Starts the agent: the engine with the last known state, then everything else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kube::Client;
+use kube::runtime::reflector::Store;
+use prometheus::Registry;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_ccm::events::{EventSink, Recorder};
+use windlass_common::http::Health;
+use windlass_engine::{Engine, Event};
+
+use super::changes::{ChangeQueue, Changed};
+use super::cluster::{self, ClusterFile};
+use super::decide::Decider;
+use super::desired::Desired;
+use super::engine_state::EngineState;
+use super::engine_updates::EngineUpdates;
+use super::health::{self, FailedChecks, HealthMonitor};
+use super::hold::Hold;
+use super::index::Update;
+use super::keys::{KeyFolder, Keys};
+use super::node_events::NodeEvents;
+use super::publish::Publisher;
+use super::replication::way_back::{WaysBack, ask};
+use super::report::Reporter;
+use super::running::{Agent, Guard, Inputs, Timers};
+use super::service_proxy::{self, MasqueradeMark, ServiceProxy};
+use super::state::StateFile;
+use super::tasks::Tasks;
+use super::throttle::Throttle;
+use super::watch::{follow, follow_own};
+use super::{FIELD_MANAGER, Options, addresses, metrics, settling, state_writer};
+
+/// Capacity of the queue of engine events; beyond it they are lost and the state is read afresh.
+const EVENT_QUEUE: usize = 4096;
+/// After a recomputation that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if that is less.
+const IDLE_FACTOR: u32 = 29;
+
+/// An agent that was started.
+pub(super) struct Started {
+    pub(super) agent: Agent,
+    pub(super) inputs: Inputs,
+    pub(super) tasks: Tasks,
+}
+
+/// Engine that was started, and what it reports.
+struct StartedEngine {
+    engine: Arc<Engine>,
+    engine_state: Arc<EngineState>,
+    events: mpsc::Receiver<Event>,
+    /// True once events did not fit into the queue.
+    lost: Arc<AtomicBool>,
+    guard: Guard,
+}
+
+impl StartedEngine {
+    /// Starts the engine, with a guard if the service proxy allows it.
+    async fn new(options: &Options) -> anyhow::Result<Self> {
+        let (sender, events) = mpsc::channel::<Event>(EVENT_QUEUE);
+        let lost = Arc::new(AtomicBool::new(false));
+        let on_event = {
+            let lost = Arc::clone(&lost);
+            move |event| {
+                if sender.try_send(event).is_err() {
+                    lost.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        let proxy = service_proxy::find(options.kube_proxy_metrics).await;
+        let guard = Guard {
+            mode: options.guard,
+            is_installed: options.guard.has_guard(proxy),
+            proxy,
+            obstacle: None,
+        };
+        let mut of_engine = windlass_engine::Options::new(on_event);
+        of_engine.realtime = options.realtime;
+        of_engine.guard = guard.is_installed;
+        of_engine.connection_forwarding = options.connection_forwarding;
+        of_engine.connection_replication = guard.is_installed.then_some(options.connection_replication);
+        let engine = Arc::new(Engine::start(of_engine).context("cannot start the VRRP engine")?);
+        let engine_state = Arc::new(EngineState::default());
+        // Set before anything is decided; from then on the publisher updates it.
+        let machine = Engine::host_addresses().context("cannot list the interfaces")?;
+        engine_state.set_answered(addresses::answered(&machine));
+        Ok(Self { engine, engine_state, events, lost, guard })
+    }
+
+    /// Returns the updates of the engine, which was given `failed` checks and `keys` only.
+    fn updates(&self, options: &Options, failed: FailedChecks, keys: &KeyFolder) -> EngineUpdates {
+        let Guard { mode, is_installed, proxy, .. } = self.guard;
+        let mut updates = EngineUpdates::new(
+            Arc::clone(&self.engine),
+            Arc::clone(&self.engine_state),
+            mode.obstacle(is_installed, proxy),
+            failed,
+            Arc::clone(keys.keys()),
+        );
+        updates.set_passes_untranslated(!mode.refuses_untranslated(proxy), None);
+        updates.set_masquerade_mark(options.masquerade_mark.get(), None);
+        updates
+    }
+}
+
+/// What the tasks of the agent have in common.
+struct Common {
+    client: Client,
+    node: String,
+    engine: Arc<Engine>,
+    engine_state: Arc<EngineState>,
+    desired: watch::Receiver<Option<Arc<Desired>>>,
+    queue: Arc<ChangeQueue>,
+    token: CancellationToken,
+}
+
+/// Copies of the cluster's objects.
+struct Copies {
+    routers: Store<VirtualRouter>,
+    vips: Store<VirtualIP>,
+}
+
+impl Common {
+    /// Keeps copies of the cluster's objects, and queues their changes.
+    fn follow_objects(&self, tasks: &mut Tasks) -> Copies {
+        let queue = Arc::clone(&self.queue);
+        let (routers, watch) =
+            follow(&self.client, &self.node, move |shown| queue.add(Changed::of_router(&shown)));
+        tasks.spawn_until_cancelled(watch);
+        let queue = Arc::clone(&self.queue);
+        let (vips, watch) = follow(&self.client, &self.node, move |shown| queue.add(Changed::of_vip(&shown)));
+        tasks.spawn_until_cancelled(watch);
+        Copies { routers, vips }
+    }
+
+    /// Reports what this node is Active for.
+    fn report(&self, copies: &Copies, tasks: &mut Tasks) -> Arc<Reporter> {
+        let reporter = Arc::new(Reporter {
+            client: self.client.clone(),
+            node: self.node.clone(),
+            engine_state: Arc::clone(&self.engine_state),
+            desired: self.desired.clone(),
+            routers: copies.routers.clone(),
+            vips: copies.vips.clone(),
+            older_definitions: AtomicBool::new(false),
+        });
+        let (running, token) = (Arc::clone(&reporter), self.token.clone());
+        tasks.spawn(async move { running.run(token).await });
+        reporter
+    }
+
+    /// Keeps this node's `NodeNetwork` up to date.
+    fn publish(
+        &self,
+        copies: &Copies,
+        failed: watch::Receiver<FailedChecks>,
+        keys: watch::Receiver<Arc<Keys>>,
+        tasks: &mut Tasks,
+    ) {
+        let (networks, watch) = follow_own::<NodeNetwork>(&self.client, &self.node);
+        tasks.spawn_until_cancelled(watch);
+        let publisher = Publisher {
+            client: self.client.clone(),
+            node: self.node.clone(),
+            engine_state: Arc::clone(&self.engine_state),
+            routers: copies.routers.clone(),
+            vips: copies.vips.clone(),
+            networks,
+            engine: Arc::clone(&self.engine),
+            failed,
+            desired: self.desired.clone(),
+            keys,
+            changes: Arc::clone(&self.queue),
+        };
+        tasks.spawn(publisher.run(self.token.clone()));
+    }
+
+    /// Follows the service proxy and its mark.
+    fn follow_proxy(
+        &self,
+        options: &Options,
+        proxy: ServiceProxy,
+        tasks: &mut Tasks,
+    ) -> (watch::Receiver<ServiceProxy>, watch::Receiver<MasqueradeMark>) {
+        let (found_proxy, mut proxy) = watch::channel(proxy);
+        proxy.mark_changed();
+        let (found_mark, mark) = watch::channel(options.masquerade_mark);
+        tasks.spawn(service_proxy::follow(
+            options.kube_proxy_metrics,
+            self.desired.clone(),
+            found_proxy,
+            found_mark,
+            self.token.clone(),
+        ));
+        (proxy, mark)
+    }
+
+    /// Runs the checks of this node.
+    fn check(&self, monitor: HealthMonitor, proxy: watch::Receiver<ServiceProxy>, tasks: &mut Tasks) {
+        let watched = Arc::downgrade(&self.engine);
+        let take_lateness =
+            move || watched.upgrade().map_or(Duration::ZERO, |engine| engine.take_recent_lateness());
+        let read_node = health::node_reader(self.client.clone(), self.node.clone());
+        tasks.spawn(monitor.run(self.desired.clone(), take_lateness, proxy, read_node, self.token.clone()));
+    }
+
+    /// Follows the ways back of backends' answers.
+    fn follow_ways_back(&self, tasks: &mut Tasks) -> watch::Receiver<WaysBack> {
+        let (found, ways_back) = watch::channel(WaysBack::default());
+        tasks.spawn(ask::follow(self.desired.clone(), found, self.token.clone()));
+        ways_back
+    }
+
+    /// Asks for the UID of the cluster.
+    fn ask_for_cluster(&self, tasks: &mut Tasks) -> oneshot::Receiver<String> {
+        let (found, cluster) = oneshot::channel();
+        tasks.spawn_until_cancelled(cluster::ask(self.client.clone(), found));
+        cluster
+    }
+}
+
+/// What is in force before anything else is tried: the engine with the last known state.
+struct Restored {
+    engine: StartedEngine,
+    engine_updates: EngineUpdates,
+    file: StateFile,
+    desired: watch::Sender<Option<Arc<Desired>>>,
+    /// Its receiver, which has not seen the restored state.
+    unseen: watch::Receiver<Option<Arc<Desired>>>,
+    monitor: HealthMonitor,
+    failed: watch::Receiver<FailedChecks>,
+    keys: KeyFolder,
+}
+
+impl Restored {
+    async fn new(options: &Options, registry: &Registry) -> anyhow::Result<Self> {
+        let file = StateFile::new(&options.state_dir, &options.node_name);
+        let engine = StartedEngine::new(options).await?;
+        let (monitor, mut failed) =
+            HealthMonitor::new(options.kube_proxy, &options.state_dir, Instant::now());
+        metrics::register(registry, &engine.engine, &engine.engine_state, failed.clone())?;
+        let keys = KeyFolder::open(options.vrrp_keys_dir.clone());
+        let mut engine_updates = engine.updates(options, failed.borrow_and_update().clone(), &keys);
+        let (desired, unseen) = watch::channel(None);
+        if let Some(restored) = restore(&file) {
+            tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
+            engine_updates.update(&restored, &Update::Whole);
+            desired.send_replace(Some(Arc::new(restored)));
+        }
+        Ok(Self { engine, engine_updates, file, desired, unseen, monitor, failed, keys })
+    }
+}
+
+/// Starts the agent. Adds its metrics to `registry` and serves that.
+pub(super) async fn start(
+    client: Client,
+    options: Options,
+    registry: Registry,
+    token: CancellationToken,
+) -> anyhow::Result<Started> {
+    let node = options.node_name.clone();
+    let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
+    // It may be long until the API server answers.
+    let Restored { engine, engine_updates, file, desired, unseen, monitor, failed, keys } =
+        Restored::new(&options, &registry).await?;
+    tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
+
+    let write_failed = metrics::state_write_failed(&registry)?;
+    let writer = state_writer::run(file, unseen.clone(), write_failed, token.clone());
+    let mut tasks = Tasks::new(writer, token.clone());
+    let (events, writer_of_events) =
+        EventSink::new(Recorder::new(client.clone(), FIELD_MANAGER), token.clone());
+    tasks.spawn_until_cancelled(writer_of_events);
+    let StartedEngine { engine, engine_state, events: engine_events, lost, guard } = engine;
+    let common = Common {
+        client: client.clone(),
+        node: node.clone(),
+        engine: Arc::clone(&engine),
+        engine_state: Arc::clone(&engine_state),
+        desired: unseen.clone(),
+        queue: Arc::new(ChangeQueue::default()),
+        token: token.clone(),
+    };
+    let copies = common.follow_objects(&mut tasks);
+    let reporter = common.report(&copies, &mut tasks);
+    let (known_keys, published_keys) = watch::channel(Arc::clone(keys.keys()));
+    common.publish(&copies, failed.clone(), published_keys, &mut tasks);
+    tasks.spawn(settling::run(Arc::clone(&engine), unseen, ready, token.clone()));
+    let (proxy, mark) = common.follow_proxy(&options, guard.proxy, &mut tasks);
+    metrics::service_proxy(&registry, proxy.clone())?;
+    let ways_back = common.follow_ways_back(&mut tasks);
+    common.check(monitor, proxy.clone(), &mut tasks);
+    let cluster = Some(common.ask_for_cluster(&mut tasks));
+    let held_addresses = metrics::held_addresses(&registry)?;
+    tasks.spawn(options.endpoints.serve(client, registry, health, token));
+
+    let timers = Timers::start();
+    let inputs = Inputs { events: engine_events, cluster, failed, proxy, mark, timers, is_stale: false };
+    let hold = Hold::new(options.deletion_hold);
+    let agent = Agent {
+        decider: Decider::new(&node, copies.routers, copies.vips, &engine_state, &keys, hold),
+        node_events: NodeEvents::new(events, &node),
+        node,
+        engine,
+        engine_state,
+        lost,
+        activity_changed: false,
+        engine_updates,
+        guard,
+        ways_back,
+        desired,
+        queue: common.queue,
+        throttle: Throttle::new(IDLE_FACTOR),
+        cluster_file: ClusterFile::of(&options.state_dir),
+        deletion_hold: options.deletion_hold,
+        held_addresses,
+        keys,
+        known_keys,
+        reporter,
+    };
+    Ok(Started { agent, inputs, tasks })
+}
+
+/// Loads the last state. An unusable file is logged and set aside; the agent then waits for the API server.
+fn restore(file: &StateFile) -> Option<Desired> {
+    let path = file.path();
+    match file.load() {
+        Ok(state) => state,
+        Err(reason) => {
+            match file.set_aside() {
+                Ok(aside) => tracing::error!(path = %path.display(), %reason, aside = %aside.display(),
+                    "the last known state is not used; nothing is announced until the API server answers"),
+                Err(error) => tracing::error!(path = %path.display(), %reason, %error,
+                    "the last known state is not used and could not be put aside; nothing is announced until the \
+                     API server answers"),
+            }
+            None
+        }
+    }
+}
