@@ -56,7 +56,7 @@ impl Reconciler for Applier {
         if let Some(pause) = writes.look_again() {
             self.shared.planner_wakeup.request_at(Instant::now() + pause);
         }
-        let next_settled = self.shared.state().endpoints.next_settled(began);
+        let next_settled = self.shared.state().placement.next_settled(began);
         if let Some(at) = next_settled {
             self.shared.planner_wakeup.request_at(at);
         }

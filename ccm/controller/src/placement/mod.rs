@@ -2,12 +2,12 @@
 //!
 //! In: VIPs, Announcements, virtual routers, nodes, the networks that their agents report, and endpoints. Out: writes to VirtualRouters, to
 //! `VirtualIP.spec.virtualRouter` and to the status of VIPs, pools and Announcements. [`plan`] decides, [`writes`] compares, [`apply`] is the
-//! one task that writes; [`invalidation`] drops cached results after a change.
+//! one task that writes; [`placement_state`] owns what is known beside the stores, and follows their changes.
 
 pub(crate) mod announcements;
 pub(crate) mod apply;
 pub(crate) mod endpoints;
-pub(crate) mod invalidation;
+pub(crate) mod placement_state;
 pub(crate) mod plan;
 pub(crate) mod plan_input;
 pub(crate) mod router_loads;

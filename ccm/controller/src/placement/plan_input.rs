@@ -25,15 +25,12 @@ const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
 
 /// The input of a plan.
 pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
-    let announcements = Arc::clone(&state.announcements);
-    let topology = state.topology_cache.topology(&state.stores, &announcements);
+    let announcements = Arc::clone(state.placement.announcements());
+    let topology = state.placement.topology(&state.stores);
     let vips: Vec<_> = state.stores.vips.iter().cloned().collect();
     let now = Instant::now();
     let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
-    let serving = local.map(|vip| {
-        let VirtualIPSpec { address, owners, .. } = &vip.spec;
-        (*address, state.endpoints.serving(&state.stores.endpoint_slices, owners, address.is_ipv4(), now))
-    });
+    let serving = local.map(|vip| (vip.spec.address, state.placement.serving(&state.stores, &vip.spec, now)));
     let serving = serving.collect();
     let settling = state.settings.settling;
     let settled_at = |node: Arc<Node>| Some((node.name_any(), settled(&node, settling)?));
@@ -87,13 +84,14 @@ fn input_without_vips(
 impl ClusterState {
     /// The Announcements that select a virtual IP: by its pool and the Service that has had it the longest.
     pub(crate) fn selected_by(&self, vip: &VirtualIPSpec) -> SelectedBy {
-        if self.announcements.is_empty() {
+        let announcements = self.placement.announcements();
+        if announcements.is_empty() {
             return SelectedBy::default();
         }
         let pool = self.ledger.pool_of(vip.address).map_or(&vip.pool, |pool| &pool.name);
         let service = vip.owners.iter().find_map(|owner| self.stores.live(owner));
         let requester = service.map(|service| self.requester(&service));
-        self.announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
+        announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
     }
 
     /// The nodes that are first for these VIPs. `None`: of one of them nobody has decided yet.
@@ -101,7 +99,7 @@ impl ClusterState {
         let first_node = |address: &IpAddr| {
             let vip = self.stores.vips.get(&virtual_ip_name(*address));
             let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
-            let router = router.or_else(|| self.loads.expected(*address))?;
+            let router = router.or_else(|| self.placement.expected(*address))?;
             first(&self.stores.routers.get(router)?.spec).map(str::to_owned)
         };
         addresses.iter().map(first_node).collect()
@@ -121,20 +119,21 @@ impl ClusterState {
             return None;
         }
         let partners = self.first_nodes(&others)?;
-        let Self { topology_cache, stores, loads, announcements, .. } = self;
-        let announcement = announcements.get(vip.spec.announcement.as_deref())?;
-        let topology = topology_cache.topology(stores, announcements);
+        let Self { placement, stores, .. } = self;
+        let topology = placement.topology(stores);
+        let announcement = placement.announcements().get(vip.spec.announcement.as_deref())?;
         let segment = topology.segment(address, announcement)?;
         let class = match topology.need(&vip.spec) {
             Need::Nothing => PlacementClass::new(segment, announcement, policy, Need::Nothing),
             Need::Guard => return None,
         };
-        let ready = topology_cache.ready_routers(class, || {
+        let name = announcement.name.clone();
+        let made = |announcements: &Arc<Announcements>| {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
-            ReadyRouters::new(&input, segment, announcement.name.as_deref())
-        });
-        let router = ready.next(&partners, |router| loads.of(router))?.to_owned();
-        loads.expect(address, router.clone());
-        Some(router)
+            ReadyRouters::new(&input, segment, name.as_deref())
+        };
+        placement.take_router(address, class, made, |ready, loads| {
+            ready.next(&partners, |router| loads.of(router)).map(str::to_owned)
+        })
     }
 }

@@ -240,8 +240,7 @@ impl PlannedWrites {
 
     fn add_pools(&mut self, state: &mut ClusterState, reviewed: &Arc<[ReviewedPool]>, now: Timestamp) {
         let findings = state.findings();
-        let announceability_by_pool =
-            state.topology_cache.announceability_by_pool(&state.stores, reviewed, &state.announcements);
+        let announceability_by_pool = state.placement.announceability_by_pool(&state.stores, reviewed);
         let none = PoolFindings::default();
         for pool in state.stores.pools.iter() {
             let name = pool.name_any();

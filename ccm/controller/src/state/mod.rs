@@ -1,6 +1,7 @@
 //! The state of the controller: the cluster as the watches show it, the ledger, and the Services that wait for an address.
 //! Decisions here are synchronous and touch nothing outside; they return the Services to sync.
 
+mod findings;
 pub(crate) mod shared;
 pub(crate) mod wakeup;
 pub(crate) mod watch;
@@ -26,11 +27,8 @@ use crate::allocation::source_budget::SourceElements;
 use crate::allocation::waiting::{Trigger, Waiting};
 use crate::nodes::reports::{Doubt, DoubtsByNode, ToldDoubts};
 use crate::nodes::taken_addresses::TakenAddresses;
-use crate::placement::announcements::Announcements;
-use crate::placement::endpoints::EndpointIndex;
+use crate::placement::placement_state::PlacementState;
 use crate::placement::plan::{Flaw, why_unplaced};
-use crate::placement::router_loads::RouterLoads;
-use crate::placement::topology_cache::TopologyCache;
 use crate::provider::node_changes::{self, Known, NodeChange, NodeChanges};
 use crate::provider::status_conflict::StatusConflicts;
 use crate::stores::clock::Clock;
@@ -43,16 +41,9 @@ pub(crate) struct ClusterState {
     pub(crate) settings: Settings,
     pub(crate) stores: Stores,
     pub(crate) ledger: Ledger,
-    /// VIPs of each virtual router.
-    pub(crate) loads: RouterLoads,
+    pub(crate) placement: PlacementState,
     /// Elements that the restricted ports of all VIPs need on the nodes.
     pub(crate) source_elements: SourceElements,
-    /// The segments of the nodes, and what was worked out from them.
-    pub(crate) topology_cache: TopologyCache,
-    /// The Announcements, as far as they can be read.
-    pub(crate) announcements: Arc<Announcements>,
-    /// Nodes with endpoints.
-    pub(crate) endpoints: EndpointIndex,
     /// Findings that the status of pools reports, by their names; `None`: to be computed anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     /// Reasons that clients do not reach addresses that are announced.

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
-use tokio::time::Instant;
 use windlass_api::{
     Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_ROUTER_ANNOTATIONS, VirtualIP, VirtualIPPool,
     VirtualRouter,
@@ -80,7 +79,7 @@ impl WatchedKind for Announcement {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_announcement(change);
+        state.placement.on_announcement_change(&state.stores, change);
         Vec::new()
     }
 
@@ -109,14 +108,15 @@ impl WatchedKind for VirtualIP {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_vip(change);
+        state.placement.on_vip_change(change);
+        state.invalidate_findings_by_vip(change);
         state.on_vip_change(change)
     }
 
-    /// A VIP without a virtual router waits for one. A changed status does not affect the plan.
+    /// A VIP that is not placed waits for that. A changed status does not affect the plan.
     fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         match &change.new {
-            Some(new) if new.spec.virtual_router.is_none() && !same(change, |vip| &vip.spec) => Urgency::Now,
+            Some(new) if !new.is_placed() && !same(change, |vip| &vip.spec) => Urgency::Now,
             Some(_) | None => Urgency::Soon,
         }
     }
@@ -133,7 +133,7 @@ impl WatchedKind for VirtualRouter {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_router(change);
+        state.placement.on_router_change(change);
         Vec::new()
     }
 
@@ -143,7 +143,7 @@ impl WatchedKind for VirtualRouter {
         let active = |router: &Option<Arc<Self>>| router.as_ref()?.active_node().map(str::to_owned);
         if !same(change, |router| &router.spec) || !same(change, |router| &router.metadata.annotations) {
             Urgency::Now
-        } else if !state.announcements.is_empty() && active(&change.old) != active(&change.new) {
+        } else if !state.placement.announcements().is_empty() && active(&change.old) != active(&change.new) {
             Urgency::Soon
         } else {
             Urgency::Never
@@ -157,7 +157,8 @@ impl WatchedKind for NodeNetwork {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_network(change);
+        state.placement.on_network_change(change);
+        state.invalidate_findings_by_network(change);
         let addresses = |network: &Arc<Self>| {
             let spec = &network.spec;
             (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
@@ -223,7 +224,8 @@ impl WatchedKind for Node {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_node(change);
+        state.placement.on_node_change(change);
+        state.invalidate_findings_by_node(change);
         Vec::new()
     }
 
@@ -231,7 +233,7 @@ impl WatchedKind for Node {
     /// looks at their traits, the pools at their addresses and those of their pods.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
-        let traits = |node: &Self| traits(node, &state.announcements);
+        let traits = |node: &Self| traits(node, state.placement.announcements());
         match (&change.old, &change.new) {
             (Some(old), Some(new)) if traits(old) == traits(new) && unusable(old) == unusable(new) => {
                 // Who is ready again may be given more, minutes later.
@@ -258,9 +260,7 @@ impl WatchedKind for EndpointSlice {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        let ClusterState { endpoints, stores, ready, .. } = state;
-        let is_new = |service: &str| *ready && stores.is_local(service);
-        endpoints.on_change(&stores.endpoint_slices, change, is_new, Instant::now());
+        state.placement.on_endpoints_change(&state.stores, state.ready, change);
         Vec::new()
     }
 

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use windlass_api::{ExternalTrafficPolicy, ServiceRef, VirtualIPSpec, virtual_ip_name};
 
 use super::*;
-use crate::placement::topology_cache::TopologyCache;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -286,7 +285,7 @@ impl Cluster {
             let writes = PlannedWrites::new(&self.shared).expect("all is known");
             {
                 let mut state = self.shared.state();
-                state.topology_cache = TopologyCache::default();
+                state.placement.forget_topology();
                 state.findings = None;
             }
             let anew = PlannedWrites::new(&self.shared).expect("all is known");

@@ -1,0 +1,160 @@
+//! What the planner knows beside the stores: derived from the cluster's objects, and updated or dropped by their changes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use tokio::time::Instant;
+use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPSpec, VirtualRouter};
+use windlass_ccm::store::Change;
+use windlass_common::failures;
+
+use super::announcements::Announcements;
+use super::endpoints::{EndpointIndex, ServingNodes};
+use super::plan::{PlacementClass, ReadyRouters, Topology};
+use super::plan_input::traits;
+use super::router_loads::RouterLoads;
+use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
+use crate::allocation::pools::ReviewedPool;
+use crate::nodes::reports::{is_ready, machine_ids};
+use crate::stores::Stores;
+
+/// Derived state of the placement. Whoever changes a store hands the change to it.
+#[derive(Debug, Default)]
+pub(crate) struct PlacementState {
+    /// VIPs of each virtual router.
+    loads: RouterLoads,
+    /// Segments of the nodes, and results computed from them.
+    topology: TopologyCache,
+    /// Announcements, as far as they can be read.
+    announcements: Arc<Announcements>,
+    /// Nodes with endpoints.
+    endpoints: EndpointIndex,
+}
+
+impl PlacementState {
+    pub(crate) fn on_vip_change(&mut self, change: &Change<VirtualIP>) {
+        self.loads.on_change(change);
+    }
+
+    /// Drops the ready routers if the spec or identity of a router changed. Its status, which agents write for people to read, does
+    /// not count.
+    pub(crate) fn on_router_change(&mut self, change: &Change<VirtualRouter>) {
+        let what_counts = |router: &Arc<VirtualRouter>| {
+            let metadata = &router.metadata;
+            (router.spec.clone(), metadata.uid.clone(), metadata.deletion_timestamp.clone())
+        };
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
+            self.topology.ready_routers_changed();
+        }
+    }
+
+    pub(crate) fn on_announcement_change(&mut self, stores: &Stores, change: &Change<Announcement>) {
+        let what_counts = |one: &Arc<Announcement>| {
+            (
+                one.spec.clone(),
+                one.metadata.creation_timestamp.clone(),
+                one.metadata.deletion_timestamp.clone(),
+            )
+        };
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
+            self.announcements = Arc::new(Announcements::new(stores.announcements.iter()));
+            self.topology.topology_changed();
+        }
+    }
+
+    pub(crate) fn on_network_change(&mut self, change: &Change<NodeNetwork>) {
+        let [was, is] = [&change.old, &change.new].map(|network| {
+            network.as_ref().map(|network| {
+                let spec = &network.spec;
+                let fails: Vec<&str> = failures::that_matter(&spec.failed_checks).collect();
+                let keys = (&spec.vrrp_keys, &spec.known_routers);
+                (&spec.interfaces, &spec.foreign_routers, &spec.capabilities, keys, fails)
+            })
+        });
+        if was != is {
+            self.topology.topology_changed();
+        }
+    }
+
+    pub(crate) fn on_node_change(&mut self, change: &Change<Node>) {
+        let what_counts = |node: &Arc<Node>| (reported(node), traits(node, &self.announcements));
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
+            self.topology.topology_changed();
+        }
+    }
+
+    /// Updates the nodes with endpoints. `is_ready`: all lists are complete.
+    pub(crate) fn on_endpoints_change(
+        &mut self,
+        stores: &Stores,
+        is_ready: bool,
+        change: &Change<EndpointSlice>,
+    ) {
+        let is_new = |service: &str| is_ready && stores.is_local(service);
+        self.endpoints.on_change(&stores.endpoint_slices, change, is_new, Instant::now());
+    }
+
+    pub(crate) fn announcements(&self) -> &Arc<Announcements> {
+        &self.announcements
+    }
+
+    /// Nodes and their segments.
+    pub(crate) fn topology(&mut self, stores: &Stores) -> Arc<Topology> {
+        self.topology.topology(stores, &self.announcements)
+    }
+
+    /// Returns the announceability of each pool.
+    pub(crate) fn announceability_by_pool(
+        &mut self,
+        stores: &Stores,
+        reviewed: &Arc<[ReviewedPool]>,
+    ) -> Arc<AnnounceabilityByPool> {
+        self.topology.announceability_by_pool(stores, reviewed, &self.announcements)
+    }
+
+    /// Returns the nodes with endpoints of the Services of a VIP.
+    pub(crate) fn serving(&self, stores: &Stores, vip: &VirtualIPSpec, now: Instant) -> ServingNodes {
+        self.endpoints.serving(&stores.endpoint_slices, &vip.owners, vip.address.is_ipv4(), now)
+    }
+
+    /// Returns the time after which an endpoint counts that does not count yet.
+    pub(crate) fn next_settled(&self, now: Instant) -> Option<Instant> {
+        self.endpoints.next_settled(now)
+    }
+
+    /// Returns the virtual router of a VIP whose object is being made.
+    pub(crate) fn expected(&self, address: IpAddr) -> Option<&str> {
+        self.loads.expected(address)
+    }
+
+    /// Takes one of the virtual routers for new VIPs of this class for `address`: the one that `choose` takes by their loads. `made`
+    /// are those routers, if they are not known.
+    pub(crate) fn take_router(
+        &mut self,
+        address: IpAddr,
+        class: PlacementClass,
+        made: impl FnOnce(&Arc<Announcements>) -> ReadyRouters,
+        choose: impl FnOnce(&ReadyRouters, &RouterLoads) -> Option<String>,
+    ) -> Option<String> {
+        let Self { loads, topology, announcements, .. } = self;
+        let ready = topology.ready_routers(class, || made(announcements));
+        let router = choose(ready, loads)?;
+        loads.expect(address, router.clone());
+        Some(router)
+    }
+
+    /// Forgets the topology, as after a restart.
+    #[cfg(test)]
+    pub(crate) fn forget_topology(&mut self) {
+        self.topology = TopologyCache::default();
+    }
+}
+
+/// Part of a Node from which the nodes' networks are judged: its addresses, machine and readiness.
+pub(crate) fn reported(node: &Node) -> impl PartialEq + use<> {
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.clone());
+    let ids = machine_ids(node).map(|(uuid, machine)| (uuid.to_owned(), machine.to_owned()));
+    (addresses, ids, is_ready(node))
+}
