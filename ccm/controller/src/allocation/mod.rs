@@ -16,6 +16,7 @@ pub(crate) mod rebuild;
 pub(crate) mod request;
 pub(crate) mod settings;
 pub(crate) mod source_budget;
+pub(crate) mod source_elements;
 pub(crate) mod sources;
 pub(crate) mod traffic;
 pub(crate) mod waiting;

@@ -6,12 +6,14 @@
 //! | `addresses` | the addresses it names, and how many it wants |
 //! | `families` | IPv4, IPv6 or both |
 //! | `sharing` | its ports, and the Services that it shares an address with |
+//! | `limits` | maximum sizes |
 //! | `error` | errors of the request, and the remedies |
 
 mod addresses;
 mod annotations;
 mod error;
 mod families;
+mod limits;
 mod sharing;
 
 use std::net::IpAddr;
@@ -25,20 +27,9 @@ use windlass_ipam::{Labels, Request, Requester, Terms};
 use self::annotations::Annotations;
 pub(crate) use self::annotations::{is_read, too_long};
 pub(crate) use self::error::RequestError;
+pub(crate) use self::limits::{MOST_ELEMENTS, MOST_PORTS, MOST_SOURCES};
 pub(crate) use self::sharing::is_object_name;
 use super::settings::Settings;
-
-/// Maximum number of addresses of one family for one Service.
-pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
-
-/// Maximum number of client ranges for one Service: as many as a `VirtualIP` holds.
-pub(crate) const MOST_SOURCES: usize = 1024;
-
-/// Maximum number of ports for one Service: as many as a `VirtualIP` holds.
-pub(crate) const MOST_PORTS: usize = 4096;
-
-/// Ports times ranges of one Service: each range at each port is an element in the kernel of every node.
-pub(crate) const MOST_ELEMENTS: usize = 16_384;
 
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub fn owner(service: &Service) -> Option<ServiceRef> {

@@ -10,48 +10,13 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::store::Change;
 
 use super::request::{MOST_ELEMENTS, RequestError, owner};
+use super::source_elements::{MOST_OF_CLUSTER, MOST_PORTS_OF_CLUSTER, beyond_few, elements};
 use super::sources;
 use crate::state::ClusterState;
 use crate::stores::service_key;
 
 #[cfg(test)]
 mod tests;
-
-/// Elements of all `VirtualIP`s together: tens of megabytes of an agent's memory, and a third of a second of its kernel when it starts.
-pub(crate) const MOST_OF_CLUSTER: usize = 131_072;
-
-/// Number of ports that any `VirtualIP` may name, even if others have used up the budget.
-const FEW_PORTS: usize = 64;
-/// Maximum number of ports of all `VirtualIP`s that name more than `FEW_PORTS`.
-const MOST_PORTS_OF_CLUSTER: usize = 131_072;
-
-/// The elements, and the ports, of the `VirtualIP`s that there are.
-#[derive(Debug, Default)]
-pub(crate) struct SourceElements {
-    total: usize,
-    /// Ports of `VirtualIP`s that name more than `FEW_PORTS`.
-    ports: usize,
-}
-
-impl SourceElements {
-    /// A `VirtualIP` came, changed or went.
-    pub(crate) fn on_change(&mut self, change: &Change<VirtualIP>) {
-        let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| elements(&vip.spec.sources));
-        self.total = (self.total + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
-        let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| beyond_few(vip.spec.ports.len()));
-        self.ports = (self.ports + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
-    }
-}
-
-/// Returns `ports` if it is more than `FEW_PORTS`, else 0.
-const fn beyond_few(ports: usize) -> usize {
-    if ports > FEW_PORTS { ports } else { 0 }
-}
-
-/// Returns the number of elements: one for each port, and one for each range at each port.
-fn elements(sources: &[PortSources]) -> usize {
-    sources.iter().map(|one| one.ports.len() * (1 + one.allowed.len())).sum()
-}
 
 impl ClusterState {
     /// Returns the sources that the object of `address` is to have for a Service that owns it, or is to. Sources in force stay in any

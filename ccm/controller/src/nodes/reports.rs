@@ -26,7 +26,6 @@ use windlass_api::{InterfaceInfo, NodeNetwork, VirtualRouter};
 use windlass_ccm::store::Store;
 use windlass_common::bridges::is_inside_the_node;
 
-use super::taken_addresses::MAX_TAKEN;
 use crate::placement::plan::{Dissent, Lans};
 
 #[cfg(test)]
@@ -36,6 +35,8 @@ mod tests;
 pub(crate) const MAX_FOREIGN_ALONE: usize = 64;
 /// Maximum number of hosts with virtual IPs that one node may report.
 pub(crate) const MAX_DUPLICATES: usize = 16;
+/// Maximum number of addresses that are taken from Services at the same time by the report of one node.
+pub(crate) const MAX_TAKEN: usize = 8;
 /// Maximum number of addresses that the report of one node alone withholds from the pools, besides those of its Node's status.
 pub(crate) const MAX_WITHHELD: usize = 8;
 

@@ -12,13 +12,11 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use windlass_api::NodeNetwork;
 
-use super::reports::{Doubt, ReviewedReports};
+use super::reports::{Doubt, MAX_TAKEN, ReviewedReports};
 
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of addresses that are taken from Services at the same time by the report of one node.
-pub(crate) const MAX_TAKEN: usize = 8;
 /// Time for which an address that a host has is not given, and counts.
 pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(10);
 

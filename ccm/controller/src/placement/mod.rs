@@ -7,6 +7,7 @@
 pub(crate) mod announcements;
 pub(crate) mod apply;
 pub(crate) mod endpoints;
+pub(crate) mod node_traits;
 pub(crate) mod placement_state;
 pub(crate) mod plan;
 pub(crate) mod plan_input;

@@ -1,4 +1,4 @@
-//! What the planner knows beside the stores: derived from the cluster's objects, and updated or dropped by their changes.
+//! The state of the placement: derived from the cluster's objects, and updated or dropped by their changes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use windlass_common::failures;
 
 use super::announcements::Announcements;
 use super::endpoints::{EndpointIndex, ServingNodes};
+use super::node_traits::traits;
 use super::plan::{PlacementClass, ReadyRouters, Topology};
-use super::plan_input::traits;
 use super::router_loads::RouterLoads;
 use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
 use crate::allocation::pools::ReviewedPool;

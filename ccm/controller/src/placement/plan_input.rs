@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
-use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{Need, NodeTraits, PlacementClass, PlanInput, ReadyRouters, Topology, first};
+use super::node_traits::ready_since;
+use super::plan::{Need, PlacementClass, PlanInput, ReadyRouters, Topology, first};
 use crate::state::ClusterState;
 use crate::stores::Stores;
 
@@ -45,28 +45,10 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     PlanInput { selected, vips, serving, now, settling, settled, ..input }
 }
 
-/// Returns the properties of a node that matter to a plan, as far as one of the Announcements asks for them.
-pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
-    let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
-    let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    NodeTraits {
-        is_stable: is_stable(node),
-        is_unschedulable: announcements.look_at_unschedulable() && is_unschedulable(),
-        labels: labels.cloned().unwrap_or_default(),
-    }
-}
-
 /// Returns the time from which a node counts as settled: it has been ready for as long. `None`: it is not ready.
 fn settled(node: &Node, settling: Duration) -> Option<Timestamp> {
     let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
     since.checked_add(settling).ok()
-}
-
-/// Returns the time since which the node's kubelet reports it as ready, if it does.
-pub(crate) fn ready_since(node: &Node) -> Option<Timestamp> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status == "True")?;
-    Some(ready.last_transition_time.as_ref()?.0)
 }
 
 /// The input without the VIPs.

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
 use super::announcements::Announcements;
+use super::node_traits::traits;
 use super::plan::{PlacementClass, ReadyRouters, Topology};
-use super::plan_input::traits;
 use crate::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::stores::Stores;
 

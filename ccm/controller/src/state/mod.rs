@@ -23,7 +23,7 @@ use crate::allocation::foreign_services::ForeignServices;
 use crate::allocation::ledger::Ledger;
 use crate::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::allocation::settings::Settings;
-use crate::allocation::source_budget::SourceElements;
+use crate::allocation::source_elements::SourceElements;
 use crate::allocation::waiting::{Trigger, Waiting};
 use crate::nodes::reports::{Doubt, DoubtsByNode, ToldDoubts};
 use crate::nodes::taken_addresses::TakenAddresses;

@@ -19,7 +19,7 @@ use super::ClusterState;
 use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
 use crate::placement::endpoints;
-use crate::placement::plan_input::{ready_since, traits};
+use crate::placement::node_traits::{ready_since, traits};
 use crate::state::wakeup::Urgency;
 use crate::stores::{ObjectStore, Stores, kept, service_key};
 

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::Service;
 use windlass_ipam::{Families, Family};
 
 use super::annotations::{AnnotationValue, Annotations, KUBE_VIP_ADDRESSES};
+use super::error::RequestError;
 use super::error::shortened;
 use super::families::list;
-use super::{MOST_OF_A_FAMILY, RequestError};
+use super::limits::MOST_OF_A_FAMILY;
 
 /// The field of `spec` that names one address.
 const FIELD: &str = "spec.loadBalancerIP";

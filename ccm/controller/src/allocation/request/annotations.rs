@@ -11,7 +11,7 @@
 //! - MetalLB refuses `spec.loadBalancerIP` beside its annotation; here it may name one of the same addresses.
 //! - MetalLB's key shares an address between any two namespaces; here both have to name each other as well, in
 //!   `windlass.dev/share-with`.
-//! - MetalLB gives one address of each family; here any number up to [`super::MOST_OF_A_FAMILY`] of each may be named.
+//! - MetalLB gives one address of each family; here any number up to [`super::limits::MOST_OF_A_FAMILY`] of each may be named.
 //! - kube-vip reads `0.0.0.0` and `::` as "ask a DHCP server"; here that is refused.
 
 use std::collections::BTreeMap;

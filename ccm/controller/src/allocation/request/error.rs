@@ -6,9 +6,10 @@ use windlass_api::{ANNOTATION_ADDRESS_COUNT, ANNOTATION_SHARE_WITH, ANNOTATION_S
 use windlass_ccm::service::{RangesPlace, SourceRangesError};
 use windlass_ipam::Family;
 
-use super::sharing::{LONGEST_KEY, MOST_NAMESPACES};
-use super::{MOST_ELEMENTS, MOST_OF_A_FAMILY, MOST_PORTS, MOST_SOURCES};
-use crate::allocation::source_budget::MOST_OF_CLUSTER;
+use super::limits::{
+    LONGEST_KEY, MOST_ELEMENTS, MOST_NAMESPACES, MOST_OF_A_FAMILY, MOST_PORTS, MOST_SOURCES,
+};
+use crate::allocation::source_elements::MOST_OF_CLUSTER;
 
 /// Reason that a Service cannot be served as requested, with the remedy. Annotations are named by their full names, fields by their
 /// paths.

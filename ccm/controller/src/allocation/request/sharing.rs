@@ -7,13 +7,8 @@ use kube::ResourceExt as _;
 use windlass_ipam::{Port, Protocol, Sharing, Terms, TrafficPolicy};
 
 use super::annotations::Annotations;
-use super::error::shortened;
-use super::{MOST_PORTS, RequestError};
-
-/// Longest sharing key, in bytes.
-pub(super) const LONGEST_KEY: usize = 253;
-/// Maximum number of namespaces that one Service shares with.
-pub(super) const MOST_NAMESPACES: usize = 64;
+use super::error::{RequestError, shortened};
+use super::limits::{LONGEST_KEY, MOST_NAMESPACES, MOST_PORTS};
 
 /// The terms of a Service.
 ///

@@ -543,7 +543,7 @@ proptest! {
         match ask(&spec, &json!(annotations), settings) {
             Ok(request) => {
                 let families = families::list(request.families);
-                prop_assert!((1..=MOST_OF_A_FAMILY).contains(&request.count));
+                prop_assert!((1..=limits::MOST_OF_A_FAMILY).contains(&request.count));
                 prop_assert!(request.addresses.iter().all(|address| families.contains(&Family::of(*address))));
                 let distinct: BTreeSet<_> = request.addresses.iter().collect();
                 prop_assert_eq!(distinct.len(), request.addresses.len());

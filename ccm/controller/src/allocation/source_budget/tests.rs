@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::allocation::source_elements::SourceElements;
 
 fn vip(ports: u16, ranges: u32) -> Arc<VirtualIP> {
     let ports: Vec<_> = (1..=ports).map(|port| json!({ "protocol": "TCP", "port": port })).collect();
