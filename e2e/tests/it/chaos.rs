@@ -7,12 +7,12 @@ use windlass_e2e::{
     soak::new_seed,
 };
 
-/// Seeds of every run.
-const SEEDS: [u64; 3] = [404, 505, 606];
-/// How long the storms and calms of each last, in seconds, at least.
+/// Seed of every run. More of them, for longer: `make chaos`.
+const SEED: u64 = 505;
+/// How long the storms and calms of it last, in seconds, at least.
 const SECONDS: u64 = 20;
 /// The same for the seed that nobody tried before: a random test with fixed seeds is a recording.
-const SECONDS_OF_NEW: u64 = 60;
+const SECONDS_OF_NEW: u64 = 40;
 
 #[test]
 fn whatever_faults_overlap_one_node_answers_for_each_address_and_all_services_answer_at_each_calm()
@@ -20,7 +20,7 @@ fn whatever_faults_overlap_one_node_answers_for_each_address_and_all_services_an
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seconds = |seconds| number("WINDLASS_CHAOS_SECONDS").unwrap_or(seconds);
     let named = number("WINDLASS_SEED");
-    let known = if named.is_none() { SEEDS.to_vec() } else { vec![] };
+    let known = if named.is_none() { vec![SEED] } else { vec![] };
     let new = named.map_or_else(new_seed, Ok)?;
     let runs: Vec<(u64, u64)> = known
         .into_iter()

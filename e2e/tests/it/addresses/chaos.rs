@@ -2,12 +2,12 @@
 
 use windlass_e2e::soak::{self, Row};
 
-/// Seeds of every run.
-const SEEDS: [u64; 3] = [101, 202, 303];
-/// How long the storms and calms of each last, in seconds, at least.
+/// Seed of every run. More of them, for longer: `make soak`.
+const SEED: u64 = 202;
+/// How long the storms and calms of it last, in seconds, at least.
 const SECONDS: u64 = 20;
 /// The same for the seed that nobody tried before: a random test with fixed seeds is a recording.
-const SECONDS_OF_NEW: u64 = 60;
+const SECONDS_OF_NEW: u64 = 40;
 
 #[test]
 fn with_everything_failing_at_once_no_address_changes_and_all_is_in_order_at_each_calm() -> anyhow::Result<()>
@@ -15,7 +15,7 @@ fn with_everything_failing_at_once_no_address_changes_and_all_is_in_order_at_eac
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let (known, new) = match number("WINDLASS_SEED") {
         Some(seed) => (vec![], seed),
-        None => (SEEDS.to_vec(), soak::new_seed()?),
+        None => (vec![SEED], soak::new_seed()?),
     };
     let known = known.into_iter().map(|seed| (seed, SECONDS));
     for (seed, seconds) in known.chain([(new, SECONDS_OF_NEW)]) {
