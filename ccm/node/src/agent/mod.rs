@@ -43,6 +43,7 @@ pub(crate) mod keys;
 pub(crate) mod metrics;
 mod network;
 mod node_events;
+mod options;
 mod publish;
 mod replication;
 mod report;
@@ -57,52 +58,16 @@ mod tasks;
 mod throttle;
 mod watch;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
 use kube::Client;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
-use windlass_common::http::Endpoints;
-use windlass_engine::{ConnectionForwarding, ConnectionReplication};
 
 pub use self::health::proxy_mode;
 pub use self::keys::SECRET as KEYS_SECRET;
 pub use self::network::is_containers;
+pub use self::options::Options;
 pub use self::service_proxy::{GuardMode, MasqueradeMark};
 use self::start::Started;
-
-/// Field manager of the agents' server-side apply, and source of their events.
-const FIELD_MANAGER: &str = "windlass-agent";
-
-/// Settings from the agent's command line.
-pub struct Options {
-    /// Name of this node.
-    pub node_name: String,
-    /// Folder of the state file.
-    pub state_dir: PathBuf,
-    /// Folder in which the Secret with the keys of adverts is mounted, if there is one.
-    pub vrrp_keys_dir: PathBuf,
-    /// Addresses on which to serve health and metrics.
-    pub endpoints: Endpoints,
-    /// True if the engine requests real-time scheduling.
-    pub realtime: bool,
-    /// Mode of the guard: nftables answers ping to virtual IPs and refuses packets that no Service takes.
-    pub guard: GuardMode,
-    /// Forwarding of established connections to the node that handed an address over; `None`: they are not forwarded.
-    pub connection_forwarding: Option<ConnectionForwarding>,
-    /// Replication of connections between nodes, where an Announcement enables it.
-    pub connection_replication: ConnectionReplication,
-    /// Address of kube-proxy's health check; `None`: it is not queried.
-    pub kube_proxy: Option<SocketAddr>,
-    /// Address at which kube-proxy reports its mode; `None`: it is not queried.
-    pub kube_proxy_metrics: Option<SocketAddr>,
-    /// kube-proxy's mark for packets that it masquerades, if the admin configured it.
-    pub masquerade_mark: MasqueradeMark,
-    /// Time for which this node keeps announcing addresses after most of their objects were deleted together; zero: not at all.
-    pub deletion_hold: Duration,
-}
 
 /// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
 pub async fn run(

@@ -28,8 +28,10 @@ use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::keys::{Keys, SECRET};
 use super::network::Carriers;
-use super::{FIELD_MANAGER, addresses, network};
+use super::{addresses, network};
 
+/// Field manager of the agents' server-side apply, and source of their events.
+pub(crate) const FIELD_MANAGER: &str = "windlass-agent";
 /// Interval at which the interfaces are read: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval after which the object is applied again if the API server shows another one, or has never shown it.

@@ -26,6 +26,8 @@ use super::hold::Hold;
 use super::index::Update;
 use super::keys::{KeyFolder, Keys};
 use super::node_events::NodeEvents;
+use super::options::Options;
+use super::publish::FIELD_MANAGER;
 use super::publish::Publisher;
 use super::replication::way_back::{WaysBack, ask};
 use super::report::Reporter;
@@ -35,7 +37,7 @@ use super::state::StateFile;
 use super::tasks::Tasks;
 use super::throttle::Throttle;
 use super::watch::{follow, follow_own};
-use super::{FIELD_MANAGER, Options, addresses, metrics, settling, state_writer};
+use super::{addresses, metrics, settling, state_writer};
 
 /// Capacity of the queue of engine events; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
@@ -108,7 +110,7 @@ impl StartedEngine {
     }
 }
 
-/// What the tasks of the agent have in common.
+/// Common inputs of the agent's tasks.
 struct Common {
     client: Client,
     node: String,
@@ -224,7 +226,7 @@ impl Common {
     }
 }
 
-/// What is in force before anything else is tried: the engine with the last known state.
+/// The engine with the last known state, which is in force before anything else is tried.
 struct Restored {
     engine: StartedEngine,
     engine_updates: EngineUpdates,
