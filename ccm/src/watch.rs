@@ -125,8 +125,8 @@ pub enum Error {
     Timeout(Duration),
     /// The API server's state is older than the state that was shown; all objects are listed anew.
     #[error(
-        "the cluster's state is an older one (version {current}) than was shown before ({shown}), as after the restore of a backup \
-         of etcd: whoever has acted on what was shown has to start anew"
+        "the cluster's state (version {current}) is older than the state shown before ({shown}), as after a \
+         restore of etcd from a backup: a process that acted on the newer state has to restart"
     )]
     Restored {
         /// The version that the API server has.
@@ -135,7 +135,7 @@ pub enum Error {
         shown: u64,
     },
     /// It ended as soon as it began.
-    #[error("the watch ended at once")]
+    #[error("the watch ended immediately")]
     EndedAtOnce,
     /// The answer holds no version to resume from.
     #[error("the answer of the API server names no resourceVersion")]

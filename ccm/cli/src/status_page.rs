@@ -75,7 +75,7 @@ impl Source {
             }
             Err(error) => {
                 tracing::error!(%error, "the data of the status page cannot be written as JSON");
-                words("the data cannot be written as JSON; the log says why")
+                words("cannot write the data as JSON; the log has the reason")
             }
         }
     }

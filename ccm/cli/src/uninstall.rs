@@ -125,7 +125,7 @@ async fn clean(client: &Client, service: Service, given: &Given, options: Option
         println!("Service {namespace}/{name}: {}: {}", removed(options), cleanup.what.join(", "));
         return Ok(());
     }
-    bail!("somebody changes it all the time")
+    bail!("another program changes it all the time; stop that program, and try again")
 }
 
 /// All objects of a kind; `None`: there is no such kind.

@@ -93,7 +93,10 @@ pub async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
             Err(error) => error.to_string(),
         };
         if told != reason {
-            tracing::error!(%reason, "health and metrics are not served there; announcing goes on, trying again each {RETRY:?}");
+            tracing::error!(
+                %reason,
+                "cannot serve health and metrics; announcing continues, retrying every {RETRY:?}"
+            );
             told = reason;
         }
         tokio::select! {

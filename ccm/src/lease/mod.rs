@@ -79,7 +79,8 @@ impl ElectionOptions {
         }
         if self.renew_deadline >= LONGEST_PROMISE {
             return bad(format!(
-                "renew deadline {:?} is not shorter than an hour, after which nobody believes a silent leader; shorten it",
+                "renew deadline {:?} is not shorter than an hour, the longest time that a candidate waits \
+                 for a silent leader; shorten it",
                 self.renew_deadline
             ));
         }
@@ -466,9 +467,9 @@ impl<'a> Candidate<'a> {
     /// Returns the message for the admin about a holder that is another program.
     fn about_foreign(&self, holder: &str, program: &str) -> String {
         format!(
-            "lease {} is held by {holder}, which is the program {program}: this process does nothing until that one has ended. Remove the \
-             other cloud-controller-manager, or let this one do what that does not, with a lease of its own (--controllers, \
-             --leader-elect-resource-name)",
+            "lease {} is held by {holder}, which is the program {program}: this process does nothing until \
+             that program exits. Remove the other cloud-controller-manager, or run other controllers here \
+             with another lease (--controllers, --leader-elect-resource-name)",
             self.lease()
         )
     }

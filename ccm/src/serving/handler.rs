@@ -123,7 +123,7 @@ fn own(page: Page) -> Response<Full<Bytes>> {
 }
 
 fn not_made() -> Response<Full<Bytes>> {
-    let text = "the page could not be made; the log says why\n";
+    let text = "cannot make the page; the log has the reason\n";
     respond(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text)
 }
 

@@ -75,7 +75,8 @@ fn a_foreign_service_gets_nothing_of_a_virtual_ip_on_a_port_of_its_own_and_its_o
                 ensure!(answer == "web-n3", "{host} got {answer:?} from the owner's port");
             }
         }
-        let words = ["Service evil/evil lists", &vip.to_string(), "on nodes whose agent does not guard"];
+        let words =
+            ["Service evil/evil lists", &vip.to_string(), "on nodes whose agent runs without its guard"];
         await_event(lab, "web", "ForeignExternalIP", &words).await?;
         // A port that the owner gets is served.
         let change = json!({"spec": {"ports": [

@@ -145,8 +145,10 @@ fn questions_are_answered_in_a_cluster_that_works_and_in_one_that_does_not() -> 
         .await?;
 
         lab.stop_agent(first, Signal::SIGKILL).await?;
-        let beginning =
-            format!("{vip} is announced by node {second}, before by node {first}: node {first} fell silent");
+        let beginning = format!(
+            "{vip} is announced by node {second}, before by node {first}: node {first} stopped sending \
+             adverts"
+        );
         await_that("the Service is told of its new node", LIMIT, async || {
             let events: Api<Event> = Api::default_namespaced(lab.client());
             let of_moves =
@@ -204,7 +206,7 @@ async fn addresses_leave_a_node_and_come_back(
     ensure!(planned.code == 0, "{}", planned.text);
     planned.says(&[
         &format!("{vip} of default/web"),
-        "connections of TCP go on",
+        "TCP connections continue",
         &format!("from node {first} to node {second}"),
     ])?;
     ensure!(lab.await_owner("c1", vip).await? == first, "a dry run has moved it");

@@ -57,7 +57,7 @@ fn metrics_are_for_those_whom_the_api_server_lets_and_health_for_everybody() -> 
         let admin = ["-H", &*admin];
         let refused = r#"user "system:serviceaccount:default:scraper" may not get /metrics"#;
         for port in [LEADER, STANDBY] {
-            expect(lab, port, "/metrics", &[], (401, "who asks is not known")).await?;
+            expect(lab, port, "/metrics", &[], (401, "the caller is unknown")).await?;
             expect(lab, port, "/metrics", &stranger, (401, "none of this cluster")).await?;
             expect(lab, port, "/metrics", &scraper, (403, refused)).await?;
             expect(lab, port, "/healthz/ping", &[], (401, "")).await?;

@@ -229,12 +229,13 @@ impl fmt::Display for RefusalReason {
             Self::Confined => f.write_str("is not for Services that have a pool of their own"),
             Self::NamespaceLimit { limit, used } => write!(
                 f,
-                "gives the Services of a namespace {limit} of a family at most, and those of this one have {used}, what is kept \
-                 back included"
+                "gives the Services of a namespace {limit} of a family at most, and those of this one have \
+                 {used}, including quarantined ones"
             ),
             Self::OwnerLimit { limit, used } => write!(
                 f,
-                "gives a Service {limit} of a family at most, and this one has {used}, what is kept back included"
+                "gives a Service {limit} of a family at most, and this one has {used}, including quarantined \
+                 ones"
             ),
             Self::Full => f.write_str("has no free address"),
             Self::TooFew { free } => write!(f, "has only {free} free"),
@@ -314,19 +315,19 @@ fn belongs(pool: Option<&str>) -> String {
 fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {
     match (quarantined.reason, quarantined.former.as_slice()) {
         (QuarantineCause::Released, []) => {
-            "it was let go a short time ago: wait, or ask for another address".to_owned()
+            "it was released a short time ago: wait, or ask for another address".to_owned()
         }
         (QuarantineCause::Released, [former]) => format!(
-            "Service {former} let go of it a short time ago, and it is kept back for that one: wait, or ask for another \
-             address"
+            "Service {former} released it a short time ago, and its pool keeps it for that Service: wait, or \
+             ask for another address"
         ),
         (QuarantineCause::Released, [former, others @ ..]) => format!(
-            "Service {former} and {} more let go of it a short time ago, and it is kept back for those: wait, or ask for \
-             another address",
+            "Service {former} and {} more released it a short time ago, and its pool keeps it for them: \
+             wait, or ask for another address",
             others.len()
         ),
         (QuarantineCause::AddressTaken, _) => {
-            "another host of the LAN has it: free it there, or ask for another address".to_owned()
+            "another host on the LAN uses it: free it there, or ask for another address".to_owned()
         }
     }
 }

@@ -411,7 +411,10 @@ impl Guard {
                 self.table.note_own_change()?;
             }
             Err(error) if error.is_absence() => {
-                tracing::warn!(table = self.table.name(), %error, "the nftables table is not as it was left; making it anew");
+                tracing::warn!(
+                    table = self.table.name(), %error,
+                    "another program changed or removed the nftables table; installing it again"
+                );
                 self.make(wanted.clone())?;
             }
             Err(error) => return Err(error),
@@ -506,7 +509,8 @@ impl Guard {
                     table = self.table.name(),
                     what,
                     %source,
-                    "this kernel cannot be told which events of connections matter: all are told, which costs it more"
+                    "this kernel cannot filter connection tracking events by VIP: it sends all of them, \
+                     which costs more processor time"
                 );
                 self.can.masks_events = false;
                 self.write(&wanted)?;

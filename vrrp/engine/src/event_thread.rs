@@ -61,13 +61,14 @@ impl WaitingEvents {
             helper.begin_round();
             // The user's state is the user's to mend: the closure is called again whatever it left behind.
             if catch_unwind(AssertUnwindSafe(|| on_event(event))).is_err() {
-                tracing::error!("on_event panicked at an event; the engine goes on");
+                tracing::error!("on_event panicked; the engine continues");
             }
             let lost = self.lost.swap(0, Ordering::Relaxed);
             if lost > 0 {
                 tracing::error!(
                     lost,
-                    "events were lost: on_event fell behind by more than {MAX_WAITING_EVENTS}; Engine::snapshot tells the present state"
+                    "events were lost: on_event fell behind by more than {MAX_WAITING_EVENTS}; \
+                     Engine::snapshot returns the present state"
                 );
             }
         }

@@ -28,7 +28,7 @@ pub struct HostClaim {
 
 /// Another process of this host has the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("another process of this host has claimed it: end that one")]
+#[error("another process of this host has claimed it: stop that process")]
 #[expect(clippy::exhaustive_structs, reason = "an answer")]
 pub struct ClaimedByAnother;
 

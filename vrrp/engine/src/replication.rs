@@ -208,7 +208,7 @@ impl Replication {
         } else if self.next_look <= now && self.following.is_due(now) {
             self.next_look = now + if self.served.is_following() { LOOK } else { IDLE };
             let outcome = self.look(now);
-            self.following.note(&outcome, "connections are not told to peers for now", now);
+            self.following.note(&outcome, "connections are not replicated to peers for now", now);
         }
         self.transmit(now);
         self.due(now)
@@ -269,8 +269,8 @@ impl Replication {
                     given_up = changes.len(),
                     left = total - changes.len(),
                     room = self.budget,
-                    "gave up connections of peers, the oldest first: there is no room for them beside this node's own. Raise \
-                     net.netfilter.nf_conntrack_max; logged once a minute"
+                    "removed connections of peers, the oldest first: the table has no room for them beside \
+                     this node's own. Raise net.netfilter.nf_conntrack_max; logged once a minute"
                 );
             }
         }

@@ -268,7 +268,7 @@ impl FamilySockets {
                 family,
                 &filter::foreign(family, &AdvertFilter::NOTHING),
             )
-            .map_err(step("open the socket that hears other routers"))?,
+            .map_err(step("open the socket that receives other routers' adverts"))?,
         })
     }
 

@@ -62,7 +62,7 @@ impl PoolMetrics {
             ),
             gauges(
                 "windlass_node_report_doubts",
-                "Findings in the report of the node that are not believed; none: all of it is",
+                "Findings in the report of the node that Windlass ignores; none: it uses all of the report",
                 ["node"],
                 state.as_deref().map(doubts).unwrap_or_default(),
             ),

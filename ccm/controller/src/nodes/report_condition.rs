@@ -35,7 +35,7 @@ pub(crate) fn due(node: &Node, doubts: Option<&BTreeSet<Doubt>>, now: Timestamp)
     let (status, reason, message) = match doubts {
         Some(doubts) => ("False", node_event::REPORT_DOUBTED, told(doubts)),
         None if known.is_none() => return Due::Nothing,
-        None => ("True", BELIEVED, "all that its agent reports is believed".to_owned()),
+        None => ("True", BELIEVED, "Windlass uses all that its agent reports".to_owned()),
     };
     if known.is_some_and(|known| known.status == status && known.message.as_ref() == Some(&message)) {
         return Due::Nothing;

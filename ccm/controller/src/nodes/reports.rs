@@ -70,51 +70,61 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoNode => {
-                write!(f, "it reports a network and is no Node of the cluster: delete its NodeNetwork")
+                write!(
+                    f,
+                    "it reports a network, but the cluster has no Node of that name: delete its NodeNetwork"
+                )
             }
             Self::AnotherNodes { address, owner } => write!(
                 f,
-                "it reports {address}, which is an address of Node {owner}: remove it from the machine, or look who reports in its name"
+                "it reports {address}, which is an address of Node {owner}: remove it from this machine, or \
+                 find what else reports under this node's name"
             ),
             Self::TwoNodes { address, believed } => write!(
                 f,
-                "it reports {address}, and so does node {believed}, which is believed: give each machine addresses of its own"
+                "it reports {address}, which Windlass takes for an address of node {believed}, which reports \
+                 it too: give each machine its own addresses"
             ),
             Self::Dissents(Dissent { address, others }) => write!(
                 f,
-                "it reports {address}, where other nodes of its LAN have {others}, which counts: give {} the prefix length {}, or \
-                 change that of the others",
+                "it reports {address}, but other nodes of its LAN have {others}, which Windlass uses: give \
+                 {} the prefix length {}, or change that of the other nodes",
                 address.addr(),
                 others.prefix_len()
             ),
             Self::ForeignRouters { ignored } => write!(
                 f,
-                "it alone hears more than {MAX_FOREIGN_ALONE} VRIDs of strangers, and {ignored} of them do not count: look what sends \
-                 VRRP there, or who reports in its name"
+                "it alone reports more than {MAX_FOREIGN_ALONE} VRIDs of foreign routers, and Windlass \
+                 ignores {ignored} of them: find what sends VRRP on its LAN, or what else reports under this \
+                 node's name"
             ),
             Self::Duplicates { ignored } => write!(
                 f,
-                "it sees more than {MAX_DUPLICATES} virtual IPs at other hosts, and {ignored} of them do not count: look at its LAN, or \
-                 who reports in its name"
+                "it reports more than {MAX_DUPLICATES} virtual IPs at other hosts, and Windlass ignores \
+                 {ignored} of them: check its LAN, or find what else reports under this node's name"
             ),
             Self::Taken { ignored } => write!(
                 f,
-                "it said of {MAX_TAKEN} addresses within ten minutes that other hosts have them, and {ignored} more are not taken from \
-                 Services on its word: look at its LAN, or who reports in its name"
+                "it reported {MAX_TAKEN} addresses within ten minutes as used by other hosts, and Windlass \
+                 ignores {ignored} more, which stay with their Services: check its LAN, or find what else \
+                 reports under this node's name"
             ),
             Self::AnswersForAll { mac, addresses } => write!(
                 f,
-                "host {mac} answers for any address ({addresses} virtual IPs so far): turn proxy ARP off on it, or take the pool's range off \
-                 it; no Service is given another address for it"
+                "host {mac} answers for any address ({addresses} virtual IPs so far), so Windlass moves no \
+                 Service to another address because of it: turn proxy ARP off on that host, or remove the \
+                 pool's range from it"
             ),
             Self::Succeeded { by } => write!(
                 f,
-                "it is not ready, and its machine is Node {by} now, which has its addresses: delete this Node"
+                "it is not ready, and its machine joined again as Node {by}, which has its addresses now: \
+                 delete this Node"
             ),
             Self::Withheld { ignored } => write!(
                 f,
-                "it reports more than {MAX_WITHHELD} addresses or subnets of its own within pools, and {ignored} of them keep nothing back: \
-                 exclude from the pools what is in use (spec.exclude), or look who reports in its name"
+                "it reports more than {MAX_WITHHELD} addresses or subnets of its own within pools, and the \
+                 pools do not withhold {ignored} of them: exclude used addresses from the pools \
+                 (spec.exclude), or find what else reports under this node's name"
             ),
         }
     }
@@ -506,7 +516,7 @@ impl ToldDoubts {
                 told != doubts && now.duration_since(*at) >= TELL_EVERY
             };
             if self.0.get(node).is_none_or(is_due) {
-                let message = format!("of the report of node {node} some is not believed: {}", told(doubts));
+                let message = format!("part of the report of node {node} is ignored: {}", told(doubts));
                 news.push((node.clone(), message));
                 self.0.insert(node.clone(), (now, doubts.clone()));
             }

@@ -87,7 +87,7 @@ fn why(from: &str, to: &str, Known { router, node, network }: Known<'_>) -> Stri
             .any(|subject| failures::concerns(subject, checks, key))
     };
     if let Some(failed) = failed.iter().find(matters) {
-        return format!("on node {from} fails {failed}");
+        return format!("a check fails on node {from}: {failed}");
     }
     let rank = |name: &str| {
         router
@@ -95,14 +95,14 @@ fn why(from: &str, to: &str, Known { router, node, network }: Known<'_>) -> Stri
             .map(|one| one.priority)
     };
     match (rank(from), rank(to)) {
-        (None, _) => format!("node {from} is no candidate for it any more"),
+        (None, _) => format!("node {from} is no longer a candidate"),
         (Some(was), _) if class(was) == Class::Fair => {
             format!("node {from} is drained, or its pods of the Service end")
         }
         (Some(was), _) if class(was) == Class::Unfit => {
             format!("node {from} has no ready pod of the Service, or is not known to the others yet")
         }
-        (Some(was), Some(is)) if is > was => format!("node {to} comes before it and is well"),
-        (Some(_), _) => format!("node {from} fell silent, or its agent was stopped or is late"),
+        (Some(was), Some(is)) if is > was => format!("node {to} has precedence and is well"),
+        (Some(_), _) => format!("node {from} stopped sending adverts, or its agent was stopped or is late"),
     }
 }

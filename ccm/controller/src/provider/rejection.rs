@@ -43,8 +43,9 @@ pub(crate) fn allocation_rejected<'a>(
         AllocateError::InNoPool { address, .. }
         | AllocateError::NotInPool { address, belongs_to: None, .. } => node_with(*address).map(|node| {
             let message = format!(
-                "address {address} is an address of node {node} and is never given: ask for another address of the subnet. If the machine has \
-                 no other, serve its pods by hostPort or NodePort, which need no virtual IP"
+                "address {address} is an address of node {node} and is never given: ask for another address \
+                 of the subnet. If the machine has no other, serve its pods by hostPort or NodePort, which \
+                 need no virtual IP"
             );
             because(reason(error), message)
         }),
@@ -53,8 +54,8 @@ pub(crate) fn allocation_rejected<'a>(
         }
         AllocateError::Reserved { address, .. } => foreign_service_with(*address).map(|service| {
             let message = format!(
-                "address {address} is in use by Service {service}, which another load balancer serves: ask for another address, or \
-                 have Windlass serve that Service"
+                "address {address} is in use by Service {service}, which another load balancer serves: ask \
+                 for another address, or have Windlass serve that Service"
             );
             because(address_allocated::ADDRESS_IN_USE, message)
         }),
@@ -94,12 +95,12 @@ fn stays_until(
     let until = Timestamp::from_millisecond(i64::try_from(quarantined.until.0).ok()?).ok()?;
     let others = if others == 0 { String::new() } else { format!(" and {others} more") };
     let whose = match stays_with {
-        StaysWith::Service => "that one".to_owned(),
+        StaysWith::Service => "that Service".to_owned(),
         StaysWith::Namespace => format!("namespace {:?}", former.namespace),
     };
     Some(format!(
-        "address {address} cannot be given for now: Service {former}{others} let go of it, and it stays with {whose} until \
-         {until:.0}, as its pool says: wait, or ask for another address"
+        "address {address} cannot be given before {until:.0}: Service {former}{others} released it, and its \
+         pool keeps it for {whose} until then. Wait, or ask for another address"
     ))
 }
 

@@ -39,7 +39,7 @@ impl Provider {
                                 reason: QuarantineReason::Released,
                                 until: Time(until),
                                 message: format!(
-                                    "Service {holder} let go of it: nobody else is given it yet"
+                                    "Service {holder} released it: no other Service is given it yet"
                                 ),
                             };
                             self.put_in_quarantine(holder, address, &object, &quarantine).await?;
@@ -80,7 +80,10 @@ impl Provider {
             until: Time(until),
             message: why.chars().take(1000).collect(),
         };
-        tracing::warn!(service = %holder, %address, %until, why, "another host has the address: it is not given for a while");
+        tracing::warn!(
+            service = %holder, %address, %until, why,
+            "another host uses the address: no Service is given it before that time"
+        );
         self.put_in_quarantine(holder, address, object, &quarantine).await
     }
 
@@ -110,7 +113,7 @@ impl Provider {
         let quarantine = Quarantine {
             reason: QuarantineReason::Released,
             until: Time(self.shared.now()),
-            message: format!("Service {holder} let go of it: it is about to be deleted"),
+            message: format!("Service {holder} released it: it is about to be deleted"),
         };
         self.put_in_quarantine(holder, address, object, &quarantine).await?;
         let ended =

@@ -123,8 +123,8 @@ async fn a_namespace_at_its_limit_waits_until_it_frees_an_address_and_others_not
     rig.settle().await;
     assert_eq!([rig.shown("evil/a").len(), rig.shown("evil/b").len(), rig.shown("evil/c").len()], [1, 1, 0]);
     assert_eq!(rig.reason("evil/c"), "False LimitReached");
-    let said = "pool \"p\" gives the Services of a namespace 2 of a family at most, and those of this one have 2, what is \
-                kept back included: free one that counts, or have the pool's limit raised";
+    let said = "pool \"p\" gives the Services of a namespace 2 of a family at most, and those of this one \
+                have 2, including quarantined ones: free one that counts, or have the pool's limit raised";
     assert!(message(&rig, "evil/c").contains(said), "{}", message(&rig, "evil/c"));
     let refused = told(&rig, "ExternalIPRefused");
     assert!(refused.iter().any(|(whom, said)| whom == "evil/d" && said.contains("2 of a family at most")));
@@ -232,9 +232,8 @@ async fn an_address_stays_with_the_namespace_that_freed_it_as_long_as_the_pool_s
     assert_eq!((rig.shown("evil/web"), rig.reason("evil/web").as_str()), (vec![], "False AddressInUse"));
     let said = message(&rig, "evil/web");
     assert!(
-        said.contains(
-            "Service shop/web let go of it, and it stays with namespace \"shop\" until 2026-01-05T"
-        ),
+        said.contains("cannot be given before 2026-01-05T")
+            && said.contains("Service shop/web released it, and its pool keeps it for namespace \"shop\""),
         "{said}"
     );
     rig.create("shop/other", &named);

@@ -254,8 +254,8 @@ struct Refusal {
 fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) -> Result<(), Refusal> {
     if Family::of(address) != Family::of(source) {
         let reason = format!(
-            "{address} is of another family than its virtual router, whose adverts come from {source}: remove its \
-             spec.virtualRouter"
+            "{address} is of another family than its virtual router, whose adverts come from {source}: \
+             remove its spec.virtualRouter"
         );
         return Err(Refusal { reason, alike: false });
     }
@@ -264,15 +264,13 @@ fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) 
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     if nobodys || address.is_unspecified() || address.is_loopback() || address.is_multicast() {
-        let reason = format!(
-            "{address} is no address that a host of the LAN can be reached at: take it out of the pool"
-        );
+        let reason = format!("{address} cannot be the address of a host on the LAN: remove it from the pool");
         return Err(Refusal { reason, alike: true });
     }
     if candidates.contains(&address) {
         let reason = format!(
-            "{address} is a node's own address: take it out of the pool. If that node has no other, serve its pods by hostPort or \
-             NodePort"
+            "{address} is a node's own address: take it out of the pool. If that node has no other, serve \
+             its pods by hostPort or NodePort"
         );
         return Err(Refusal { reason, alike: true });
     }
@@ -283,15 +281,17 @@ fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) 
 fn not_answered(node: &str, address: IpAddr, answered: &Answered) -> Result<(), Refusal> {
     if let Some(subnet) = answered.anycast.get(&address) {
         let reason = format!(
-            "{address} is the subnet-router anycast address of {subnet} (RFC 4291 §2.6.1), which the kernel of every node \
-             answers for: exclude it from the pool, and let its Services move with the annotation {ANNOTATION_ALLOW_MOVE}"
+            "{address} is the subnet-router anycast address of {subnet} (RFC 4291 §2.6.1), which the kernel \
+             of every node answers for: exclude it from the pool, and let its Services move with the \
+             annotation {ANNOTATION_ALLOW_MOVE}"
         );
         return Err(Refusal { reason, alike: true });
     }
     if let Some(interface) = answered.own.get(&address) {
         let reason = format!(
-            "{address} is an address of node {node} itself, on {interface}, whose kernel answers for it: take it off there, \
-             or take it out of the pool. If node {node} has no other, serve its pods by hostPort or NodePort"
+            "{address} is an address of node {node} itself, on {interface}, whose kernel answers for it: \
+             take it off there, or take it out of the pool. If node {node} has no other, serve its pods by \
+             hostPort or NodePort"
         );
         return Err(Refusal { reason, alike: false });
     }

@@ -56,17 +56,18 @@ impl Fault {
                 node_event::SOURCE_IN_USE,
                 key,
                 None,
-                "adverts come in from this node's own address: another host has it, or the LAN sends frames back; two nodes with one \
-                 address both become Active: give one of them another address",
+                "received adverts from this node's own address: another host has it, or the LAN sends frames \
+                 back. Two nodes with one address both become Active: give one of them another address",
             )),
             Event::SecondActive { key, source } => Some(Self::new(
                 node_event::SECOND_ACTIVE,
                 key,
                 Some(*source),
                 &format!(
-                    "{source} goes on as Active of VRID {} beside this node, which comes first: it does not hear this node's adverts \
-                     (look for a firewall, a full receive queue or a cable that carries one way only, there) or does not believe them \
-                     (keys, clock), or another host sends in its name: {}",
+                    "{source} stays Active of VRID {} although this node has precedence: it does not receive \
+                     this node's adverts (look there for a firewall, a full receive queue or a one-way \
+                     cable), it rejects them (check keys and clock), or another host sends from its address: \
+                     {}",
                     key.vrid, remedies.forged
                 ),
             )),
@@ -74,14 +75,14 @@ impl Fault {
                 node_event::ADVERTS_REFUSED,
                 key,
                 None,
-                &format!("{error}; another node takes over, and both are Active"),
+                &format!("{error}; another node takes over, so both are Active"),
             )),
             Event::Unauthenticated { key, source, error } => Some(Self::new(
                 node_event::ADVERTS_NOT_AUTHENTIC,
                 key,
                 Some(*source),
                 &format!(
-                    "adverts of {source} are not believed: {error}; while that is so, both may be Active"
+                    "rejected adverts of {source}: {error}; until they are accepted, both may be Active"
                 ),
             )),
             Event::ClocksDiffer { key, source, seconds } => Some(Self::new(
@@ -89,8 +90,9 @@ impl Fault {
                 key,
                 Some(*source),
                 &format!(
-                    "the clock of {source} is {seconds} s ahead, more than half of what is allowed: beyond it its adverts are not \
-                     believed, and both are Active; synchronise the clocks"
+                    "the clock of {source} is {seconds} s ahead, more than half of the allowed difference: \
+                     beyond that, this node rejects its adverts, and both become Active; synchronise the \
+                     clocks"
                 ),
             )),
             Event::AddressOnInterface { key, address } => Some(Self::new(
@@ -98,7 +100,8 @@ impl Fault {
                 key,
                 Some(*address),
                 &format!(
-                    "the virtual IP {address} is an address of the interface: this node answers for it in Backup, too; {}",
+                    "the virtual IP {address} is configured on the interface, so this node answers for it \
+                     even in Backup; {}",
                     remedies.on_interface
                 ),
             )),
@@ -117,7 +120,10 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
         }
         Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
-            tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");
+            tracing::debug!(
+                %interface, vrid, %source, version, carp,
+                "received an advert of a foreign VRRP router"
+            );
         }
         Event::Failed { key, error } => {
             tracing::warn!(vrid = key.vrid.get(), interface = %key.interface, %error, "cannot run the virtual router");
@@ -136,29 +142,33 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
             let mac = mac(*host);
             tracing::warn!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
-                "the address is not announced: another host answers for it; asking again until it does not"
+                "not announcing the address, because another host answers for it; probing until that host \
+                 stops"
             );
         }
         Event::AddressLeftToPeer { key, address, mac: peer } => {
             let mac = mac(*peer);
             tracing::info!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
-                "the address is left to a peer that serves it in another virtual router and goes first"
+                "not announcing the address, because a peer with precedence serves it in another virtual \
+                 router"
             );
         }
         Event::WithoutMulticast { key, peers } if peers.is_empty() => {
-            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "multicast of VRRP passes again");
+            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "VRRP multicast passes again");
         }
         Event::WithoutMulticast { key, peers } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface, ?peers,
-            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", remedies.multicast
+            "VRRP multicast does not pass between this node and these peers: unicast takes its place; \
+             {}", remedies.multicast
         ),
         // The engine has already logged the reason.
         Event::GuardChanged | Event::HelperAway { .. } | Event::HelperBack { .. } => {}
         Event::PeersNotRecognised { key } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface,
-            "many hosts that were never heard before advertise a virtual IP of this virtual router: no more than a few a second are taken \
-             for peers, those that go on first. If their adverts are forged: {}", remedies.forged
+            "many unknown hosts advertise a virtual IP of this virtual router: the node accepts only a few \
+             of them a second as peers, first those that keep sending. If their adverts are forged: \
+             {}", remedies.forged
         ),
         _ => tracing::warn!(?event, "event of the VRRP engine"),
     }

@@ -30,8 +30,8 @@ type Read = fn(&RouterStatus) -> u64;
 pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntGauge> {
     register_int_gauge_with_registry!(
         "windlass_agent_state_write_failed",
-        "1 while the state of this node cannot be written to its disk: announcing goes on, a restart without the API server begins from \
-         an older state or none",
+        "1 while the agent cannot write its state to disk: announcing continues, but a restart without the \
+         API server begins from an older state or none",
         registry
     )
 }
@@ -40,8 +40,8 @@ pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntG
 pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge> {
     register_int_gauge_with_registry!(
         "windlass_agent_held_addresses",
-        "Virtual IPs that this node goes on with although their VirtualIP or VirtualRouter was deleted while in service, not by the \
-         controller",
+        "Virtual IPs that this node keeps announcing although their VirtualIP or VirtualRouter was deleted \
+         while in service, not by the controller",
         registry
     )
 }
@@ -54,8 +54,8 @@ pub(crate) fn service_proxy(
     samples::register(registry, move || {
         vec![gauges(
             "windlass_agent_service_proxy",
-            "1 for who takes the packets of Services on this node: kube-proxy in nftables or iptables mode, ipvs, ebpf (before netfilter), \
-             switch (without netfilter) or unknown",
+            "1 for the service proxy of this node: nftables or iptables (kube-proxy's mode), ipvs, ebpf \
+             (before netfilter), switch (without netfilter) or unknown",
             ["proxy"],
             [([proxy.borrow().name().to_owned()], 1_i64)],
         )]
@@ -93,7 +93,7 @@ fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily 
     conflicts.extend(seen);
     counters(
         "windlass_address_conflicts_total",
-        "Times another host was seen to have a virtual IP of this node (at most one a minute each)",
+        "Times another host used a virtual IP of this node (counted at most once a minute for each)",
         ["interface"],
         conflicts.into_iter().map(|(interface, count)| ([interface], count)),
     )
@@ -112,8 +112,9 @@ fn checks(failed: &FailedChecks) -> MetricFamily {
     let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
     gauges(
         "windlass_agent_check_failed",
-        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, forwarding by the kernel, the \
-         pod network after a boot, the engine's lateness, of an Announcement, or of a health check's node port",
+        "1 while a check fails, which ranks this node below all nodes whose checks pass: kube-proxy, \
+         forwarding by the kernel, the pod network after a boot, the engine's lateness, a check of an \
+         Announcement, or a health check node port",
         ["check", "port"],
         [kube_proxy, forwarding, network, lateness].into_iter().chain(actions).chain(endpoints),
     )
@@ -144,7 +145,8 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         ),
         gauges(
             "windlass_vrrp_peers_without_multicast",
-            "Candidates between which and this node multicast does not pass, so that unicast takes its place",
+            "Candidates that VRRP multicast does not reach from this node or back, so that unicast takes its \
+             place",
             ROUTER,
             routers.iter().map(|router| {
                 (labels(router), i64::try_from(router.without_multicast.len()).unwrap_or(i64::MAX))
@@ -152,7 +154,7 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         ),
         gauges(
             "windlass_vrrp_failed",
-            "1 while the virtual router cannot run on this node, as the agent's log says why",
+            "1 while the virtual router cannot run on this node; the agent's log has the reason",
             ROUTER,
             routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
         ),
@@ -171,12 +173,12 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         }),
         (
             "windlass_vrrp_interval_mismatches_total",
-            "Accepted adverts with another interval than configured",
+            "Accepted adverts whose interval differs from the configured one",
             |r| r.counters.interval_mismatches,
         ),
         (
             "windlass_vrrp_stranger_adverts_total",
-            "Ignored adverts with the virtual router's VRID from no candidate",
+            "Ignored adverts with the virtual router's VRID from hosts that are not candidates",
             |r| r.counters.foreign_adverts,
         ),
         ("windlass_vrrp_replies_total", "ARP requests and neighbour solicitations answered", |r| {
@@ -208,7 +210,7 @@ fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
         ),
         counters(
             "windlass_vrrp_strangers_total",
-            "Adverts heard from VRRP and CARP routers that are no candidates",
+            "Adverts received from VRRP and CARP routers that are not candidates",
             ["interface"],
             links.iter().map(|link| ([link.interface.clone()], link.foreign_adverts)),
         ),
@@ -219,7 +221,7 @@ fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_forwarded_addresses",
-            "Virtual IPs whose older connections are forwarded to the node that handed them over",
+            "Virtual IPs whose older connections this node forwards to the node that handed them over",
             [],
             [([], i64::try_from(status.addresses).unwrap_or(i64::MAX))],
         ),
@@ -238,37 +240,39 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_replicated_connections",
-            "Established connections of virtual IPs that this node serves and tells other nodes",
+            "Established connections of this node's virtual IPs that it replicates to other nodes",
             [],
             [([], number(status.connections))],
         ),
         gauges(
             "windlass_replication_peers",
-            "Addresses of other nodes that are told the connections of this one",
+            "Addresses of other nodes that receive this node's connections",
             [],
             [([], number(told().count()))],
         ),
         gauges(
             "windlass_replication_peers_in_sync",
-            "Those of them that have acknowledged all",
+            "Addresses of other nodes that have acknowledged all of this node's connections",
             [],
             [([], number(told().filter(|peer| peer.knows_all).count()))],
         ),
         counters(
             "windlass_replication_refused_total",
-            "Datagrams in the name of another node that were refused: malformed, or not signed as they have to be",
+            "Replication datagrams from another node's address that were refused: malformed, or without a \
+             valid signature",
             ["peer"],
             status.peers.iter().map(|peer| ([peer.peer.to_string()], peer.refused)),
         ),
         counters(
             "windlass_replication_table_full_total",
-            "Connections of other nodes not taken, or given up, for lack of room (net.netfilter.nf_conntrack_max)",
+            "Connections of other nodes not stored, or removed, for lack of room \
+             (net.netfilter.nf_conntrack_max)",
             [],
             [([], status.table_full)],
         ),
         counters(
             "windlass_replication_entries_refused_total",
-            "Times that the kernel refused a connection of another node for another reason",
+            "Times the kernel refused to store a connection of another node for another reason",
             [],
             [([], status.refused)],
         ),
@@ -287,7 +291,7 @@ pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
         ),
         counters(
             "windlass_engine_helper_faults_total",
-            "Times that it panicked, failed or stalled",
+            "Times a thread that the election does not need panicked, failed or stalled",
             ["thread"],
             helpers.iter().map(|helper| (thread(helper), helper.faults)),
         ),
@@ -312,13 +316,13 @@ fn lateness(lateness: &Lateness) -> Vec<MetricFamily> {
     vec![
         family(
             "windlass_engine_lateness_seconds",
-            "How late the timers of the virtual routers were acted on",
+            "Delay between the due time of the virtual routers' timers and their handling",
             MetricType::HISTOGRAM,
             vec![metric],
         ),
         gauges(
             "windlass_engine_lateness_max_seconds",
-            "The latest of them since the agent started",
+            "Largest delay of a timer since the agent started",
             [],
             [([], lateness.max.as_secs_f64())],
         ),

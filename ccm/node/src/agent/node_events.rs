@@ -54,7 +54,7 @@ impl NodeEvents {
     /// Reports why the guard blocks nothing, unless it was reported within [`AGAIN`]. To be called repeatedly while it lasts.
     pub(crate) fn unguarded(&mut self, obstacle: &str, now: Instant) {
         if self.told.is_news((node_event::UNGUARDED, obstacle.to_owned(), None), now) {
-            let message = format!("nothing is kept from the Services of this node's addresses: {obstacle}");
+            let message = format!("the guard does not protect the virtual IPs of this node: {obstacle}");
             self.warn(node_event::UNGUARDED, message);
         }
     }
@@ -107,7 +107,8 @@ impl NodeEvents {
 fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
     let peers = first_of(peers.iter(), NAMED);
     format!(
-        "on {interface}: multicast of VRRP does not pass between this node and {peers}: unicast takes its place; {MULTICAST_REMEDY}"
+        "on {interface}: VRRP multicast does not pass between this node and {peers}: unicast takes its \
+         place; {MULTICAST_REMEDY}"
     )
 }
 
@@ -118,22 +119,24 @@ fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
             EventType::Warning,
             node_event::ADDRESSES_HELD,
             format!(
-                "VirtualIPs or VirtualRouters of {addresses} of this node's {of} addresses were deleted while in service, not by the \
-                 controller: the node goes on announcing the addresses for {} s; apply the CustomResourceDefinitions again if they are \
-                 gone, and let the controller run: it makes the objects anew. To have a node silent at once, stop its agent",
+                "the VirtualIPs or VirtualRouters of {addresses} of this node's {of} addresses were deleted \
+                 while in service, not by the controller: the node keeps announcing the addresses for {} s. \
+                 Apply the CustomResourceDefinitions again if they are gone, and let the controller run: it \
+                 creates the objects again. To silence the node immediately, stop its agent",
                 time.as_secs()
             ),
         ),
         News::Back => (
             EventType::Normal,
             node_event::ADDRESSES_BACK,
-            "all VirtualIPs and VirtualRouters that were missing are back, or out of service".to_owned(),
+            "all missing VirtualIPs and VirtualRouters are back, or were taken out of service".to_owned(),
         ),
         News::Over { addresses } => (
             EventType::Warning,
             node_event::ADDRESSES_GIVEN_UP,
             format!(
-                "{addresses} addresses are no longer announced: their VirtualIPs or VirtualRouters were not made anew in {} s",
+                "the node stopped announcing {addresses} addresses: their VirtualIPs or VirtualRouters were \
+                 not created again within {} s",
                 time.as_secs()
             ),
         ),

@@ -95,9 +95,10 @@ impl Publisher {
                     if unknown != left_out && !unknown.is_empty() {
                         tracing::warn!(
                             fields = ?unknown,
-                            "the definition of NodeNetworks is older than this agent, and what it does not know is left out of this \
-                             node's: addresses whose clients are restricted may not be announced here until it is applied: kubectl \
-                             apply -f manifests/crds"
+                            "the definition of NodeNetworks is older than this agent, so the API server \
+                             drops these fields of this node's report: this node may not announce addresses \
+                             with source ranges until the definition is updated: kubectl apply -f \
+                             manifests/crds"
                         );
                     }
                     left_out = unknown;
@@ -166,8 +167,8 @@ impl Publisher {
         let missing = self.desired.borrow().as_ref().map(|desired| desired.missing_keys.clone());
         missing.into_iter().flatten().map(|id| {
             let why = format!(
-                "this node does not have it and takes no part in the virtual routers that sign with it; add an entry {id} to \
-                 Secret {SECRET}"
+                "this node does not have it and takes no part in the virtual routers that sign with it; add \
+                 an entry {id} to Secret {SECRET}"
             );
             failures::of_key(id, &why)
         })

@@ -189,12 +189,14 @@ impl GuardMode {
             (Self::Off, _) => Some("its agent runs with --guard=false".to_owned()),
             // An agent that started beside IPVS, until it is restarted.
             (Self::Auto, _) if !has => Some(
-                "IPVS serves Services on it, beside which there is no guard: use kube-proxy in nftables mode"
+                "IPVS serves Services on it, and the guard cannot work beside IPVS: use kube-proxy in \
+                 nftables mode"
                     .to_owned(),
             ),
             (Self::Auto, ServiceProxy::Programs { by, interface }) => Some(format!(
-                "{by} (interface {interface}) takes packets before the agent's guard can see them, and no kube-proxy tells its mode: \
-                 restrict clients by its own network policies, or start the agent with --guard=true if kube-proxy serves all the same"
+                "{by} (interface {interface}) takes packets before the agent's guard can see them, and no \
+                 kube-proxy reports its mode: restrict clients by its own network policies, or start the \
+                 agent with --guard=true if kube-proxy serves all the same"
             )),
             (Self::Auto, ServiceProxy::Switched { by, seen }) => {
                 let seen = match seen {
@@ -202,9 +204,10 @@ impl GuardMode {
                     Seen::Route => "a route of a virtual IP to another interface than lo".to_owned(),
                 };
                 Some(format!(
-                    "{by} ({seen}) takes packets to Services without netfilter, and no kube-proxy tells its mode: the guard lets untranslated \
-                     packets pass. Restrict clients by its own network policies, let the agent ask kube-proxy \
-                     (--kube-proxy-metrics-address), or start the agent with --guard=true if kube-proxy serves all the same"
+                    "{by} ({seen}) takes packets to Services without netfilter, and no kube-proxy reports \
+                     its mode: the guard lets untranslated packets pass. Restrict clients by its own network \
+                     policies, let the agent ask kube-proxy (--kube-proxy-metrics-address), or start the \
+                     agent with --guard=true if kube-proxy serves all the same"
                 ))
             }
             // The agent exits when IPVS appears.
@@ -298,7 +301,7 @@ pub(crate) async fn follow(
             if !known.gives_way_to(proxy) {
                 return false;
             }
-            tracing::info!(proxy = proxy.name(), "this is who takes the packets of Services on this node");
+            tracing::info!(proxy = proxy.name(), "found the service proxy of this node");
             *known = proxy;
             true
         });

@@ -233,11 +233,12 @@ fn multicast_condition<'a>(
         shown?;
         (
             multicast_heard::HEARD,
-            format!("Multicast of node {node} on {interface} is heard by all other nodes"),
+            format!("All other nodes receive the multicast adverts of node {node} on {interface}"),
         )
     } else {
         let message = format!(
-            "Multicast of node {node} on {interface} is not heard by {}, which it tells by unicast: {MULTICAST_REMEDY}",
+            "Multicast adverts of node {node} on {interface} do not reach {}, so it sends them unicast: \
+             {MULTICAST_REMEDY}",
             deaf.join(", ")
         );
         (multicast_heard::UNICAST_FALLBACK, message)
@@ -470,13 +471,14 @@ impl Finding<'_> {
                 assignment.interface, assignment.vrid
             ),
             Self::Taken { active, mac: host } => format!(
-                "Another host, {} on {} of node {node}, has {address}: it is announced once that host lets go of it",
+                "Another host, {} on {} of node {node}, uses {address}: Windlass announces it once that host \
+                 stops. Remove the address from that host",
                 mac(host),
                 active.assignment.interface
             ),
             Self::Unguarded { why } => format!(
-                "Not everybody may use {address}, and node {node} cannot keep the others out: {why}; run its agent with its \
-                 guard, or remove the source ranges of the Service"
+                "Source ranges restrict {address}, and node {node} cannot enforce them: {why}; run its agent \
+                 with its guard, or remove the source ranges of the Service"
             ),
             Self::Refused { why } => why.to_owned(),
             Self::Stopped => {

@@ -63,7 +63,7 @@ impl Display {
         let vip = &["address", "interface"];
         registry.register(Box::new(Metrics {
             display: self.clone(),
-            active: gauge("windlass_vip_active", "Whether this node answers for the virtual IP", vip)?,
+            active: gauge("windlass_vip_active", "1 while this node answers for the virtual IP", vip)?,
             vrid: gauge("windlass_vip_vrid", "VRID of the virtual IP; 0: none yet", vip)?,
             priority: gauge(
                 "windlass_vip_priority",
@@ -71,25 +71,23 @@ impl Display {
                 vip,
             )?,
             transitions: IntCounterVec::new(
-                Opts::new(
-                    "windlass_vip_became_active_total",
-                    "Times that this node took the virtual IP over",
-                ),
+                Opts::new("windlass_vip_became_active_total", "Times this node took the virtual IP over"),
                 vip,
             )?,
             check: gauge(
                 "windlass_vip_check_passing",
-                "Whether the check of this node passes",
+                "1 while the check of this node passes",
                 &["address", "check"],
             )?,
             proving: gauge(
                 "windlass_vip_check_proving",
-                "Whether the check of this node passes, but has failed so often lately that nodes that are fit come before this one",
+                "1 while the check passes but has failed so often in the last minutes that fit nodes have \
+                 precedence",
                 &["address", "check"],
             )?,
             backend: gauge(
                 "windlass_vip_backend_up",
-                "Whether the backend is well, where connections are balanced",
+                "1 while the backend is well, where connections are balanced",
                 &["address", "backend"],
             )?,
         }))

@@ -78,7 +78,9 @@ pub async fn run(
             () = token.cancelled() => break Ok(()),
             Some(event) = incoming.recv() => {
                 if let Some(thread) = engine.stopped_by() {
-                    break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
+                    break Err(anyhow!(
+                        "the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it"
+                    ));
                 }
                 if holder.hear(&event) {
                     bring_at.get_or_insert_with(|| Instant::now() + GATHER);

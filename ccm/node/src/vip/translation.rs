@@ -84,7 +84,8 @@ impl Translation {
     pub(super) fn lasting_failure(&self) -> Option<String> {
         if self.thread.is_finished() {
             return Some(format!(
-                "the thread that keeps the table {TABLE} panicked: restart the process, and report it"
+                "the thread that maintains the nftables table {TABLE} panicked: restart the process, and \
+                 report the bug"
             ));
         }
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -183,10 +184,16 @@ impl Table {
         match balancer.check() {
             Ok(Checked::Intact) => {}
             Ok(Checked::Restored { found }) => {
-                tracing::warn!(table = TABLE, "somebody else changed the table ({found}): it was put back");
+                tracing::warn!(
+                    table = TABLE,
+                    "another program changed the nftables table ({found}); restored it"
+                );
             }
             Err(error) => {
-                tracing::debug!(%error, table = TABLE, "the table cannot be looked after");
+                tracing::debug!(
+                    %error, table = TABLE,
+                    "cannot check the nftables table; installing it again"
+                );
                 // Told when it is brought, as it is again.
                 self.brought = None;
             }

@@ -195,18 +195,18 @@ impl VirtualIp {
         let no_keys = keys.is_some_and(|keys| keys.authentication(self.settings.advert_interval).is_none());
         match (&self.place, &self.vrid) {
             (Err(why), _) => Some(why.clone()),
-            (Ok(_), VridSource::Chosen(Some(Choice { decision: Decision::NoneFree, .. }))) => Some(
-                "all 255 VRIDs are used by other routers of this LAN: take one from them, or give one"
-                    .to_owned(),
-            ),
-            (Ok(_), _) if no_keys => Some("there is no key that signs its adverts yet".to_owned()),
+            (Ok(_), VridSource::Chosen(Some(Choice { decision: Decision::NoneFree, .. }))) => {
+                Some("other routers of this LAN use all 255 VRIDs: free one, or set vrid".to_owned())
+            }
+            (Ok(_), _) if no_keys => Some("no key signs its adverts yet".to_owned()),
             (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => {
                 let address = self.settings.address;
                 self.bound_by_others.as_ref().map(|interface| {
                     format!(
-                        "not by one node alone: interface {interface} of this host has {address}, which this process did not put there, so \
-                         that its kernel answers for it whoever has it: remove it (`ip addr del {address} dev {interface}`, and from the \
-                         network's configuration), and end what else announces it, as keepalived"
+                        "not by one node alone: another program configured {address} on interface \
+                         {interface} of this host, so its kernel answers for it even while another node is \
+                         Active: remove it (`ip addr del {address} dev {interface}`, and from the network's \
+                         configuration), and stop whatever else announces it, such as keepalived"
                     )
                 })
             }

@@ -130,7 +130,8 @@ impl LifecycleControllerState {
                 if let Some(after) = after {
                     self.queue.add_at(name, now + after);
                 }
-                let message = format!("cannot tell whether the machine exists, the Node is kept: {error}");
+                let message =
+                    format!("cannot find out whether the machine exists, so the Node is kept: {error}");
                 Some(LastFailure { message: Some(message), has_own_retry: after.is_some() })
             }
             LifecycleOutcome::DeleteFailed(error) => {

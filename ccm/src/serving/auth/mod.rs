@@ -115,7 +115,7 @@ impl AuthFilter {
     }
 
     async fn authenticate(&self, request: AuthRequest<'_>) -> Result<User, AuthError> {
-        let unknown = "who asks is not known; send a bearer token of this cluster";
+        let unknown = "the caller is unknown; send a bearer token of this cluster";
         let bearer = bearer(request.authorization).map(Cow::Borrowed);
         let password =
             || request.by_password.then(|| password(request.authorization)).flatten().map(Cow::Owned);

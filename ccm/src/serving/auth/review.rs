@@ -119,7 +119,7 @@ impl ReviewClient {
             tracing::warn!(review = %kind, error = %reason, "cannot find out {what}: requests are refused");
         }
         Err(AuthError::Unavailable(format!(
-            "the API server could not be asked {what}; the log says why, try again later"
+            "the API server could not be asked {what}; the log has the reason, try again later"
         )))
     }
 

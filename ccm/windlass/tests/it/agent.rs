@@ -81,7 +81,7 @@ fn with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announ
     while !(state && port && active) {
         let line = agent.await_line(&[]);
         state |= line.contains("cannot keep the state") && line.contains("--state-dir");
-        port |= line.contains("203.0.113.1:9859") && line.contains("announcing goes on");
+        port |= line.contains("203.0.113.1:9859") && line.contains("announcing continues");
         active |= line.contains("state changed") && line.contains("state=active");
     }
     let metrics = probe(&folder, "/metrics").unwrap();

@@ -62,7 +62,7 @@ fn agents_and_controller_go_by_what_a_restored_etcd_holds_and_not_by_what_it_has
         })
         .await?;
         let log = tokio::fs::read_to_string(lab.logs().join("cp-controller.log")).await?;
-        ensure!(log.contains("the cluster's state is an older one"), "its last words are another's: {log}");
+        ensure!(log.contains("is older than the state shown before"), "its last words are another's: {log}");
         lab.start_controller(ControllerOptions::default())?;
 
         let new = names("new", 6);

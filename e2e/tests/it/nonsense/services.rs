@@ -144,7 +144,7 @@ pub(super) fn cases(taken: &str) -> Vec<Case> {
         (
             &[("metallb.io/loadBalancerIPs", "192.0.2.201"), ("kube-vip.io/loadbalancerIPs", "192.0.2.202")],
             INVALID,
-            &["metallb.io/loadBalancerIPs says 192.0.2.201 and kube-vip.io/loadbalancerIPs says 192.0.2.202"],
+            &["metallb.io/loadBalancerIPs is 192.0.2.201, but kube-vip.io/loadbalancerIPs is 192.0.2.202"],
         ),
     ];
     let annotated = rows.iter().map(|(annotations, reason, words)| {

@@ -61,8 +61,9 @@ fn a_namespace_gets_as_many_as_its_limit_says_and_others_are_not_concerned() {
     for name in 0..2 {
         assert!(give(&mut allocator, Tenant("evil", name), &v4()).is_ok());
     }
-    let refused = "no free IPv4 address; pool \"p\" gives the Services of a namespace 2 of a family at most, and those of this \
-                   one have 2, what is kept back included: free one that counts, or have the pool's limit raised";
+    let refused = "no free IPv4 address; pool \"p\" gives the Services of a namespace 2 of a family at most, \
+                   and those of this one have 2, including quarantined ones: free one that counts, or have \
+                   the pool's limit raised";
     assert_eq!(give(&mut allocator, Tenant("evil", 2), &v4()), Err(refused.to_owned()));
     let named = give(&mut allocator, Tenant("evil", 2), &v4().named(&["1.2.3.6"])).unwrap_err();
     assert!(named.contains("cannot be given") && named.contains("2 of a family at most"), "{named}");

@@ -53,8 +53,8 @@ fn s113_a_released_address_is_given_to_nobody_else_until_it_is_lifted() {
     assert_eq!(given(&allocator, Recreated("b", 1), &v4()), Ok(("1.2.3.1".into(), Acquisition::New)));
     assert_eq!(
         given(&allocator, Recreated("b", 1), &v4().named(&["1.2.3.0"])),
-        Err("address 1.2.3.0 cannot be given for now: Service a let go of it a short time ago, and it is kept back for \
-             that one: wait, or ask for another address"
+        Err("address 1.2.3.0 cannot be given for now: Service a released it a short time ago, and its pool \
+             keeps it for that Service: wait, or ask for another address"
             .into())
     );
     assert_eq!(
@@ -105,8 +105,8 @@ fn an_address_that_another_host_has_is_given_to_nobody() {
     };
     allocator.quarantine(ip("1.2.3.0"), taken.clone());
     assert_eq!(allocator.quarantined(ip("1.2.3.0")), Some(&taken));
-    let message = "address 1.2.3.0 cannot be given for now: another host of the LAN has it: free it there, or ask for \
-                   another address";
+    let message = "address 1.2.3.0 cannot be given for now: another host on the LAN uses it: free it there, \
+                   or ask for another address";
     let asked = v4().named(&["1.2.3.0"]);
     assert_eq!(given(&allocator, Recreated("a", 1), &asked), Err(message.into()));
     // One that is held is held no more.
@@ -299,8 +299,8 @@ fn what_several_had_is_kept_back_for_each_of_them() {
     let refused = given(&allocator, Recreated("d", 1), &v4().named(&["1.2.3.0"]));
     assert_eq!(
         refused,
-        Err("address 1.2.3.0 cannot be given for now: Service a and 2 more let go of it a short time ago, and it is kept \
-             back for those: wait, or ask for another address"
+        Err("address 1.2.3.0 cannot be given for now: Service a and 2 more released it a short time ago, and \
+             its pool keeps it for them: wait, or ask for another address"
             .into())
     );
 }

@@ -114,8 +114,9 @@ pub enum BalanceObstacle {
     },
     /// The peer's link-layer address is unknown: packets that come by it are not recognised.
     #[error(
-        "peer {peer} has not answered yet (`ip neighbour show {peer}`), so that answers of this node's server to clients whose packets come by \
-         it would go past it: see that it runs, or take it out of the peers"
+        "peer {peer} has not answered yet (`ip neighbour show {peer}`), so answers of this node's server to \
+         clients whose packets arrive by that peer would bypass it: check that the peer runs, or remove it \
+         from the peers"
     )]
     PeerSilent {
         /// The peer.

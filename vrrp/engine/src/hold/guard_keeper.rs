@@ -154,7 +154,11 @@ impl GuardKeeper {
             Some(Ok(Err(failure))) => {
                 if !self.comparing_failed {
                     let error = GuardError::from(failure);
-                    tracing::warn!(%error, "it is not known if somebody changes elements of sets; trying again");
+                    tracing::warn!(
+                        %error,
+                        "cannot check whether another program changed elements of the nftables sets; \
+                         retrying"
+                    );
                 }
                 self.comparing_failed = true;
             }
@@ -304,7 +308,7 @@ impl GuardKeeper {
             refused.into_iter().map(|(address, error)| (address, error.to_string())).collect();
         for (address, error) in &refused {
             if self.refused.get(address) != Some(error) {
-                tracing::warn!(%address, error, "who may use this VIP cannot be enforced; trying again");
+                tracing::warn!(%address, error, "cannot enforce the source ranges of this VIP; retrying");
             }
         }
         self.refused = refused;
@@ -321,9 +325,9 @@ fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Durati
                 tracing::warn!(
                     table,
                     found,
-                    "the nftables table of the VIPs was made anew; if that is needed again and again it is not said each \
-                     time, but something on this node (another engine with this table's name, a firewall that flushes \
-                     all tables) works against it"
+                    "restored the nftables table of the VIPs, which another program changed or removed; \
+                     repeated restores are not logged each time. Stop what does it (another engine with this \
+                     table's name, a firewall that flushes all tables)"
                 );
             }
             (pause * 2).min(MAX_CHECK_INTERVAL)

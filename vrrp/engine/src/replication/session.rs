@@ -134,7 +134,8 @@ impl Session {
                     tracing::warn!(
                         peer = %self.ends.peer,
                         reason = %refusal,
-                        "refused what came as connections from a peer; each kind of reason is said once a minute"
+                        "refused a replication datagram from a peer; each kind of reason is logged once a \
+                         minute"
                     );
                 }
                 self.refused += 1;

@@ -29,8 +29,8 @@ pub enum TrackingError {
     },
     /// The kernel is built without events, or without connection tracking.
     #[error(
-        "cannot follow connections: {path} is absent: this kernel tells no events of connection tracking; load the module \
-         nf_conntrack_netlink, or run a kernel with CONFIG_NF_CONNTRACK_EVENTS"
+        "cannot follow connections: {path} is absent: this kernel sends no connection tracking events; load \
+         the module nf_conntrack_netlink, or run a kernel with CONFIG_NF_CONNTRACK_EVENTS"
     )]
     NoEvents {
         /// File that is absent.
@@ -38,13 +38,14 @@ pub enum TrackingError {
     },
     /// Events are switched off.
     #[error(
-        "cannot follow connections: net.netfilter.nf_conntrack_events is 0, so that the kernel tells none of them; \
+        "cannot follow connections: net.netfilter.nf_conntrack_events is 0, so the kernel sends no events; \
          set it to 1 or 2 (sysctl -w net.netfilter.nf_conntrack_events=1)"
     )]
     EventsOff,
     /// The table changed whenever it was listed.
     #[error(
-        "cannot list connections: the kernel was changing its table each of {tries} times; try again later"
+        "cannot list connections: the kernel changed its table during each of {tries} attempts; try again \
+         later"
     )]
     Unsteady {
         /// Number of attempts.

@@ -79,7 +79,10 @@ impl Follower {
                 Ok(Some(Notification::Overrun)) => lost = true,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot hear of changes to the interfaces; listing them");
+                    tracing::warn!(
+                        %error,
+                        "cannot receive changes of the interfaces; listing all interfaces"
+                    );
                     self.resync_at = now;
                     break;
                 }

@@ -195,7 +195,7 @@ pub(super) async fn release(reader: &Reader, address: IpAddr, dry_run: bool) -> 
 
 /// In the version that was seen: what took it back meanwhile keeps it.
 async fn delete(client: Client, limit: Duration, vip: &VirtualIP) -> anyhow::Result<()> {
-    ensure!(vip.metadata.uid.is_some(), "the API server tells no UID of VirtualIP {}", vip.name_any());
+    ensure!(vip.metadata.uid.is_some(), "the API server returned no UID for VirtualIP {}", vip.name_any());
     let preconditions = Preconditions { uid: vip.uid(), resource_version: vip.resource_version() };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     let api: Api<Lenient<VirtualIP>> = Api::all(client);

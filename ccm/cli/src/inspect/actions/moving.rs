@@ -31,9 +31,9 @@ const WANTED: &[Kind] =
 /// Reason why an address cannot be moved to a node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotMoved {
-    #[error("nobody has {0}: `windlass vips` lists the addresses that are in use")]
+    #[error("no Service has {0}: `windlass vips` lists the addresses in use")]
     NoAddress(IpAddr),
-    #[error("no virtual router carries {0}: `windlass explain {0}` tells why")]
+    #[error("no virtual router carries {0}: `windlass explain {0}` shows why")]
     NoRouter(IpAddr),
     #[error("node {node} cannot announce {address}: {reason}")]
     Node { address: IpAddr, node: String, reason: String },
@@ -91,7 +91,7 @@ pub(super) fn hindrance(
         let yields = announcement.spec.unschedulable_nodes == windlass_api::UnschedulableNodePolicy::Yield;
         if yields && object.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
             return Some(format!(
-                "it is cordoned, and its Announcement says unschedulableNodes: Yield; kubectl uncordon {node}"
+                "it is cordoned, and its Announcement has unschedulableNodes: Yield; kubectl uncordon {node}"
             ));
         }
     }
@@ -105,7 +105,9 @@ pub(super) fn hindrance(
         return Some(format!("it has no address of {}; name a node of that subnet", router.spec.segment));
     }
     if vip.spec.needs_guard() && !network.capabilities.contains(&Capability::SourceRanges) {
-        return Some("its agent is too old to keep out who may not use the address; update it".to_owned());
+        return Some(
+            "its agent is too old to enforce the source ranges of the address; update it".to_owned(),
+        );
     }
     let is_local = !router.spec.external_traffic_policy.is_cluster();
     if is_local && details.ready_endpoints(&vip.spec.owners, vip.spec.address, node) == 0 {
@@ -122,7 +124,7 @@ pub(super) fn hindrance(
                 && failures::concerns_address(subject, vip.spec.address)
         })
     });
-    fails.map(|said| format!("something fails there: {said}; put it right first"))
+    fails.map(|said| format!("a check fails on it: {said}; fix that first"))
 }
 
 /// The addresses that move together, and what becomes of their connections.
@@ -137,7 +139,7 @@ fn told(snapshot: &Snapshot, router: &VirtualRouter, to: Option<&str>) -> String
         (None, _) => "",
         (Some(_), ConnectionPolicy::None) => "established connections end (connections: None)\n",
         (Some(_), ConnectionPolicy::Forward | ConnectionPolicy::Replicate) => {
-            "established connections of TCP go on if the node that has the addresses lives\n"
+            "established TCP connections continue while the present node stays up\n"
         }
     };
     let listed = indented(&(lines.collect::<Vec<_>>().join("\n") + "\n"));
@@ -220,8 +222,8 @@ async fn until_moved(
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(
-        "windlass: node {node} does not announce {address} after {} s, and is to have it as soon as it can: `windlass explain {address}` \
-         tells what keeps it",
+        "windlass: node {node} does not announce {address} after {} s; the move stays requested: `windlass \
+         explain {address}` shows what prevents it",
         wait.as_secs()
     );
     Ok(ExitCode::from(PROBLEMS))

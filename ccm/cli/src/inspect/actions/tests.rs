@@ -43,7 +43,7 @@ fn an_address_is_moved_only_to_a_node_that_can_announce_it_and_is_well() {
     says(&healthy, "n9", "there is no Node of that name");
     assert_eq!(
         moving::carried(&healthy, "192.0.2.77".parse().unwrap()).unwrap_err().to_string(),
-        "nobody has 192.0.2.77: `windlass vips` lists the addresses that are in use"
+        "no Service has 192.0.2.77: `windlass vips` lists the addresses in use"
     );
 
     let mut snapshot = healthy.clone();

@@ -47,7 +47,8 @@ pub(super) fn findings(snapshot: &Snapshot, survey: &Survey, is_installed: bool)
 fn not_installed() -> Problem {
     Problem::warning("Definition", "windlass.dev", "NotInstalled").says(
         "Windlass' definitions are not in the cluster: it is not installed yet",
-        "correct what is told here, then install it: kubectl apply -f manifests/crds, kubectl apply -k manifests (docs/deploy.md)",
+        "fix the problems listed here, then install it: kubectl apply -f manifests/crds, kubectl apply -k \
+         manifests (docs/deploy.md)",
     )
 }
 
@@ -234,10 +235,11 @@ fn foreign_routers(snapshot: &Snapshot) -> Vec<Problem> {
     let told = |((vrid, source, version), nodes): ((u8, String, u8), Vec<String>)| {
         let by = first_of(nodes.iter(), 3);
         let message = format!(
-            "{source} speaks VRRP {version} with VRID {vrid}, heard by {by}; Windlass takes no VRID that it hears"
+            "{source} sends VRRP {version} adverts with VRID {vrid}, received by {by}; Windlass uses no VRID \
+             that its nodes receive"
         );
         let remedy =
-            "nothing, if you know it (keepalived, a router, another cluster); else find out who that is";
+            "nothing, if you know the host (keepalived, a router, another cluster); else find out what it is";
         Problem::warning("VRID", vrid.to_string(), "ForeignVRID").says(message, remedy)
     };
     heard.into_iter().map(told).collect()
@@ -249,7 +251,7 @@ pub(super) fn facts(snapshot: &Snapshot, survey: &Survey, is_installed: bool) ->
     let count =
         |count: Option<usize>| count.map_or_else(|| "not installed".to_owned(), |it| format!("{it} kinds"));
     let proxy = proxy_settings(survey).map_or_else(
-        || "not told: no ConfigMap kube-system/kube-proxy".to_owned(),
+        || "unknown: there is no ConfigMap kube-system/kube-proxy".to_owned(),
         |settings| format!("mode {}", proxy_mode(&settings)),
     );
     let rivals = rivals::names(survey);
@@ -263,8 +265,8 @@ pub(super) fn facts(snapshot: &Snapshot, survey: &Survey, is_installed: bool) ->
         .collect();
     let multicast = match (snapshot.networks.objects.len(), &apart[..]) {
         (0, _) => "no agent has reported".to_owned(),
-        (_, []) => "no agent has told of a pair of nodes between which it does not pass; tried between a node that is Active and its \
-                    Backups"
+        (_, []) => "no agent has reported a pair of nodes between which it does not pass; agents try it \
+                    between an Active and its Backups"
             .to_owned(),
         (_, some) => format!("does not pass between {}", first_of(some.iter(), 3)),
     };

@@ -153,11 +153,11 @@ fn pool_says(vip: Option<&VirtualIP>, holding: Option<&VirtualIPPool>) -> String
             let for_whom = if pool.spec.disabled {
                 "which gives nothing new (disabled: true)"
             } else if pool.spec.auto_assign {
-                "which gives it to a Service that asks, unless its status tells why not"
+                "which gives it to a Service that asks, unless its status has a reason against it"
             } else {
                 "which gives it to a Service that names the pool or the address"
             };
-            format!("nobody has it: it is in pool {name}, {for_whom}")
+            format!("no Service has it: it is in pool {name}, {for_whom}")
         }
         (None, None) => "it is in no pool".to_owned(),
     }
@@ -177,7 +177,7 @@ impl RouterStory {
                     && heard.source.is_ipv4() == vip.spec.address.is_ipv4()
             });
             heard.map(move |heard| {
-                format!("{} (version {}), as node {node} heard it", heard.source, heard.version)
+                format!("{} (version {}), received by node {node}", heard.source, heard.version)
             })
         });
         Self {
@@ -209,8 +209,8 @@ fn not_the_first(ranking: &[Place], active: Option<&str>, router: &VirtualRouter
             router.spec.preempt_delay_seconds
         )
     } else {
-        "it may have come back a moment ago, its link may come and go, its agent may be late, or the two do not hear each other: \
-         see the log of its agent"
+        "it may have come back a moment ago, its link may come and go, its agent may be late, or the two do \
+         not receive each other's adverts: see the log of its agent"
             .to_owned()
     };
     Some(format!("node {} comes first, and node {active} has the addresses: {because}", first.node))
@@ -262,10 +262,11 @@ fn connections(vip: Option<&VirtualIP>, router: Option<&VirtualRouter>) -> Strin
             format!("Replicate, and as Forward for now. {}: {}", condition.reason, condition.message)
         }
         (ConnectionPolicy::Replicate, None) => {
-            "Replicate: no node has told yet whether they outlive it".to_owned()
+            "Replicate: no node has reported yet whether they outlive it".to_owned()
         }
         (ConnectionPolicy::Forward, _) => {
-            "Forward: those of TCP go on when it moves from a node that lives, and end with a node that dies"
+            "Forward: TCP connections continue when it moves from a node that is up, and end with a node \
+             that dies"
                 .to_owned()
         }
         (ConnectionPolicy::None, _) => "None: they end when it moves".to_owned(),

@@ -120,11 +120,11 @@ fn why(
                 });
                 if matters {
                     fails = true;
-                    why.push(format!("its agent ranks it below all on which nothing fails: {said}"));
+                    why.push(format!("its agent ranks it below all nodes whose checks pass: {said}"));
                 }
             }
             if vip.spec.needs_guard() && !spec.capabilities.contains(&Capability::SourceRanges) {
-                why.push("its agent is too old to keep out who may not use the address".to_owned());
+                why.push("its agent is too old to enforce the source ranges of the address".to_owned());
             }
         }
         None if snapshot.networks.missing.is_some() => {}
@@ -145,7 +145,7 @@ fn why(
 fn of_node(node: &Node, announcement: Option<&AnnouncementSpec>) -> Vec<String> {
     let mut why = Vec::new();
     if !is_ready(node) {
-        why.push("its kubelet says that it is not ready, which by itself moves nothing".to_owned());
+        why.push("its kubelet reports it as not ready, which by itself moves nothing".to_owned());
     }
     if !is_stable(node) {
         why.push(
@@ -156,7 +156,7 @@ fn of_node(node: &Node, announcement: Option<&AnnouncementSpec>) -> Vec<String> 
     let yields = announcement.is_some_and(|one| one.unschedulable_nodes == UnschedulableNodePolicy::Yield);
     match (is_unschedulable, yields) {
         (true, true) => {
-            why.push("it is cordoned, and its Announcement says unschedulableNodes: Yield".to_owned());
+            why.push("it is cordoned, and its Announcement has unschedulableNodes: Yield".to_owned());
         }
         (true, false) => {
             why.push("it is cordoned, which moves nothing (unschedulableNodes: Serve)".to_owned());

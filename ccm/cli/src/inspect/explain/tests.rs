@@ -53,7 +53,7 @@ fn the_whole_path_is_told_to_who_asks_for_a_service_or_for_its_address() {
                 "*   n1     254        good",
                 "first in the list",
                 "ports 80/TCP; nodes refuse what is for others",
-                "those of TCP go on when it moves from a node that lives",
+                "TCP connections continue when it moves from a node that is up",
             ],
         );
     }
@@ -187,7 +187,7 @@ fn each_node_has_its_place_for_a_reason() {
             },
             &[
                 "fair",
-                "it is cordoned, and its Announcement says unschedulableNodes: Yield",
+                "it is cordoned, and its Announcement has unschedulableNodes: Yield",
                 "prefers it (weight 7)",
             ],
         ),
@@ -301,7 +301,10 @@ fn what_is_known_of_the_lan_and_of_kube_proxy_and_what_happened_is_told() {
 #[test]
 fn an_address_without_a_service_is_told_by_its_pool_and_one_of_no_pool_is_an_error() {
     let snapshot = healthy();
-    says(&explained("192.0.2.77", &snapshot, &Details::default()), &["nobody has it: it is in pool default"]);
+    says(
+        &explained("192.0.2.77", &snapshot, &Details::default()),
+        &["no Service has it: it is in pool default"],
+    );
     let error = |text: &str| -> String {
         let subject = Subject::parse(text, "default").unwrap();
         Explanation::of(&subject, &snapshot, &Details::default()).unwrap_err().to_string()

@@ -99,7 +99,7 @@ fn of_address(story: &AddressStory, now: Timestamp) -> Facts {
             (None, Some(one)) => {
                 format!("no, {} since {}: {}", one.reason, age(one.last_transition_time.0, now), one.message)
             }
-            (None, None) => "no, and nobody has said why".to_owned(),
+            (None, None) => "no, and no component has reported a reason".to_owned(),
         },
     ));
     facts.push(("traffic", format!("externalTrafficPolicy: {}", story.traffic_policy)));

@@ -63,8 +63,9 @@ fn service_problem(snapshot: &Snapshot, service: &Service) -> Option<Problem> {
         }
         let made =
             created(service).map_or_else(String::new, |made| format!(" since {}", age(made, snapshot.now)));
-        let message = format!("it waits for an address{made}, and no controller has said anything of it");
-        let remedy = "see whether a controller works and serves Services of this class (spec.loadBalancerClass, --classless-services)";
+        let message = format!("it waits for an address{made}, and no controller has reported on it");
+        let remedy = "check that a controller runs and serves Services of this class \
+                      (spec.loadBalancerClass, --classless-services)";
         return Some(Problem::error("Service", name, "NotServed").says(message, remedy));
     };
     match (condition.status.as_str(), condition.reason.as_str()) {
@@ -113,10 +114,12 @@ fn disagreement(snapshot: &Snapshot, vip: &VirtualIP, router: Option<&VirtualRou
         return None;
     }
     let message = format!(
-        "node {announces} announces it, as far as is told, and node {active} is Active in its virtual router since {}",
+        "its status names node {announces} as announcing it, but node {active} is Active in its virtual \
+         router since {}",
         age(since, snapshot.now)
     );
-    let remedy = "read the logs of both agents: they may not reach the API server, or not hear each other";
+    let remedy = "read the logs of both agents: they may not reach the API server, or not receive each \
+                  other's adverts";
     Some(Problem::warning("VirtualIP", vip.spec.address.to_string(), "NodesDisagree").says(message, remedy))
 }
 
@@ -159,7 +162,7 @@ fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> 
         );
     } else if nodes.len() == 1 && snapshot.networks.objects.len() > 1 {
         let message =
-            format!("only node {} can announce its {vips} addresses: nobody takes over from it", named());
+            format!("only node {} can announce its {vips} addresses: no other node can take over", named());
         problems.push(
             Problem::warning("VirtualRouter", &name, "SingleNode")
                 .says(message, "run agents on more nodes of the subnet, or let the Announcement select more"),
@@ -174,8 +177,8 @@ fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> 
             Some(_) => "it is none of the nodes that may announce them",
         };
         problems.push(Problem::warning("VirtualRouter", &name, "PreferredNodeMissing").says(
-            format!("an admin wants node {wanted} to have its {vips} addresses, which has no effect: {why}"),
-            "move them to another node, or take the wish back: windlass move ADDRESS --undo",
+            format!("an admin moved its {vips} addresses to node {wanted}, which has no effect: {why}"),
+            "move them to another node, or undo the move: windlass move ADDRESS --undo",
         ));
     }
     let heard = status.and_then(|status| find(&status.conditions, CONDITION_MULTICAST_HEARD));
@@ -195,7 +198,8 @@ fn ghost(snapshot: &Snapshot, router: &VirtualRouter) -> Option<Problem> {
     let names: BTreeSet<&str> =
         snapshot.nodes.objects.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
     (!names.contains(active)).then(|| {
-        let message = format!("node {active} is told to be Active in it, and there is no Node of that name");
+        let message =
+            format!("its status names node {active} as Active, but the cluster has no Node of that name");
         Problem::error("VirtualRouter", router.name_any(), "ActiveNodeGone")
             .says(message, "see whether agents run on the router's other nodes: windlass nodes")
     })

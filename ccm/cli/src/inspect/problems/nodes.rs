@@ -24,8 +24,8 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
             Some(network) => problems.extend(agent_problems(&name, network)),
             None if snapshot.networks.missing.is_some() || !is_linux(node) => {}
             None => problems.push(Problem::warning("Node", &name, "NoAgent").says(
-                "no agent has reported its network: it announces nothing, and its own pods and programs are not kept from \
-                 addresses whose clients are restricted",
+                "no agent has reported its network: it announces nothing, and source ranges do not restrict \
+                 its own pods and programs",
                 "let the DaemonSet windlass-agent run there: kubectl --namespace windlass-system get pods --output wide",
             )),
         }
@@ -44,10 +44,10 @@ fn agent_problems(name: &str, network: &NodeNetwork) -> Vec<Problem> {
             more => format!(" (and {more} more)"),
         };
         let message = format!("it ranks below nodes on which nothing fails: {first}{more}");
-        problems.push(Problem::warning("Node", name, "CheckFailed").says(
-            message,
-            "put right what fails on the node; docs/placement.md tells what each check means",
-        ));
+        problems.push(
+            Problem::warning("Node", name, "CheckFailed")
+                .says(message, "fix what fails on the node; docs/placement.md describes each check"),
+        );
     }
     if !spec.without_multicast.is_empty() {
         let others = first_of(spec.without_multicast.iter().map(|peer| &peer.node), 3);
@@ -74,7 +74,7 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
             let message = one.message.clone().unwrap_or_default();
             Problem::warning("Node", &name, one.reason.as_deref().unwrap_or("ReportDoubted")).says(
                 message,
-                "see whether somebody else than its agent uses the node's credentials (docs/nodes.md)",
+                "check whether another program than its agent uses the node's credentials (docs/nodes.md)",
             )
         });
     let mut problems: Vec<Problem> = doubted.collect();
@@ -82,9 +82,10 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
         let announces = announced_by(snapshot, &name);
         let message = match announces {
             0 => "it is not ready: it announces no address".to_owned(),
-            count => format!("it is not ready, and by what was told last it announces {count} addresses"),
+            count => format!("it is not ready, and by the latest reports it announces {count} addresses"),
         };
-        let remedy = "see the Node's conditions; other nodes take its addresses over when it falls silent, without the API server";
+        let remedy = "see the Node's conditions; other nodes take its addresses over when it stops sending \
+                      adverts, without the API server";
         problems.push(Problem::warning("Node", &name, "NotReady").says(message, remedy));
     }
     problems

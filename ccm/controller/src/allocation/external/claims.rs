@@ -189,13 +189,13 @@ impl ClusterState {
         match (quarantined.reason, quarantined.former.as_slice()) {
             _ if stays || self.ledger.is_kept_back_for(address, owner) => None,
             (QuarantineCause::Released, [former, ..]) => {
-                Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
+                Some(format!("Service {former} released it a moment ago: wait, or use another address"))
             }
             (QuarantineCause::Released, []) => {
-                Some("it was released a moment ago: it can be had in a while".to_owned())
+                Some("it was released a moment ago: wait, or use another address".to_owned())
             }
             (QuarantineCause::AddressTaken, _) => {
-                Some("another host of the LAN has it: use another address".to_owned())
+                Some("another host on the LAN uses it: use another address".to_owned())
             }
         }
     }

@@ -89,7 +89,8 @@ pub(crate) fn decide(
     }
     if holders.is_empty() && pool.pool.reserved.contains(address) {
         return refused(format!(
-            "pool {:?} keeps it back (spec.avoidReserved, or its condition Ready says why): use another address",
+            "pool {:?} reserves it (see spec.avoidReserved and the pool's condition Ready): use another \
+             address",
             pool.pool.name
         ));
     }

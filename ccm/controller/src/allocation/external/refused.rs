@@ -295,7 +295,7 @@ fn told_to_owner(user: &ServiceRef, Overlap { address, port }: Overlap) -> Strin
             format!("and listens on port {port} too: kube-proxy decides which of both gets that traffic")
         }
         None => {
-            "and takes what is sent to its own ports there on nodes whose agent does not guard".to_owned()
+            "and receives the traffic to its own ports on nodes whose agent runs without its guard".to_owned()
         }
     };
     format!(

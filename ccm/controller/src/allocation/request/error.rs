@@ -16,25 +16,26 @@ use crate::allocation::source_elements::MOST_OF_CLUSTER;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Ranges of clients that are none.
-    #[error("{0}; until then nobody is let in")]
+    #[error("{0}; until then the nodes admit no client")]
     Sources(#[from] SourceRangesError),
     /// More ranges than a `VirtualIP` holds.
     #[error("{place}: {number} ranges are named: name at most {MOST_SOURCES}")]
     TooManySources { place: RangesPlace, number: usize },
     /// More ranges at each of many ports than a node keeps of one Service.
     #[error(
-        "{place}: {number} ranges at each of {ports} ports are more than the {MOST_ELEMENTS} that nodes keep of one Service: name \
-         fewer, or wider, ranges"
+        "{place}: {number} ranges at each of {ports} ports exceed the {MOST_ELEMENTS} entries that a node \
+         holds for one Service: write fewer or wider ranges"
     )]
     TooManySourcesOfPorts { place: RangesPlace, number: usize, ports: usize },
     /// More of them than a node keeps of all Services.
     #[error(
-        "the source ranges of the Service, at each of its ports, are {number}, the nodes keep {others} of others and {MOST_OF_CLUSTER} \
-         at most; until there is room nobody is let in: name fewer, or wider, ranges"
+        "the source ranges need {number} entries on each node (one per port, and one per range at each \
+         port), but the nodes keep {others} of other Services and {MOST_OF_CLUSTER} at most; until there is \
+         room, they admit no client: write fewer or wider ranges"
     )]
     NoRoomForSources { number: usize, others: usize },
     /// More ports than nodes keep.
-    #[error("spec.ports: there are {number}: have at most {MOST_PORTS}, the rest by another Service")]
+    #[error("spec.ports: {number} ports: write at most {MOST_PORTS}, and the others in another Service")]
     TooManyPorts { number: usize },
     /// An annotation without end.
     #[error("{annotation}: {text}")]
@@ -61,7 +62,7 @@ pub enum RequestError {
     #[error("{place}: {number} {family} addresses are named: name at most {MOST_OF_A_FAMILY}")]
     TooManyNamed { place: &'static str, family: Family, number: usize },
     /// Two places contradict each other.
-    #[error("{first} says {says} and {second} says {but}: remove one of them")]
+    #[error("{first} is {says}, but {second} is {but}: remove one of them")]
     Disagree { first: &'static str, says: String, second: &'static str, but: String },
     /// An address of a family that the Service has not (allocation scenarios 51, 52).
     #[error(

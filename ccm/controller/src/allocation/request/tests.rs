@@ -318,20 +318,20 @@ fn what_is_malformed_is_refused_with_place_value_reason_and_remedy_41_51_52_59()
         (
             json!({ "loadBalancerIP": "192.0.2.1" }),
             json!({ "windlass.dev/addresses": "192.0.2.2, 192.0.2.3" }),
-            "spec.loadBalancerIP says 192.0.2.1 and windlass.dev/addresses says 192.0.2.2, 192.0.2.3: remove one of \
-             them",
+            "spec.loadBalancerIP is 192.0.2.1, but windlass.dev/addresses is 192.0.2.2, 192.0.2.3: remove \
+             one of them",
         ),
         (
             json!({ "loadBalancerIP": "192.0.2.1" }),
             json!({ "metallb.universe.tf/loadBalancerIPs": "192.0.2.2" }),
-            "spec.loadBalancerIP says 192.0.2.1 and metallb.universe.tf/loadBalancerIPs says 192.0.2.2: remove one of \
-             them",
+            "spec.loadBalancerIP is 192.0.2.1, but metallb.universe.tf/loadBalancerIPs is 192.0.2.2: remove \
+             one of them",
         ),
         (
             json!({}),
             json!({ "metallb.io/loadBalancerIPs": "192.0.2.1", "kube-vip.io/loadbalancerIPs": "192.0.2.2" }),
-            "metallb.io/loadBalancerIPs says 192.0.2.1 and kube-vip.io/loadbalancerIPs says 192.0.2.2: remove one of \
-             them",
+            "metallb.io/loadBalancerIPs is 192.0.2.1, but kube-vip.io/loadbalancerIPs is 192.0.2.2: remove \
+             one of them",
         ),
         (
             json!({ "ipFamilies": ["IPv6"], "loadBalancerIP": "192.0.2.1" }),

@@ -63,9 +63,8 @@ fn address_of_another_node_is_not_believed_wherever_it_is_reported() {
         assert_eq!(believed.further_addresses, Vec::<IpAddr>::new());
         assert_eq!(
             doubts(&review),
-            [
-                "n3: it reports 192.0.2.11, which is an address of Node n1: remove it from the machine, or look who reports in its name"
-            ]
+            ["n3: it reports 192.0.2.11, which is an address of Node n1: remove it from this machine, or \
+                 find what else reports under this node's name"]
         );
         if let Some(owner) = owner {
             assert_eq!(review.get("n1"), Some(&owner));
@@ -83,9 +82,8 @@ fn of_two_nodes_with_one_address_one_is_believed() {
     assert_eq!(addresses(&by_age, "n1"), Vec::<String>::new());
     assert_eq!(
         doubts(&by_age),
-        [
-            "n1: it reports 198.51.100.1, and so does node n3, which is believed: give each machine addresses of its own"
-        ]
+        ["n1: it reports 198.51.100.1, which Windlass takes for an address of node n3, which reports it \
+             too: give each machine its own addresses"]
     );
     // Whom a virtual router knows by it, whatever its age.
     let by_router = ReviewedReports::new(&nodes, &both, None, |node, _| node == "n1");
@@ -159,8 +157,16 @@ fn what_one_node_alone_hears_and_sees_counts_up_to_a_number() {
     assert_eq!(vrids, (1..=64).chain(200..=255).collect::<Vec<u8>>());
     assert_eq!(believed.duplicates.len(), MAX_DUPLICATES);
     let said = doubts(&review);
-    assert!(said[0].contains("it alone hears more than 64 VRIDs of strangers, and 135 of them"), "{said:?}");
-    assert!(said[1].contains("more than 16 virtual IPs at other hosts, and 24 of them"), "{said:?}");
+    assert!(
+        said[0].contains(
+            "it alone reports more than 64 VRIDs of foreign routers, and Windlass ignores 135 of them"
+        ),
+        "{said:?}"
+    );
+    assert!(
+        said[1].contains("more than 16 virtual IPs at other hosts, and Windlass ignores 24 of them"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -172,7 +178,7 @@ fn report_without_a_node_takes_no_address_and_concerns_no_pool() {
     assert_eq!(names, ["n1"]);
     assert_eq!(
         doubts(&review),
-        ["ghost: it reports a network and is no Node of the cluster: delete its NodeNetwork"]
+        ["ghost: it reports a network, but the cluster has no Node of that name: delete its NodeNetwork"]
     );
 }
 
@@ -188,7 +194,7 @@ fn doubts_are_told_once_and_what_changes_not_too_often() {
     let news = told.news(&of(&many), start);
     assert_eq!(news.len(), 1);
     assert!(
-        news[0].1.starts_with("of the report of node n3 some is not believed: it reports 192.0.2.1,"),
+        news[0].1.starts_with("part of the report of node n3 is ignored: it reports 192.0.2.1,"),
         "{news:?}"
     );
     assert!(news[0].1.ends_with("; and 2 more"), "{news:?}");
@@ -274,10 +280,12 @@ fn machine(name: &str, uuid: &str, ready: bool, addresses: &[&str]) -> Arc<Node>
 fn a_machine_that_joins_again_under_another_name_has_its_addresses_and_the_old_node_is_named() {
     const IP: &str = "192.0.2.11";
     let (old, new) = (with("n1", OLD, &["192.0.2.11/24"]), with("m1", NEW, &["192.0.2.11/24"]));
-    let cured =
-        "n1: it is not ready, and its machine is Node m1 now, which has its addresses: delete this Node";
-    let another = "m1: it reports 192.0.2.11, which is an address of Node n1: remove it from the machine, or look who reports in its name";
-    let two = "n1: it reports 192.0.2.11, and so does node m1, which is believed: give each machine addresses of its own";
+    let cured = "n1: it is not ready, and its machine joined again as Node m1, which has its addresses \
+                 now: delete this Node";
+    let another = "m1: it reports 192.0.2.11, which is an address of Node n1: remove it from this machine, \
+                   or find what else reports under this node's name";
+    let two = "n1: it reports 192.0.2.11, which Windlass takes for an address of node m1, which reports it \
+               too: give each machine its own addresses";
     // The machine of the new Node, whether the old one is ready, the addresses of the new Node, who is believed, and what is said.
     let rows: [(&str, bool, &[&str], &str, &str); 5] = [
         ("a", false, &[], "m1", cured),
@@ -321,10 +329,8 @@ fn a_prefix_length_that_the_others_do_not_have_is_named_with_what_helps() {
     ];
     assert_eq!(
         doubts(&review(&nodes, &networks)),
-        [
-            "n3: it reports 192.0.2.140/25, where other nodes of its LAN have 192.0.2.0/24, which counts: give 192.0.2.140 the prefix length \
-             24, or change that of the others"
-        ]
+        ["n3: it reports 192.0.2.140/25, but other nodes of its LAN have 192.0.2.0/24, which Windlass \
+             uses: give 192.0.2.140 the prefix length 24, or change that of the other nodes"]
     );
     assert_eq!(doubts(&review(&nodes, &networks[..2])), Vec::<String>::new());
 }

@@ -102,8 +102,9 @@ fn a_host_that_answers_for_every_address_takes_two_and_is_named() {
         assert_eq!(doubts, [("n1".to_owned(), Doubt::AnswersForAll { mac, addresses: 14 })]);
         assert_eq!(
             doubts[0].1.to_string(),
-            "host 02:00:00:00:00:77 answers for any address (14 virtual IPs so far): turn proxy ARP off on it, or take the pool's range off \
-             it; no Service is given another address for it"
+            "host 02:00:00:00:00:77 answers for any address (14 virtual IPs so far), so Windlass moves no \
+             Service to another address because of it: turn proxy ARP off on that host, or remove the pool's \
+             range from it"
         );
     }
 }

@@ -70,8 +70,8 @@ fn condition(
         (false, applied::NO_KEY, message)
     } else if !left_behind.is_empty() {
         let message = format!(
-            "{} still announced as before: no VRID from {first} to {last} is left on their segment; give \
-             spec.vrrp.vridRange more, or free some",
+            "{} still announced as before: no VRID from {first} to {last} is left on their segment; extend \
+             spec.vrrp.vridRange, or free some",
             named(left_behind.iter().map(ToString::to_string))
         );
         (false, applied::NO_VRID, message)
@@ -85,7 +85,7 @@ fn condition(
     } else if *virtual_ips == 0 {
         (true, applied::NOTHING_SELECTED, "it selects no virtual IP yet".to_owned())
     } else {
-        (true, applied::ALL, "each virtual IP that it selects is announced as it says".to_owned())
+        (true, applied::ALL, "Windlass announces each virtual IP it selects with its settings".to_owned())
     }
 }
 

@@ -183,7 +183,7 @@ fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do()
         (
             json!({}),
             AnnouncementFindings { virtual_ips: 2, ..findings() },
-            "True AppliesToAll: each virtual IP that it selects is announced as it says",
+            "True AppliesToAll: Windlass announces each virtual IP it selects with its settings",
         ),
         (
             json!({}),
@@ -194,8 +194,8 @@ fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do()
         (
             json!({ "vrrp": { "vridRange": { "first": 7, "last": 9 } } }),
             AnnouncementFindings { virtual_ips: 2, left_behind: [address(1)].into(), ..findings() },
-            "False NoVRID: 192.0.2.1 still announced as before: no VRID from 7 to 9 is left on their segment; give \
-             spec.vrrp.vridRange more, or free some",
+            "False NoVRID: 192.0.2.1 still announced as before: no VRID from 7 to 9 is left on their \
+             segment; extend spec.vrrp.vridRange, or free some",
         ),
         (
             json!({ "vrrp": { "authentication": { "keyId": 7 } } }),

@@ -62,8 +62,9 @@ pub(super) fn without_endpoint<'a>(
     names.sort_unstable();
     let (pods, names) = (first_of(pods, NAMED), first_of(names.into_iter(), NAMED));
     format!(
-        "nobody answers at {address} (externalTrafficPolicy: Local): its pods run on {pods}, and it may be announced by {names}: let pods \
-         run there, let the Announcement select the pods' nodes, or use externalTrafficPolicy: Cluster"
+        "traffic to {address} is dropped (externalTrafficPolicy: Local): its pods run on {pods}, but only \
+         {names} may announce it. Run pods there, let the Announcement select the pods' nodes, or use \
+         externalTrafficPolicy: Cluster"
     )
 }
 

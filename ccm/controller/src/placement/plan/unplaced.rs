@@ -26,22 +26,22 @@ pub(crate) enum Unplaced {
     Announcement { address: IpAddr, announcement: String, interfaces: String },
     /// The nodes have addresses of the family, each by itself.
     #[error(
-        "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses are in none, as \
-         {example}: give the nodes their addresses with the length of the subnet's prefix, as /{}",
+        "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses have \
+         no subnet (example: {example}). Configure them with the prefix length of the subnet, such as /{}",
         family(*.address), usual_prefix(*.address)
     )]
     HostRoutes { address: IpAddr, example: String },
     /// IPv6 is off on the interfaces, except for addresses that were set by hand.
     #[error(
-        "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
-         let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
+        "{address} is in {segment}, where no node's interface has a link-local address, the source of IPv6 \
+         adverts: let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
     )]
     LinkLocal { address: IpAddr, segment: IpNet },
     /// The VIP is restricted, and no agent there enforces that.
     #[error(
-        "not everybody may use {address}, and no node that could announce it says that it keeps the others out: the NodeNetworks of \
-         {agents} do not have SourceRanges in spec.capabilities: apply the definitions (kubectl apply -f manifests/crds), then \
-         update the agents"
+        "source ranges restrict {address}, and no node that could announce it enforces them: the \
+         NodeNetworks of {agents} do not have SourceRanges in spec.capabilities. Apply the definitions \
+         (kubectl apply -f manifests/crds), then update the agents"
     )]
     AgentTooOld { address: IpAddr, agents: String },
     /// Every VRID is in use on the segment.
@@ -49,8 +49,8 @@ pub(crate) enum Unplaced {
     Vrid { segment: IpNet },
     /// Every VRID that the Announcement allows is in use on the segment.
     #[error(
-        "all VRIDs from {first} to {last}, which Announcement {announcement:?} allows, are in use on segment {segment}: give \
-         its spec.vrrp.vridRange more, or free one"
+        "all VRIDs from {first} to {last}, which Announcement {announcement:?} allows, are in use on segment \
+         {segment}: extend its spec.vrrp.vridRange, or free one"
     )]
     VridRange { segment: IpNet, announcement: String, first: u8, last: u8 },
 }

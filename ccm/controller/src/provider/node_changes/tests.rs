@@ -69,13 +69,18 @@ fn the_reason_is_what_the_cluster_knows_of_the_node_that_had_it() {
     let rows = [
         (None, Some(&good), None, "Node n1 is gone"),
         (Some(&excluded), Some(&good), None, "node n1 is excluded"),
-        (Some(&well), Some(&good), Some(&failing), "on node n1 fails kube-proxy: no answer for 15 s"),
-        (Some(&well), Some(&good), Some(&of_a_service), "node n1 fell silent"),
+        (
+            Some(&well),
+            Some(&good),
+            Some(&failing),
+            "a check fails on node n1: kube-proxy: no answer for 15 s",
+        ),
+        (Some(&well), Some(&good), Some(&of_a_service), "node n1 stopped sending adverts"),
         (Some(&well), Some(&router(&[("n1", 60), ("n2", 254)])), None, "node n1 is drained"),
         (Some(&well), Some(&router(&[("n1", 30), ("n2", 254)])), None, "node n1 has no ready pod"),
-        (Some(&well), Some(&router(&[("n2", 254), ("n1", 238)])), None, "node n2 comes before it"),
-        (Some(&well), Some(&router(&[("n2", 254)])), None, "node n1 is no candidate"),
-        (Some(&well), Some(&good), None, "node n1 fell silent"),
+        (Some(&well), Some(&router(&[("n2", 254), ("n1", 238)])), None, "node n2 has precedence"),
+        (Some(&well), Some(&router(&[("n2", 254)])), None, "node n1 is no longer a candidate"),
+        (Some(&well), Some(&good), None, "node n1 stopped sending adverts"),
     ];
     for (node, router, network, expected) in rows {
         let told = message("192.0.2.10".parse().unwrap(), "n1", "n2", Known { router, node, network });

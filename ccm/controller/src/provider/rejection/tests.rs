@@ -83,15 +83,15 @@ fn whoever_names_an_address_that_is_kept_back_is_told_with_whom_it_stays_and_unt
     };
     let told = |whom: &str, whose: &str| {
         format!(
-            "address 192.0.2.12 cannot be given for now: Service {whom} let go of it, and it stays with {whose} until \
-             2026-01-02T00:00:00Z, as its pool says: wait, or ask for another address"
+            "address 192.0.2.12 cannot be given before 2026-01-02T00:00:00Z: Service {whom} released it, and \
+             its pool keeps it for {whose} until then. Wait, or ask for another address"
         )
     };
     let one = error(&["x"], QuarantineCause::Released);
     assert_eq!(said(&one, StaysWith::Namespace), told("a/x", "namespace \"a\""));
-    assert_eq!(said(&one, StaysWith::Service), told("a/x", "that one"));
+    assert_eq!(said(&one, StaysWith::Service), told("a/x", "that Service"));
     let two = error(&["x", "y"], QuarantineCause::Released);
-    assert_eq!(said(&two, StaysWith::Service), told("a/x and 1 more", "that one"));
+    assert_eq!(said(&two, StaysWith::Service), told("a/x and 1 more", "that Service"));
     let taken = error(&[], QuarantineCause::AddressTaken);
     assert_eq!(said(&taken, StaysWith::Service), taken.to_string());
 }

@@ -67,8 +67,8 @@ fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, our
         );
     }
     format!(
-        "removed {entries} from the status, left there by {who}: no pool holds it, and Windlass serves this Service now. A \
-         controller that does serve it writes it again, and then it stays"
+        "removed {entries} from the status, left there by {who}: no pool holds it, and Windlass serves this \
+         Service now. If the other controller does serve it and writes it again, Windlass leaves it"
     )
 }
 

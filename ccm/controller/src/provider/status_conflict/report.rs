@@ -48,10 +48,11 @@ impl Provider {
         let who = self.stored(holder).await.ok().and_then(|now| Writer::of(now.managed_fields())?.name);
         let who = who.map_or_else(|| "another controller".to_owned(), |who| format!("controller {who:?}"));
         let message = format!(
-            "{who} writes the addresses in the status of this Service, too: they are put right after a pause that grows to \
-             5 minutes. Stop that controller, or let one of them serve the Service by spec.loadBalancerClass"
+            "{who} also writes the addresses in the status of this Service: Windlass restores them after a \
+             pause that grows to 5 minutes. Stop that controller, or let only one of the two serve the \
+             Service (spec.loadBalancerClass)"
         );
-        tracing::warn!(service = %holder, %who, "the status is written by two controllers");
+        tracing::warn!(service = %holder, %who, "two controllers write the status");
         self.events.send(service.object_ref(&()), EventType::Warning, event::STATUS_CONTESTED, message);
     }
 

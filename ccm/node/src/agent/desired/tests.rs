@@ -249,11 +249,11 @@ fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
         (bad(70, NODES), "192.0.2.200", "VirtualRouter good", "already that of VirtualRouter bad"),
         (bad(64, NODES), "2001:db8::200", "VirtualIP 2001-db8--200", "another family"),
         (bad(64, NODES6), "192.0.2.200", "VirtualIP 192.0.2.200", "another family"),
-        (bad(64, NODES6), "fe80::200", "VirtualIP fe80--200", "no address that a host"),
-        (bad(64, NODES6), "ff02::12", "VirtualIP ff02--12", "no address that a host"),
+        (bad(64, NODES6), "fe80::200", "VirtualIP fe80--200", "cannot be the address of a host"),
+        (bad(64, NODES6), "ff02::12", "VirtualIP ff02--12", "cannot be the address of a host"),
         (bad(64, NODES), "192.0.2.12", "VirtualIP 192.0.2.12", "a node's own address"),
-        (bad(64, NODES), "224.0.0.18", "VirtualIP 224.0.0.18", "no address that a host"),
-        (bad(64, NODES), "127.0.0.1", "VirtualIP 127.0.0.1", "no address that a host"),
+        (bad(64, NODES), "224.0.0.18", "VirtualIP 224.0.0.18", "cannot be the address of a host"),
+        (bad(64, NODES), "127.0.0.1", "VirtualIP 127.0.0.1", "cannot be the address of a host"),
     ];
     for (bad_router, address, object, reason) in cases {
         let routers = [bad_router, good.0.clone()];

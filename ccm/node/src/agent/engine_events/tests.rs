@@ -17,7 +17,7 @@ fn faults_that_somebody_has_to_mend_say_where_and_what_helps() {
             Event::SecondActive { key: key.clone(), source },
             node_event::SECOND_ACTIVE,
             Some(source),
-            &["192.0.2.12", "VRID 7", "does not hear", "spec.vrrp.authentication"],
+            &["192.0.2.12", "VRID 7", "does not receive", "spec.vrrp.authentication"],
         ),
         (
             Event::AdvertsRefused { key: key.clone(), error: "EPERM: look".to_owned() },

@@ -23,7 +23,9 @@ pub(super) async fn look(check: LinkCheck) -> Finding {
         Engine::host_links(|name| is_checked(&check, name)).map(|links| judge(&check, &links))
     });
     let finding = looked.await.map_err(io::Error::other).and_then(|found| found);
-    finding.unwrap_or_else(|error| Finding::Silent(format!("the kernel does not tell of its links: {error}")))
+    finding.unwrap_or_else(|error| {
+        Finding::Silent(format!("cannot read the node's links from the kernel: {error}"))
+    })
 }
 
 /// Returns true if the check covers an interface of this name.

@@ -98,21 +98,23 @@ impl Obstacle {
             Self::Proxy(found) => (
                 reasons::SERVICE_PROXY,
                 format!(
-                    "they need kube-proxy in nftables or iptables mode, and what is known there is '{found}': let the agent ask \
-                     kube-proxy (--kube-proxy-metrics-address), or announce the address with connections: Forward"
+                    "they need kube-proxy in nftables or iptables mode, and the agent found '{found}': let \
+                     the agent ask kube-proxy (--kube-proxy-metrics-address), or announce the address with \
+                     connections: Forward"
                 ),
             ),
             Self::MasqueradeMark => (
                 reasons::SERVICE_PROXY,
-                "they need the mark by which kube-proxy knows what it masquerades, which its configuration does not tell (/configz at \
+                "they need kube-proxy's masquerade mark, which its configuration does not show (/configz at \
                  --kube-proxy-metrics-address): name its masqueradeBit (--kube-proxy-masquerade-bit)"
                     .to_owned(),
             ),
             Self::Overlay(interface) => (
                 reasons::OVERLAY,
                 format!(
-                    "pods are reached by the tunnel {interface}, and whether answers of backends would arrive outside of it cannot be \
-                     asked: use VXLAN, route pod networks by the LAN, or announce the address with connections: Forward, as it is now"
+                    "pods are reached by the tunnel {interface}, and the agent cannot check whether answers \
+                     of backends would arrive outside of it: use VXLAN, route pod networks by the LAN, or \
+                     announce the address with connections: Forward, as it is now"
                 ),
             ),
             Self::NoWayBack(why) => (
@@ -123,7 +125,7 @@ impl Obstacle {
             ),
             Self::RoutesUnknown(why) => (
                 reasons::ROUTES_UNKNOWN,
-                format!("its routes cannot be read, so that the way back of answers is not known: {why}"),
+                format!("the agent cannot read its routes, so the way back of answers is unknown: {why}"),
             ),
         };
         Some(Finding { holds: false, reason, why })
@@ -143,7 +145,7 @@ impl Finding {
     /// A sentence about the connections to an address that `node` announces.
     pub(crate) fn sentence(&self, node: &str, address: IpAddr) -> String {
         if self.holds {
-            format!("{}; connections to {address} go on there if node {node} dies", self.why)
+            format!("{}; connections to {address} continue there if node {node} dies", self.why)
         } else {
             format!("Connections to {address} end if node {node} dies: {}", self.why)
         }

@@ -427,9 +427,9 @@ fn backends_whose_answers_go_astray_are_told_to_the_engine_and_in_the_message() 
 fn connections_from_before_replication_began_are_left_out_by_the_message_too() {
     let mut rig = Rig::new();
     let (nobody, second) = (known(&[]), known(&[peer(SECOND, true, false)]));
-    let earlier = "n2 has the connections, but for those from before 1970-01-01T00:00:05Z, when replication began; \
-                   connections to 192.0.2.200 go on there if node n1 dies";
-    let whole = "n2 has the connections; connections to 192.0.2.200 go on there if node n1 dies";
+    let earlier = "n2 has the connections, but for those from before 1970-01-01T00:00:05Z, when replication \
+                   began; connections to 192.0.2.200 continue there if node n1 dies";
+    let whole = "n2 has the connections; connections to 192.0.2.200 continue there if node n1 dies";
     let failed = Known { error: Some("no events".into()), ..known(&[]) };
     rig.look(0, ACTIVE, &nobody);
     let rows = [

@@ -199,9 +199,9 @@ fn an_active_says_who_does_not_hear_its_multicast_and_when_all_hear_it_again() {
     assert_eq!(tell(&deaf(&[])), None, "all is as it should be");
     let (status, reason, message) = tell(&deaf(&[12, 13])).unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "UnicastFallback"));
-    assert!(message.contains("of node n1 on eth0 is not heard by n2, n3,"), "{message}");
+    assert!(message.contains("adverts of node n1 on eth0 do not reach n2, n3,"), "{message}");
     assert_eq!(tell(&deaf(&[12, 13])), None, "it is shown");
-    assert!(tell(&deaf(&[13])).unwrap().2.contains("by n3,"));
+    assert!(tell(&deaf(&[13])).unwrap().2.contains("reach n3,"));
     let (status, reason, _) = tell(&deaf(&[])).unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Heard"));
     assert_eq!(tell(&deaf(&[])), None);
@@ -466,8 +466,8 @@ fn an_address_that_another_host_has_is_called_taken_after_a_while_and_announced_
     assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("AddressTaken")));
     assert_eq!(
         written["message"],
-        "Another host, 02:00:00:00:00:99 on eth0 of node n1, has 192.0.2.200: it is announced once that host \
-         lets go of it"
+        "Another host, 02:00:00:00:00:99 on eth0 of node n1, uses 192.0.2.200: Windlass announces it once \
+         that host stops. Remove the address from that host"
     );
     // Reported once.
     let known = serde_json::from_value(written.clone()).unwrap();

@@ -81,7 +81,7 @@ fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
         Some(0) => Err("it answers UNKNOWN".to_owned()),
         Some(2) => Err("it answers NOT_SERVING".to_owned()),
         Some(3) => Err(format!("it does not know service {service:?}")),
-        Some(other) => Err(format!("it answers with the status {other}, which nobody knows")),
+        Some(other) => Err(format!("it answers with the unknown status {other}")),
         None => Err("its answer is no HealthCheckResponse".to_owned()),
     }
 }

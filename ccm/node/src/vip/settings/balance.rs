@@ -34,7 +34,7 @@ pub(super) fn balance(
     if backends.is_empty() {
         const REMEDY: &str = "name the nodes that serve, as 192.0.2.11:6443, or leave balance out";
         return Err(match &draft.backends {
-            Some(texts) => list.mistake(texts, "nobody is named", REMEDY),
+            Some(texts) => list.mistake(texts, "the list is empty", REMEDY),
             None => list.mistake(given, "it is missing", REMEDY),
         });
     }
@@ -83,7 +83,7 @@ fn backend(
     };
     let ip = backend.ip();
     if backend.port() == 0 {
-        return wrong(format!("{value} has port 0, which nobody serves"), "use 1 to 65535");
+        return wrong(format!("{value} has port 0, which no server can use"), "use 1 to 65535");
     }
     if let Some(why) = unusable(ip) {
         return wrong(

@@ -106,7 +106,7 @@ pub(super) fn backend_check(
             grpc_question(&field, &grpc.value)?
         }
         Kind::Command(command) => {
-            let problem = "a command runs on this node and tells nothing of a backend";
+            let problem = "a command runs on this node and cannot check a backend";
             return Err(field.field("command").mistake(command, problem, KINDS));
         }
     };
@@ -145,10 +145,10 @@ fn one_kind<'a>(
     let mut kinds = kinds.into_iter().flatten();
     match (kinds.next(), kinds.next()) {
         (Some(kind), None) => Ok(kind),
-        (None, _) => Err(field.mistake(given, "the check does not say what it asks", remedy)),
+        (None, _) => Err(field.mistake(given, "the check has no kind", remedy)),
         (Some(_), Some(_)) => Err(field.mistake(
             given,
-            "one check asks one thing, and this one several",
+            "one check has one kind, and this one has several",
             format!("{remedy}, and make a check of each"),
         )),
     }

@@ -77,7 +77,7 @@ fn vip(
     let peers = peers(&named("peers"), draft.peers.as_ref(), address, virtual_ips)?;
     let multicast = flag(&named("multicast"), draft.multicast.as_ref(), peers.is_empty())?;
     if let Some(text) = draft.multicast.as_ref().filter(|_| peers.is_empty() && !multicast) {
-        let problem = "without multicast and without peers no node would hear this one";
+        let problem = "without multicast and without peers no node would receive this node's adverts";
         return Err(named("multicast").mistake(text, problem, "name the other nodes as peers"));
     }
     Ok(VipSettings {

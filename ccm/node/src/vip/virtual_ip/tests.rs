@@ -230,7 +230,7 @@ fn without_a_key_where_keys_are_wanted_nothing_is_announced() {
     let keys = SigningKeys::default();
     let keyed = Node { keys: Some(&keys), ..node(START) };
     assert!(vip.router(LostPriority::default(), keyed).is_none());
-    assert_eq!(vip.obstacle(Some(&keys)).unwrap(), "there is no key that signs its adverts yet");
+    assert_eq!(vip.obstacle(Some(&keys)).unwrap(), "no key signs its adverts yet");
 }
 
 fn targets(vip: &VirtualIp, well: &[u8]) -> Vec<Vec<SocketAddr>> {

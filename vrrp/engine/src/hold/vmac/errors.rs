@@ -19,7 +19,7 @@ pub(super) fn refusal_of(outcome: Result<(), NetlinkError>) -> Result<Option<Ref
 /// Ignores a refusal, which is as good as success: the interface is gone.
 pub(super) fn ignore_refusal(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     if let Some(refusal) = refusal_of(outcome)? {
-        tracing::debug!(%refusal, "the kernel did not let go of an interface");
+        tracing::debug!(%refusal, "the kernel did not remove an interface");
     }
     Ok(())
 }

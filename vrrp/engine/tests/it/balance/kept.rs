@@ -177,7 +177,7 @@ fn a_peer_to_which_no_answer_could_return_is_told() {
     let expected =
         [BalanceObstacle::PeerSilent { peer: silent }, BalanceObstacle::PeerNotOnLan { peer: far }];
     assert_eq!(found, expected);
-    for (obstacle, remedy) in expected.iter().zip(["see that it runs", "source: Masquerade"]) {
+    for (obstacle, remedy) in expected.iter().zip(["check that the peer runs", "source: Masquerade"]) {
         assert!(obstacle.to_string().contains(remedy), "{obstacle}");
     }
 }

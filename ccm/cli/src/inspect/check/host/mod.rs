@@ -158,7 +158,7 @@ pub(super) fn facts(host: &Host) -> Vec<Fact> {
         }
     };
     let tracked = host.tracking.as_ref().map_or_else(
-        |_| "not told".to_owned(),
+        |_| "unknown".to_owned(),
         |(entries, limit)| format!("{entries} of {limit} (nf_conntrack_max)"),
     );
     let mode = host.proxy_mode.as_deref().unwrap_or("no answer at 127.0.0.1:10249");

@@ -127,7 +127,7 @@ fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
     let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));
     let verdict = decide(&user(), ip("192.0.2.0"), &reserved, &[], || None);
     let why =
-        "pool \"p\" keeps it back (spec.avoidReserved, or its condition Ready says why): use another address";
+        "pool \"p\" reserves it (see spec.avoidReserved and the pool's condition Ready): use another address";
     assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
 }
 

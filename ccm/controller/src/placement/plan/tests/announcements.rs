@@ -205,8 +205,8 @@ fn a_range_that_has_no_vrid_left_for_a_new_vip_says_so() {
     cluster.vip("192.0.2.100");
     assert_eq!(
         cluster.plan().unplaced["192.0.2.100"].to_string(),
-        "all VRIDs from 7 to 7, which Announcement \"a\" allows, are in use on segment 192.0.2.0/24: give its \
-         spec.vrrp.vridRange more, or free one"
+        "all VRIDs from 7 to 7, which Announcement \"a\" allows, are in use on segment 192.0.2.0/24: extend \
+         its spec.vrrp.vridRange, or free one"
     );
 }
 

@@ -52,9 +52,9 @@ fn where_no_agent_obeys_that_it_is_said_with_the_nodes_their_versions_and_what_h
     let why = &plan.unplaced[RESTRICTED];
     assert_eq!(
         format!("{}: {why}", why.reason()),
-        "AgentTooOld: not everybody may use 192.0.2.100, and no node that could announce it says that it keeps the others out: \
-         the NodeNetworks of n1 (agent t), n2 (agent t), n3 (agent t) do not have SourceRanges in spec.capabilities: apply the \
-         definitions (kubectl apply -f manifests/crds), then update the agents"
+        "AgentTooOld: source ranges restrict 192.0.2.100, and no node that could announce it enforces them: \
+         the NodeNetworks of n1 (agent t), n2 (agent t), n3 (agent t) do not have SourceRanges in \
+         spec.capabilities. Apply the definitions (kubectl apply -f manifests/crds), then update the agents"
     );
 }
 

@@ -215,8 +215,9 @@ fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_
     cluster.endpoints(WEB, &[("n3", Ready)]);
     assert_eq!(
         says(&mut cluster).expect("a message"),
-        "nobody answers at 192.0.2.100 (externalTrafficPolicy: Local): its pods run on n3, and it may be announced by n1, n2: let pods run \
-         there, let the Announcement select the pods' nodes, or use externalTrafficPolicy: Cluster"
+        "traffic to 192.0.2.100 is dropped (externalTrafficPolicy: Local): its pods run on n3, but only n1, \
+         n2 may announce it. Run pods there, let the Announcement select the pods' nodes, or use \
+         externalTrafficPolicy: Cluster"
     );
     cluster.policy(WEB, ExternalTrafficPolicy::Cluster);
     assert_eq!(says(&mut cluster), None);

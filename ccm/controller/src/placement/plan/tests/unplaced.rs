@@ -19,8 +19,8 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
     assert_eq!(
         said,
         [
-            "NoLinkLocalAddress: 2001:db8::1 is in 2001:db8::/64, where no node's interface has a link-local address, \
-             which adverts for IPv6 come from: let the interfaces have one (sysctl \
+            "NoLinkLocalAddress: 2001:db8::1 is in 2001:db8::/64, where no node's interface has a link-local \
+             address, the source of IPv6 adverts: let the interfaces have one (sysctl \
              net.ipv6.conf.<interface>.addr_gen_mode)",
             "NoInterface: no node with a Windlass agent that Announcement \"wan\" selects has an IPv6 subnet for \
              2001:db8:ffff::1 on interface eth7: correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
@@ -49,7 +49,8 @@ fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
     assert_eq!(reasons, expected);
     assert_eq!(
         plan.unplaced["2001-db8--1"].to_string(),
-        "2001:db8::1 is in no subnet of any node with a Windlass agent, because the nodes' IPv6 addresses are in none, as \
-         2001:db8::5/128 on eth0 of node n1: give the nodes their addresses with the length of the subnet's prefix, as /64"
+        "2001:db8::1 is in no subnet of any node with a Windlass agent, because the nodes' IPv6 addresses \
+         have no subnet (example: 2001:db8::5/128 on eth0 of node n1). Configure them with the prefix length \
+         of the subnet, such as /64"
     );
 }

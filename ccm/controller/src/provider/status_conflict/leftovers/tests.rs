@@ -60,8 +60,9 @@ fn what_is_told_names_the_entries_who_wrote_them_and_why_they_are_removed() {
     let writer = Writer { name: Some("old-balancer".into()), time: None };
     assert_eq!(
         removal_message(&entries, Some(&writer), false),
-        "removed 203.0.113.9, lb.example from the status, left there by controller \"old-balancer\": no pool holds it, and \
-         Windlass serves this Service now. A controller that does serve it writes it again, and then it stays"
+        "removed 203.0.113.9, lb.example from the status, left there by controller \"old-balancer\": no pool \
+         holds it, and Windlass serves this Service now. If the other controller does serve it and writes it \
+         again, Windlass leaves it"
     );
     assert_eq!(
         removal_message(&entries[..1], None, true),

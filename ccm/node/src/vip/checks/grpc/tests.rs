@@ -45,11 +45,7 @@ fn an_answer_is_well_only_if_it_says_serving() {
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 2, 8, 2], Some("it answers NOT_SERVING")),
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 0], Some("it answers UNKNOWN")),
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 2, 8, 3], Some("it does not know service \"s\"")),
-        (
-            &[("grpc-status", "0")],
-            &[0, 0, 0, 0, 2, 8, 9],
-            Some("it answers with the status 9, which nobody knows"),
-        ),
+        (&[("grpc-status", "0")], &[0, 0, 0, 0, 2, 8, 9], Some("it answers with the unknown status 9")),
         (&[("grpc-status", "0")], &[], Some("its answer is no HealthCheckResponse")),
         (&[("grpc-status", "5")], &[], Some("it does not know service \"s\"")),
         (&[("grpc-status", "12")], &[], Some("it does not have grpc.health.v1.Health")),

@@ -190,7 +190,8 @@ fn fields_of_a_virtual_ip() {
             ),
             (
                 "address: 192.0.2.5, ports: [1], multicast: false",
-                "2:47: vips[0].multicast: without multicast and without peers no node would hear this one: name the other nodes as peers",
+                "2:47: vips[0].multicast: without multicast and without peers no node would receive this \
+                 node's adverts: name the other nodes as peers",
             ),
         ],
         |fields| format!("vips:\n- {{{fields}}}"),
@@ -228,11 +229,13 @@ fn checks() {
         &[
             (
                 "weight: 1",
-                "4:5: vips[0].checks[0]: the check does not say what it asks: give one of http, https, tcp, grpc and command",
+                "4:5: vips[0].checks[0]: the check has no kind: give one of http, https, tcp, grpc and \
+                 command",
             ),
             (
                 "tcp: {address: '127.0.0.1:1'}, grpc: {address: '127.0.0.1:1'}",
-                "4:5: vips[0].checks[0]: one check asks one thing, and this one several: give one of http, https, tcp, grpc and command, and make a check of each",
+                "4:5: vips[0].checks[0]: one check has one kind, and this one has several: give one of http, \
+                 https, tcp, grpc and command, and make a check of each",
             ),
             (
                 "http: {}",
@@ -395,7 +398,8 @@ fn balancing() {
             ),
             (
                 "backends: []",
-                "3:23: vips[0].balance.backends: nobody is named: name the nodes that serve, as 192.0.2.11:6443, or leave balance out",
+                "3:23: vips[0].balance.backends: the list is empty: name the nodes that serve, as \
+                 192.0.2.11:6443, or leave balance out",
             ),
             (
                 "backends: [192.0.2.11]",
@@ -403,7 +407,8 @@ fn balancing() {
             ),
             (
                 "backends: ['192.0.2.11:0']",
-                "3:24: vips[0].balance.backends[0]: 192.0.2.11:0 has port 0, which nobody serves: use 1 to 65535",
+                "3:24: vips[0].balance.backends[0]: 192.0.2.11:0 has port 0, which no server can use: use 1 \
+                 to 65535",
             ),
             (
                 "backends: ['[2001:db8::11]:6443']",
@@ -431,11 +436,12 @@ fn balancing() {
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {}",
-                "3:48: vips[0].balance.check: the check does not say what it asks: give one of http, https, tcp and grpc",
+                "3:48: vips[0].balance.check: the check has no kind: give one of http, https, tcp and grpc",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {command: {command: [/bin/true]}}",
-                "3:58: vips[0].balance.check.command: a command runs on this node and tells nothing of a backend: give one of http, https, tcp and grpc",
+                "3:58: vips[0].balance.check.command: a command runs on this node and cannot check a \
+                 backend: give one of http, https, tcp and grpc",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {http: {url: 'http://192.0.2.11/'}}",
