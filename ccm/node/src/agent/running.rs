@@ -187,9 +187,7 @@ impl Agent {
             None => engine_events::log(event, &engine_events::AGENT),
         }
         if let Some(thread) = self.engine.stopped_by() {
-            bail!(
-                "the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"
-            );
+            bail!("the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it");
         }
         if matches!(event, Event::HelperAway { .. }) {
             self.node_events.parts_missing(&self.engine.helpers(), now);
@@ -231,7 +229,7 @@ impl Agent {
     fn on_proxy(&mut self, proxy: ServiceProxy) -> anyhow::Result<()> {
         let Guard { mode, is_installed, .. } = self.guard;
         if is_installed && !mode.has_guard(proxy) {
-            bail!("IPVS serves Services on this node: the agent has to start anew without its guard");
+            bail!("IPVS serves Services on this node: the agent has to restart without its guard");
         }
         let obstacle = mode.obstacle(is_installed, proxy);
         self.guard.proxy = proxy;
