@@ -70,6 +70,8 @@ pub struct LabBuilder {
     pub(crate) proxy_flags: Vec<String>,
     pub(crate) limit: Option<Duration>,
     pub(crate) interactive: bool,
+    /// Its clients and faults keep a processor busy.
+    pub(crate) is_busy: bool,
 }
 
 impl Default for LabBuilder {
@@ -88,6 +90,7 @@ impl Default for LabBuilder {
             proxy_flags: Vec::new(),
             limit: Some(Duration::from_mins(10)),
             interactive: false,
+            is_busy: false,
         }
     }
 }
@@ -218,10 +221,16 @@ impl LabBuilder {
         Self { limit: None, interactive: true, ..self }
     }
 
-    /// Returns the share of the machine that this lab takes beside other labs: kubelets, containers and each further API
-    /// server use a processor more than they wait.
+    /// Fewer labs run beside this one: its clients or faults keep a processor busy, and what it shows needs time on one.
+    #[must_use]
+    pub fn busy(self) -> Self {
+        Self { is_busy: true, ..self }
+    }
+
+    /// Returns the share of the machine that this lab takes beside other labs: kubelets and containers, too, use a processor more than
+    /// they wait.
     pub(crate) fn size(&self) -> usize {
-        if self.light && self.control_plane_nodes == 0 { 1 } else { 2 }
+        if self.light && !self.is_busy { 1 } else { 2 }
     }
 
     /// Returns the address at which clients find the API server.
