@@ -169,7 +169,7 @@ impl Agent {
             Input::Failed(failed) => self.engine_updates.set_failed(failed),
             Input::Proxy(proxy) => self.on_proxy(proxy)?,
             Input::Mark(mark) => {
-                self.engine_updates.set_masquerade_mark(mark.get(), self.desired.borrow().as_deref())
+                self.engine_updates.set_masquerade_mark(mark.get(), self.desired.borrow().as_deref());
             }
             Input::Lasting => self.report_lasting(),
             Input::Replication => self.follow_replication(),
