@@ -19,7 +19,7 @@ const CRATES: [(&str, usize, usize); 13] = [
     ("ccm/api", 0, 0),
     ("ccm/common", 0, 0),
     ("ccm/node", 6, 0),
-    ("ccm/controller", 11, 0),
+    ("ccm/controller", 14, 0),
     ("ccm/cli", 2, 0),
     ("ccm/windlass", 0, 0),
     ("e2e", 13, 0),

@@ -57,7 +57,7 @@ fn an_owner_is_told_of_the_first_services_that_list_its_address_and_not_of_a_flo
         all.replace(&service(user), &refused).to_owners
     };
     let told = lists("a");
-    let says = "Service ns/a lists this Service's address 192.0.2.1 in spec.externalIPs, which is refused, and takes";
+    let says = "Service ns/a lists this Service's address 192.0.2.1 in spec.externalIPs, which is refused, and receives";
     assert!(told.len() == 1 && told[0].0 == victim && told[0].1.starts_with(says), "{told:?}");
     assert_eq!(lists("a"), [], "told once");
     let told: usize = (0..100).map(|n| lists(&format!("b{n}")).len()).sum();
