@@ -11,7 +11,7 @@ fn trouble_lasts_until_the_kernel_does_what_is_asked() {
         assert!(trouble.error().is_some_and(|error| error.contains("nf_conntrack_events")), "{seconds}");
     }
     trouble.note(&Err(TrackingError::Unsteady { tries: 5 }), "nothing follows", at(15));
-    assert!(trouble.error().is_some_and(|error| error.contains("5 times")), "the last word");
+    assert!(trouble.error().is_some_and(|error| error.contains("5 attempts")), "the last word");
     assert_eq!(trouble.retry(), Some(at(20)));
     trouble.note(&Ok(()), "nothing follows", at(20));
     assert!(trouble.is_due(at(20)) && trouble.error().is_none());
