@@ -70,8 +70,6 @@ pub struct LabBuilder {
     pub(crate) proxy_flags: Vec<String>,
     pub(crate) limit: Option<Duration>,
     pub(crate) interactive: bool,
-    /// Share of the machine of a light lab.
-    pub(crate) places: usize,
 }
 
 impl Default for LabBuilder {
@@ -90,7 +88,6 @@ impl Default for LabBuilder {
             proxy_flags: Vec::new(),
             limit: Some(Duration::from_mins(10)),
             interactive: false,
-            places: 1,
         }
     }
 }
@@ -219,18 +216,6 @@ impl LabBuilder {
     #[must_use]
     pub fn interactive(self) -> Self {
         Self { limit: None, interactive: true, ..self }
-    }
-
-    /// Fewer labs run beside this one: its clients or faults keep a processor busy, and what it shows needs time on one.
-    #[must_use]
-    pub fn busy(self) -> Self {
-        Self { places: 2, ..self }
-    }
-
-    /// Returns the share of the machine that this lab takes beside other labs: kubelets and containers, too, use a processor more than
-    /// they wait.
-    pub(crate) fn size(&self) -> usize {
-        if self.light { self.places } else { 2 }
     }
 
     /// Returns the address at which clients find the API server.

@@ -56,7 +56,7 @@ pub struct FaultRow {
 /// The lab it takes; `seconds` is how long storms are to last.
 pub fn lab(seconds: u64) -> LabBuilder {
     let limit = Duration::from_secs(4 * seconds) + Duration::from_mins(10);
-    Lab::builder().nodes(4).client("c1").client("c2").light().busy().limit(limit)
+    Lab::builder().nodes(4).client("c1").client("c2").light().limit(limit)
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -66,7 +66,6 @@ mod pings;
 mod pki;
 mod probe;
 mod process;
-mod room;
 mod sandbox;
 mod segment;
 mod service;
@@ -120,16 +119,6 @@ pub use writes::Writes;
 /// A test on a lab of its own: what a `#[test]` returns. Without root it says so and passes, unless `CI` is `true`: then
 /// it fails, so that a pipeline that shows nothing is not green.
 pub fn scenario(
-    name: &str,
-    builder: LabBuilder,
-    body: impl AsyncFnOnce(&mut Lab) -> anyhow::Result<()> + Send,
-) -> anyhow::Result<()> {
-    let _place = room::take(&builder, 1);
-    in_its_place(name, builder, body)
-}
-
-/// As [`scenario`], where the caller has taken room for it.
-fn in_its_place(
     name: &str,
     builder: LabBuilder,
     body: impl AsyncFnOnce(&mut Lab) -> anyhow::Result<()> + Send,

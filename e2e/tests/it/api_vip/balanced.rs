@@ -23,7 +23,7 @@ const EVENTS: u64 = 10;
 #[test]
 fn all_api_servers_that_are_well_share_what_comes_for_vips_of_both_families_and_watches_stay_with_theirs()
 -> anyhow::Result<()> {
-    let builder = Lab::builder().control_plane_nodes(3).client("c1").client("c2").light().busy();
+    let builder = Lab::builder().control_plane_nodes(3).client("c1").client("c2").light();
     scenario("api-vip-balanced", builder, async |lab| {
         lab.filter_multicast(true)?;
         let vips = [lab.api_vip(), lab.api_vip_of_ipv6()];

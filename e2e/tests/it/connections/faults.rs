@@ -77,7 +77,7 @@ impl Fault {
 
 /// Three nodes that announce, a fourth that does not.
 fn four_nodes() -> LabBuilder {
-    Lab::builder().nodes(4).client("c1").light().busy()
+    Lab::builder().nodes(4).client("c1").light()
 }
 
 #[test]
