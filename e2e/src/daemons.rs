@@ -73,8 +73,7 @@ impl Daemons {
 
     /// From now on a process is started again where it ends to be started anew, as by a kubelet.
     pub(crate) fn keep(&self, host: &str, name: &str) {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        started.entry((host.to_owned(), name.to_owned())).and_modify(|daemon| daemon.kept = true);
+        self.change(host, name, |daemon| daemon.kept = true);
     }
 
     /// Starts those that are kept again, until this is dropped.
@@ -148,13 +147,8 @@ impl Daemons {
         name: &str,
         signal: Signal,
     ) -> anyhow::Result<()> {
-        {
-            // Before it ends: a controller may lose its lease on the way, and is not to be started again for that.
-            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-            started
-                .entry((host.to_owned(), name.to_owned()))
-                .and_modify(|daemon| daemon.ended = Some(signal));
-        }
+        // Before it ends: a controller may lose its lease on the way, and is not to be started again for that.
+        self.change(host, name, |daemon| daemon.ended = Some(signal));
         let Daemon { pid, kept, .. } = self.get(host, name)?;
         if !kept || sandbox.outer(pid).is_some() {
             self.signal(sandbox, host, name, signal)?;
@@ -202,6 +196,11 @@ impl Daemons {
             let there = self.names(host).join(", ");
             format!("the lab never started {name} on {host} (it started: {there})")
         })
+    }
+
+    fn change(&self, host: &str, name: &str, change: impl FnOnce(&mut Daemon)) {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.entry((host.to_owned(), name.to_owned())).and_modify(change);
     }
 
     /// Returns the names of all processes that were ever started on a host.

@@ -9,7 +9,7 @@ use windlass_e2e::{
 
 /// Seed of every run. More of them, for longer: `make chaos`.
 const SEED: u64 = 505;
-/// How long the storms and calms of it last, in seconds, at least.
+/// Time of its storms and calms, in seconds, at least.
 const SECONDS: u64 = 20;
 /// The same for the seed that nobody tried before: a random test with fixed seeds is a recording.
 const SECONDS_OF_NEW: u64 = 40;

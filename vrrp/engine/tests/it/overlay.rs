@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_engine::{ConnectionReplication, Engine, Heard, HostRoute, Options, RouterConfig, State};
 
-use crate::connections::scene::{BACKEND_PORT, PORT, asked, echoes, flow, kube_proxy, serve, set};
+use crate::connections::scene::{BACKEND_PORT, PORT, asked, flow, kept, kube_proxy, serve, set};
 use crate::guard::scene::{connect, run};
 use crate::lab::{Host, Lan, Node, VIP, address, await_some, require_root, router};
 use crate::lab6::number;
@@ -164,10 +164,6 @@ fn flannel(node: usize) -> String {
         )
     };
     of_family("ip", pods, &here) + &of_family("ip6", pods6, &here6)
-}
-
-fn kept(streams: &[TcpStream]) -> usize {
-    streams.iter().filter(|stream| echoes(stream, 5)).count()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use windlass_engine::{
     Restrictions, RouterConfig, State,
 };
 
-use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, key_of, listed};
+use crate::connections::scene::{A, B, Backend, PORT, Scene, VIPS, asked, echoes, kept, key_of, listed};
 use crate::guard::scene::run;
 use crate::lab::{Node, await_some, interval, require_root, router, take_turn};
 use crate::lab6::router6;
@@ -57,14 +57,6 @@ fn start(scene: &Scene, change: impl Fn(&mut Options)) -> Vec<Node> {
         await_states(&nodes[host], if host == A { State::Active } else { State::Backup });
     }
     nodes
-}
-
-fn kept(streams: &[TcpStream]) -> usize {
-    // All at once: what is lost shows only after a while.
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = streams.iter().map(|stream| scope.spawn(|| echoes(stream, 5))).collect();
-        asked.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
-    })
 }
 
 /// What the node shares, by the family of the peer's address.

@@ -1,20 +1,14 @@
 //! What goes on when another node has the VIP.
 
-use std::net::TcpStream;
-
 use windlass_kernel::connections::{Blocking, Inserted, Transport};
 
 use super::scene::{
-    A, B, Backend, LIFETIME, Scene, VIPS, all_new, asked, await_listed, echoes, key_of, listed,
+    A, B, Backend, LIFETIME, Scene, VIPS, all_new, asked, await_listed, echoes, kept, key_of, listed,
 };
 use crate::lab::{await_some, require_root};
 
 /// Connections of each family.
 const MANY: usize = 10;
-
-fn kept(streams: &[TcpStream]) -> usize {
-    streams.iter().filter(|stream| echoes(stream, 5)).count()
-}
 
 #[test]
 fn connections_to_a_backend_on_a_third_host_go_on_where_they_were_inserted() {
