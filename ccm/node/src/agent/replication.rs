@@ -32,6 +32,10 @@ const FIRST_LAG: Duration = Duration::from_secs(5);
 /// of them, and the engine takes a moment to learn more.
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// Shortest time from the death of a peer until its replica counts as out of sync: three heartbeats of the sender, less the one that it may
+/// have sent just before.
+const NOTICED_AFTER: Duration = Duration::from_secs(1);
+
 /// Extent to which another node has the connections that this one serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Knowledge {
@@ -98,6 +102,17 @@ pub(crate) struct Share {
     succession: Succession,
 }
 
+/// This node's copy of the connections of the Active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replicated {
+    /// It has all.
+    Current,
+    /// It had all until the Active's heartbeats were missed, too recently for a takeover.
+    OfTheSilent,
+    /// It does not have all.
+    Lacking,
+}
+
 /// Rule by which this node succeeds an Active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Succession {
@@ -152,6 +167,8 @@ struct Router {
     has_worked: bool,
     /// Start of the wait for the connections of the Active.
     waits_since: Option<Instant>,
+    /// Time at which this node last had all connections of the Active.
+    in_sync_at: Option<Instant>,
     /// Start of this node's Active period.
     active_since: Option<Instant>,
     /// Start of backends' answers to the VIP, if that was while this node was Active: connections from before are not replicated.
@@ -222,6 +239,7 @@ impl Router {
             finding: None,
             has_worked: false,
             waits_since: None,
+            in_sync_at: None,
             active_since: None,
             replicates_since: None,
             had_all: BTreeMap::new(),
@@ -250,8 +268,11 @@ impl Router {
             Ok(astray) => astray,
             Err(obstacle) => {
                 let waits = obstacle.may_pass();
-                let succession =
-                    if waits { self.succession(standing, false, now) } else { Succession::Whole };
+                let succession = if waits {
+                    self.succession(standing, Replicated::Lacking, now)
+                } else {
+                    Succession::Whole
+                };
                 let share = Share { succession, ..Share::default() };
                 let (active_since, waits_since) = (self.active_since, self.waits_since);
                 *self = Self { waits_since, active_since, ..Self::new(share) };
@@ -282,7 +303,8 @@ impl Router {
             self.replicates_since = Timestamp::from_second(wall.as_second()).ok();
         }
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
-        let succession = self.succession(standing, in_sync, now);
+        let copy = self.copy(in_sync, assignment, now);
+        let succession = self.succession(standing, copy, now);
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
@@ -315,33 +337,49 @@ impl Router {
 
     /// Returns the rule of succession. Without a known Active the node takes over in any case. Between two Actives it trails the nodes that
     /// know the connections if it did before: so the nodes that know them keep their order.
-    fn succession(&mut self, standing: Standing, in_sync: bool, now: Instant) -> Succession {
-        match (standing.state, standing.active) {
-            (State::Active, _) => {
+    fn succession(&mut self, standing: Standing, copy: Replicated, now: Instant) -> Succession {
+        match (standing.state, standing.active, copy) {
+            (State::Active, ..) => {
+                (self.waits_since, self.in_sync_at) = (None, None);
+                Succession::Whole
+            }
+            (State::Backup, Some(_), Replicated::Current) => {
                 self.waits_since = None;
                 Succession::Whole
             }
-            (State::Backup, Some(_)) if in_sync => {
+            (State::Backup, Some(_), Replicated::OfTheSilent) => {
                 self.waits_since = None;
-                Succession::Whole
+                Succession::OfTheDead
             }
-            (State::Backup, Some(_)) => {
+            (State::Backup, Some(_), Replicated::Lacking) => {
                 let since = *self.waits_since.get_or_insert(now);
                 let waits = now.duration_since(since) < LONGEST_WAIT;
                 if waits { Succession::Trailing } else { Succession::Whole }
             }
-            (State::Backup, None) => {
+            (State::Backup, None, _) => {
                 self.waits_since = None;
                 match self.share.succession {
                     Succession::Whole | Succession::OfTheDead => Succession::OfTheDead,
                     Succession::Trailing => Succession::Trailing,
                 }
             }
-            (State::Initialize, _) => {
+            (State::Initialize, ..) => {
                 self.waits_since = None;
                 Succession::Trailing
             }
         }
+    }
+
+    /// Returns this node's copy of the Active's connections. With slow adverts a dead Active counts as the Active until long after its
+    /// heartbeats are missed: until the takeover its copy is as good as it was.
+    fn copy(&mut self, in_sync: bool, assignment: &Assignment, now: Instant) -> Replicated {
+        if in_sync {
+            self.in_sync_at = Some(now);
+            return Replicated::Current;
+        }
+        let patience = takeover_time(assignment).saturating_sub(NOTICED_AFTER);
+        let lately = self.in_sync_at.is_some_and(|at| now.duration_since(at) < patience);
+        if lately { Replicated::OfTheSilent } else { Replicated::Lacking }
     }
 
     fn finding(
@@ -383,6 +421,12 @@ impl Router {
         let why = format!("{} {verb} the connections{but}{}", have.join(" and "), left_out.join(", and "));
         Some(Finding { holds: true, reason: reasons::REPLICATED, why })
     }
+}
+
+/// Returns the longest time from an Active's death to a takeover: the Active-down interval, with a skew time of a whole interval
+/// (RFC 9568 §6.1), after its last advert.
+fn takeover_time(assignment: &Assignment) -> Duration {
+    Duration::from_millis(u64::from(assignment.interval_milliseconds)) * 4
 }
 
 /// Returns the reason, if any, why a virtual router's connections are replicated on no node.

@@ -223,6 +223,30 @@ fn a_node_without_the_connections_comes_after_those_that_have_them_when_the_acti
 }
 
 #[test]
+fn with_slow_adverts_a_copy_counts_until_a_dead_active_is_replaced() {
+    let (in_sync, not) = (known(&[peer(SECOND, true, true)]), known(&[peer(SECOND, true, false)]));
+    let rows = [
+        (100, [(1_500, Succession::Trailing), (4_000, Succession::Trailing)]),
+        (500, [(999, Succession::OfTheDead), (1_000, Succession::Trailing)]),
+        (1_000, [(2_999, Succession::OfTheDead), (3_000, Succession::Trailing)]),
+        (40_000, [(158_999, Succession::OfTheDead), (159_000, Succession::Trailing)]),
+    ];
+    for (interval_milliseconds, looks) in rows {
+        let mut rig = Rig::new();
+        rig.assignment.interval_milliseconds = interval_milliseconds;
+        assert_eq!(rig.look(0, BESIDE_SECOND, &in_sync).succession, Succession::Whole);
+        for (millis, expected) in looks {
+            let succession = rig.look(millis, BESIDE_SECOND, &not).succession;
+            assert_eq!(succession, expected, "{interval_milliseconds} ms, {millis} ms after it was in sync");
+        }
+        rig.look(160_000, BESIDE_SECOND, &in_sync);
+        rig.look(160_001, ACTIVE, &not);
+        let preempted = rig.look(160_002, BESIDE_SECOND, &not).succession;
+        assert_eq!(preempted, Succession::Trailing, "{interval_milliseconds} ms, after it was Active itself");
+    }
+}
+
+#[test]
 fn a_node_that_cannot_replicate_waits_for_nothing_but_what_may_pass() {
     let rows = [
         (Obstacle::NotLooked, true),
