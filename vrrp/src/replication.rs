@@ -63,4 +63,9 @@ pub use message::{Alive, Body, Data, Epoch, Message, Missing, Reason};
 pub use receiver::{Change, Receiver, ReceiverConfig, ReceiverCounters};
 pub use sender::{Sender, SenderConfig, SenderCounters, WINDOW};
 pub use table::{Connections, Placed, Summary, digest};
-pub use wire::{MAGIC, MAX_DATAGRAM, MAX_MESSAGE, TooLong};
+pub use wire::{MAX_DATAGRAM, MAX_MESSAGE, TooLong};
+
+/// First bytes of every message.
+pub const MAGIC: &[u8; 4] = b"WLCN";
+/// Version of the protocol.
+const VERSION: u8 = 1;

@@ -32,6 +32,11 @@ impl fmt::Display for Key {
     }
 }
 
+/// Pool that is never edited.
+pub(super) const QUIET: &str = "quiet";
+/// Pool that is never edited, and that is made when Services show addresses of it already.
+pub(super) const LATE: &str = "late";
+
 /// Namespaces other than `default` that have Services.
 pub(super) const TENANTS: [&str; 2] = ["u", "v"];
 
@@ -62,7 +67,7 @@ const ALONE: Steady = Steady {
     is_remade: false,
 };
 
-const HEIR: Steady = Steady { pool: Some(super::pools::LATE), ..ALONE };
+const HEIR: Steady = Steady { pool: Some(LATE), ..ALONE };
 const HEIRS: Option<(&str, &str)> = Some(("heirs", "default"));
 
 /// All of them, in the order in which they are made.
@@ -77,8 +82,8 @@ pub const STEADY: [Steady; 15] = [
     Steady { name: "shared-0", port: 80, shares: Some(("k", "u")), ..ALONE },
     Steady { name: "shared-1", port: 81, shares: Some(("k", "u")), ..ALONE },
     Steady { namespace: "u", name: "shared-2", port: 82, shares: Some(("k", "default")), ..ALONE },
-    Steady { name: "remade-0", pool: Some(super::pools::QUIET), is_remade: true, ..ALONE },
-    Steady { name: "remade-1", pool: Some(super::pools::QUIET), is_remade: true, ..ALONE },
+    Steady { name: "remade-0", pool: Some(QUIET), is_remade: true, ..ALONE },
+    Steady { name: "remade-1", pool: Some(QUIET), is_remade: true, ..ALONE },
     Steady { name: "heir-0", shares: HEIRS, inherits: Some("192.0.2.190"), ..HEIR },
     Steady { name: "heir-1", port: 81, shares: HEIRS, inherits: Some("192.0.2.190"), ..HEIR },
     Steady { name: "heir-2", inherits: Some("192.0.2.195"), ..HEIR },

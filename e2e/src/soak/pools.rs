@@ -10,16 +10,13 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_api::{VirtualIPPool, VirtualIPPoolSpec};
 
+use super::cast::{LATE, QUIET};
 use super::edits::{Edits, refused_is_fine};
 
 /// Pools among which the pieces of the address range are dealt out again and again.
 const POOLS: [&str; 3] = ["pool-a", "pool-b", "pool-c"];
 /// All names that they have when they were split and renamed.
 const NAMES: [&str; 5] = ["pool-a", "pool-b", "pool-c", "pool-d", "pool-e"];
-/// Pool that is never edited.
-pub(super) const QUIET: &str = "quiet";
-/// Pool that is never edited, and that is made when Services show addresses of it already.
-pub(super) const LATE: &str = "late";
 
 /// The pieces: of IPv4 by fives, of IPv6 among them one that begins with the subnet-router anycast address of the LAN, and
 /// one of reserved anycast addresses only.

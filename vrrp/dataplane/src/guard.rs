@@ -309,9 +309,10 @@ use std::time::Duration;
 
 use windlass_kernel::netfilter::attributes::{self, Attributes};
 use windlass_kernel::netfilter::expression;
+use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
 use windlass_kernel::netfilter::message::{Batch, Operation};
-use windlass_kernel::netfilter::table::{Failure, Table};
+use windlass_kernel::netfilter::table::Table;
 
 mod connections;
 mod error;

@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use windlass_kernel::interfaces::{InterfaceInfo, Unusable};
 use windlass_vrrp::{Family, wire};
 
-use crate::links::Sources;
+use crate::link_state::Sources;
 use crate::options::StartError;
 
 /// Opens and closes one socket of each kind, to know at the start what is not permitted.

@@ -19,7 +19,7 @@ use windlass_vrrp::Time;
 
 use crate::config::{RouterConfig, RouterKey};
 use crate::event::Event;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::{Inbox, StatusReport};

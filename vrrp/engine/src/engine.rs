@@ -21,7 +21,8 @@ use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
 use crate::endings::Endings;
 use crate::event::Event;
-use crate::event_thread::{self, EventSender, WaitingEvents};
+use crate::event_queue::{self, EventSender, WaitingEvents};
+use crate::event_thread;
 use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
 use crate::inbox::Inbox;
@@ -81,7 +82,7 @@ impl Engine {
             ending_notice,
             foreign_router_period,
         } = options;
-        let (events, waiting_events) = event_thread::channel();
+        let (events, waiting_events) = event_queue::channel();
         let shared = Arc::new(SharedState::new().map_err(os)?);
         let mut engine = Self {
             inbox: Arc::new(Inbox::new().map_err(os)?),
@@ -144,7 +145,7 @@ impl Engine {
         let never = |_: &str| false;
         let nothing = |_: &str| ();
         let deliver = move |helper: &Helper| {
-            waiting_events.deliver(&*on_event, helper);
+            event_thread::deliver(&waiting_events, &*on_event, helper);
             Ok(())
         };
         self.event_thread = Some(self.supervisor.spawn("windlass-events", nothing, never, deliver)?);

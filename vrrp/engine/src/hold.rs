@@ -14,7 +14,7 @@ use windlass_kernel::poll::poll;
 use windlass_kernel::tag::AddressTag;
 
 use crate::event::Event;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;

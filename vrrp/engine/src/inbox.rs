@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::config::{self, RouterConfig, RouterKey};
-use crate::links::LinkState;
+use crate::link_state::LinkState;
 use crate::status::{LinkStatus, RouterStatus};
 
 #[cfg(test)]

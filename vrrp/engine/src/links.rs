@@ -17,10 +17,8 @@ use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::supervisor::Helper;
 
-mod state;
 mod watcher;
 
-pub(crate) use state::{LinkState, Sources};
 use watcher::LinkWatcher;
 
 /// Time until sockets that could not be opened, or not closed, are looked at again.

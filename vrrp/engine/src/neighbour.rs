@@ -34,7 +34,7 @@ use windlass_vrrp::wire::ForeignRouter;
 use windlass_vrrp::{Family, Time};
 
 use crate::config::RouterKey;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::faults;
 use crate::handle::{Plan, RouterHandle, SharedState};
 use crate::options::Pacing;
@@ -48,6 +48,7 @@ mod follower;
 mod frame;
 mod groups;
 mod listener;
+mod message;
 mod ndp;
 mod own_macs;
 mod packet;

@@ -16,7 +16,7 @@ use arc_swap::ArcSwapOption;
 use windlass_kernel::clock;
 
 use crate::event::Event;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::faults;
 use crate::status::HelperStatus;
 

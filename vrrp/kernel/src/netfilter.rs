@@ -4,6 +4,7 @@ pub mod attributes;
 pub mod chain;
 pub mod element;
 pub mod expression;
+pub mod failure;
 pub mod fingerprint;
 pub mod marks;
 pub mod message;

@@ -21,10 +21,10 @@ pub enum DecodeError {
         limit: usize,
     },
     /// Begins with something else.
-    #[error("begins with {0:#010x}, {wanted:#010x} expected: another protocol on this port", wanted = u32::from_be_bytes(*super::wire::MAGIC))]
+    #[error("begins with {0:#010x}, {wanted:#010x} expected: another protocol on this port", wanted = u32::from_be_bytes(*super::MAGIC))]
     Magic(u32),
     /// A version that this node does not speak.
-    #[error("version {0}, which this node does not speak (it has {wanted}): give all nodes one release", wanted = super::wire::VERSION)]
+    #[error("version {0}, which this node does not speak (it has {wanted}): give all nodes one release", wanted = super::VERSION)]
     Version(u8),
     /// No kind of datagram.
     #[error("kind {0}, 1 to 7 expected")]

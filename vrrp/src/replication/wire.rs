@@ -5,10 +5,8 @@ use super::entry::Entry;
 use super::message::{Alive, Body, Data, Epoch, Message, Missing, Reason};
 use super::reader::Reader;
 use super::table::Summary;
+use super::{MAGIC, VERSION};
 
-/// First bytes of every message.
-pub const MAGIC: &[u8; 4] = b"WLCN";
-pub(super) const VERSION: u8 = 1;
 /// Most bytes of UDP payload, its trailer included: with IPv6 and UDP headers it fits an MTU of 1,448, and is never fragmented.
 pub const MAX_DATAGRAM: usize = 1400;
 /// Most bytes of a message: room for the trailer is always left.

@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use windlass_api::AnnouncementSpec;
 
-use super::interfaces::is_interface;
+use super::expressions::is_interface;
 use super::metallb::{Advertisement, Pool, Protocol};
 use super::write::{Writer, object_name};
 

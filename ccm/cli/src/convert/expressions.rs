@@ -240,3 +240,11 @@ mod tests {
         }
     }
 }
+
+/// Name of a Linux network interface, or a pattern of names.
+pub(super) fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && !name.contains(|c: char| c.is_whitespace() || c == '/')
+        && name != "."
+        && name != ".."
+}

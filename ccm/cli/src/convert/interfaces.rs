@@ -1,18 +1,10 @@
 //! Names of interfaces, and regular expressions of them as the patterns of an `Announcement`.
 
-use super::expressions::{self, Patterns};
+use super::expressions::{self, Patterns, is_interface};
 use super::write::Writer;
 
 /// Patterns that an `Announcement` takes.
 const MAX_PATTERNS: usize = 32;
-
-/// Name of a Linux network interface, or a pattern of names.
-pub(super) fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len())
-        && !name.contains(|c: char| c.is_whitespace() || c == '/')
-        && name != "."
-        && name != ".."
-}
 
 /// The patterns of a regular expression that stands in `field`; none if it has none, which is reported.
 pub(super) fn patterns(expression: &str, origin: &str, field: &str, writer: &mut Writer) -> Vec<String> {

@@ -12,7 +12,7 @@ use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 use self::report::Weight;
 pub(super) use self::report::set_fields;
 use super::addresses::Range;
-use super::interfaces::is_interface;
+use super::expressions::is_interface;
 
 /// Maximum numbers of ranges, namespaces and selectors of a `VirtualIPPool`.
 const MAX_RANGES: usize = 64;

@@ -109,7 +109,8 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
 }
 
 fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    let findings = PoolFindings::of(&state.stores, &state.ledger, &state.refused_external_ips);
+    let pool_of = |address| state.ledger.pool_of(address).map(|pool| pool.name.as_str());
+    let findings = PoolFindings::of(&state.stores, pool_of, &state.refused_external_ips);
     let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);

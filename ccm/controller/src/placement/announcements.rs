@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
@@ -15,11 +16,12 @@ use windlass_api::{
     ExternalTrafficPolicy, InterfaceInfo, NodeCheck, NodeNetworkSpec, PreferredNodes, RankedNode, Transport,
     UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
 };
+use windlass_ccm::service::is_stable;
 use windlass_common::failures;
 use windlass_common::wildcard;
 use windlass_ipam::{Labels, Requester, Selector};
 
-use super::plan::NodeTraits;
+use super::node_traits::NodeTraits;
 pub(crate) use status::{AnnouncementFindings, status};
 use windlass_common::label_selector::selector;
 
@@ -346,13 +348,24 @@ impl Announcements {
         may
     }
 
+    /// Returns the properties of a node that matter to a plan, as far as one of the Announcements asks for them.
+    pub(crate) fn traits(&self, node: &Node) -> NodeTraits {
+        let labels = node.metadata.labels.as_ref().filter(|_| self.look_at_labels());
+        let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+        NodeTraits {
+            is_stable: is_stable(node),
+            is_unschedulable: self.look_at_unschedulable() && is_unschedulable(),
+            labels: labels.cloned().unwrap_or_default(),
+        }
+    }
+
     /// Returns true if one of them depends on the labels of nodes.
-    pub(crate) fn look_at_labels(&self) -> bool {
+    fn look_at_labels(&self) -> bool {
         self.ordered.iter().any(ParsedAnnouncement::looks_at_labels)
     }
 
     /// Returns true if one of them depends on which nodes are unschedulable.
-    pub(crate) fn look_at_unschedulable(&self) -> bool {
+    fn look_at_unschedulable(&self) -> bool {
         self.ordered.iter().any(ParsedAnnouncement::drains_unschedulable_nodes)
     }
 }

@@ -2,20 +2,17 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use windlass_ccm::service::is_stable;
+use windlass_ipam::Labels;
 
-use super::announcements::Announcements;
-use super::plan::NodeTraits;
-
-/// Returns the properties of a node that matter to a plan, as far as one of the Announcements asks for them.
-pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
-    let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
-    let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-    NodeTraits {
-        is_stable: is_stable(node),
-        is_unschedulable: announcements.look_at_unschedulable() && is_unschedulable(),
-        labels: labels.cloned().unwrap_or_default(),
-    }
+/// Properties of a node that matter to a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeTraits {
+    /// In the stable node set (service-contract S-24): the others rank below.
+    pub(crate) is_stable: bool,
+    /// Cordoned or drained, if an Announcement asks for that.
+    pub(crate) is_unschedulable: bool,
+    /// If an Announcement asks for them.
+    pub(crate) labels: Labels,
 }
 
 /// Returns the time since which the node's kubelet reports it as ready, if it does.

@@ -12,7 +12,6 @@ use windlass_common::failures;
 
 use super::announcements::Announcements;
 use super::endpoints::{EndpointIndex, ServingNodes};
-use super::node_traits::traits;
 use super::plan::{PlacementClass, ReadyRouters, Topology};
 use super::router_loads::RouterLoads;
 use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
@@ -79,7 +78,7 @@ impl PlacementState {
     }
 
     pub(crate) fn on_node_change(&mut self, change: &Change<Node>) {
-        let what_counts = |node: &Arc<Node>| (reported(node), traits(node, &self.announcements));
+        let what_counts = |node: &Arc<Node>| (reported(node), self.announcements.traits(node));
         if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
             self.topology.topology_changed();
         }

@@ -58,7 +58,7 @@ pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
 use spread::Spread;
-pub(crate) use topology::{Need, NodeTraits, Topology};
+pub(crate) use topology::{Need, Topology};
 pub(crate) use unplaced::{Unplaced, why_unplaced};
 
 use super::announcements::{Announcements, ParsedAnnouncement, SelectedBy};

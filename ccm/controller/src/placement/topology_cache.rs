@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
 use super::announcements::Announcements;
-use super::node_traits::traits;
 use super::plan::{PlacementClass, ReadyRouters, Topology};
 use crate::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::stores::Stores;
@@ -40,7 +39,7 @@ impl TopologyCache {
     /// Nodes and their segments.
     pub(crate) fn topology(&mut self, stores: &Stores, announcements: &Announcements) -> Arc<Topology> {
         let topology = self.topology.get_or_insert_with(|| {
-            let traits = |node: &Arc<Node>| (node.name_any(), traits(node, announcements));
+            let traits = |node: &Arc<Node>| (node.name_any(), announcements.traits(node));
             let nodes = stores.nodes.list().iter().map(traits).collect();
             Arc::new(Topology::new(&nodes, stores.reports().iter().cloned().collect(), announcements))
         });

@@ -15,10 +15,11 @@ impl ClusterState {
     /// Returns the findings for the status of pools, by their names.
     pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
         let Self { stores, ledger, refused_external_ips, .. } = self;
+        let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
         let known = self
             .findings
             .take()
-            .unwrap_or_else(|| Arc::new(PoolFindings::of(stores, ledger, refused_external_ips)));
+            .unwrap_or_else(|| Arc::new(PoolFindings::of(stores, pool_of, refused_external_ips)));
         Arc::clone(self.findings.insert(known))
     }
 

@@ -19,7 +19,7 @@ use super::ClusterState;
 use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
 use crate::placement::endpoints;
-use crate::placement::node_traits::{ready_since, traits};
+use crate::placement::node_traits::ready_since;
 use crate::state::wakeup::Urgency;
 use crate::stores::{ObjectStore, Stores, kept, service_key};
 
@@ -233,7 +233,7 @@ impl WatchedKind for Node {
     /// looks at their traits, the pools at their addresses and those of their pods.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
-        let traits = |node: &Self| traits(node, state.placement.announcements());
+        let traits = |node: &Self| state.placement.announcements().traits(node);
         match (&change.old, &change.new) {
             (Some(old), Some(new)) if traits(old) == traits(new) && unusable(old) == unusable(new) => {
                 // Who is ready again may be given more, minutes later.

@@ -12,7 +12,7 @@ use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
 use super::addresses::Answered;
-use super::admission::{Restricted, restricted};
+use super::restricted::{Restricted, restricted};
 
 mod assignment;
 #[cfg(test)]

@@ -26,7 +26,7 @@ mod links;
 mod node_check_monitor;
 mod node_checks;
 mod node_condition;
-mod request;
+pub(crate) mod request;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -46,8 +46,6 @@ use self::lateness::LatenessMonitor;
 use self::node_check_monitor::NodeCheckMonitor;
 use self::node_condition::NodeConditionMonitor;
 pub(crate) use self::node_condition::{ReadNode, reader as node_reader};
-pub(crate) use self::request::proxy_config;
-pub use self::request::proxy_mode;
 use super::desired::Desired;
 use super::service_proxy::ServiceProxy;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
 
 use super::addresses::Answered;
-use super::admission::Restricted;
 use super::desired::{Assignment, Desired, desired, is_announceable, is_forced, is_wanted};
 use super::keys::Keys;
+use super::restricted::Restricted;
 
 #[cfg(test)]
 mod tests;

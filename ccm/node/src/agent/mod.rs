@@ -47,6 +47,7 @@ mod options;
 mod publish;
 mod replication;
 mod report;
+mod restricted;
 mod running;
 mod service_proxy;
 mod settling;
@@ -62,7 +63,7 @@ use kube::Client;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
-pub use self::health::proxy_mode;
+pub use self::health::request::proxy_mode;
 pub use self::keys::SECRET as KEYS_SECRET;
 pub use self::network::is_containers;
 pub use self::options::Options;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_engine::{Engine, HostRoute};
 
 use super::desired::Desired;
-use super::health::proxy_mode;
+use super::health::request::proxy_mode;
 
 mod masquerade;
 #[cfg(test)]

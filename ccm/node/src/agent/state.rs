@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::admission::Restricted;
 use super::desired::{Assignment, Desired};
+use super::restricted::Restricted;
 
 #[cfg(test)]
 mod tests;

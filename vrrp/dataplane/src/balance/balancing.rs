@@ -6,11 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use windlass_kernel::port::ProtocolPort;
 
 use super::BalanceError;
-use super::set::LOTS;
 use super::ways::numbers;
 
 #[cfg(test)]
 mod tests;
+
+/// Number of lots in which a port's new connections are drawn. Each backend has as many lots, or one less: all get the same where
+/// there are two to six, and of more one gets a sixtieth more than another at most.
+pub(super) const LOTS: u32 = 60;
 
 /// Desired balancing: the backends of each port of a VIP, and the servers whose answers return by other nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

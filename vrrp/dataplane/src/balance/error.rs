@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use windlass_kernel::netfilter::table::Failure;
+use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub enum BalanceError {
     /// Each backend gets a part of the connections, of which there are only so many.
     #[error(
         "{vip}, {protocol} port {port} has {count} backends: name {most} at most", protocol = .of.protocol, port = .of.port,
-        most = super::set::LOTS
+        most = super::balancing::LOTS
     )]
     TooManyBackends {
         /// The VIP.

@@ -23,7 +23,8 @@ use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::message::{Batch, Operation};
 use windlass_vrrp::Family;
 
-use super::set::{Contents, Kind, LOTS, Set};
+use super::balancing::LOTS;
+use super::set::{Contents, Kind, Set};
 
 #[cfg(test)]
 mod tests;

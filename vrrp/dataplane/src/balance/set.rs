@@ -10,16 +10,13 @@ use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::Balancing;
-use super::balancing::{Backends, ClientSource};
+use super::balancing::{Backends, ClientSource, LOTS};
 use super::ways::Sender;
 use crate::guard::AWAKE;
 
 #[cfg(test)]
 mod tests;
 
-/// Number of lots in which a port's new connections are drawn. Each backend has as many lots, or one less: all get the same where
-/// there are two to six, and of more one gets a sixtieth more than another at most.
-pub(super) const LOTS: u32 = 60;
 /// Time for which the node's own packets to a VIP go to backends after the last renewal. A renewal may wait for some seconds in the
 /// kernel, while another program loads thousands of rules.
 const LOCAL_TIMEOUT: Duration = AWAKE;

@@ -4,14 +4,9 @@
 use std::collections::BTreeSet;
 
 use windlass_kernel::netfilter::element::{Element, with_port, with_protocol};
-use windlass_kernel::netfilter::expression::{
-    Expression::{self, In, NotIn, Verdict},
-    Verdict::Goto,
-};
 use windlass_kernel::port::Protocol;
 use windlass_vrrp::Family;
 
-use super::set::{Kind, Set};
 use crate::restriction::Restrictions;
 
 #[cfg(test)]
@@ -38,22 +33,4 @@ pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) ->
             new.map(|port| Element::of(with_port(*vip, *port)))
         })
         .collect()
-}
-
-impl Set {
-    /// The rule that refuses packets for a VIP of this set and for none of its ports. A packet without a port to look at, as a
-    /// later fragment that was not reassembled, passes: no proxy takes it either.
-    pub(super) fn only_own_ports(self) -> Vec<Expression> {
-        let ports = Self { kind: Kind::Ports, ..self };
-        let [_, _, destination] = self.packet();
-        let [protocol, port] = self.port();
-        let is_another = [destination, protocol, port, NotIn(ports.name())];
-        [self.has_destination().as_slice(), &is_another, &[Verdict(Goto("refuse"))]].concat()
-    }
-
-    /// Rule matches after the family: "the packet's destination and protocol are in this set".
-    pub(super) fn has_protocol(self) -> [Expression; 2] {
-        let [protocol, _] = self.port();
-        [protocol, In(self.name())]
-    }
 }

@@ -99,6 +99,22 @@ const AWAKE: &str = "awake";
 const AWAKE_ID: u32 = 100;
 
 impl Set {
+    /// The rule that refuses packets for a VIP of this set and for none of its ports. A packet without a port to look at, as a
+    /// later fragment that was not reassembled, passes: no proxy takes it either.
+    fn only_own_ports(self) -> Vec<Expression> {
+        let ports = Self { kind: Kind::Ports, ..self };
+        let [_, _, destination] = self.packet();
+        let [protocol, port] = self.port();
+        let is_another = [destination, protocol, port, NotIn(ports.name())];
+        [self.has_destination().as_slice(), &is_another, &[Verdict(Goto("refuse"))]].concat()
+    }
+
+    /// Rule matches after the family: "the packet's destination and protocol are in this set".
+    fn has_protocol(self) -> [Expression; 2] {
+        let [protocol, _] = self.port();
+        [protocol, In(self.name())]
+    }
+
     /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a VIP
     /// is held counts only while the process shows that it lives.
     pub(super) fn has_destination(self) -> Vec<Expression> {

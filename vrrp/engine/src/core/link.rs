@@ -14,7 +14,7 @@ use crate::checks::source_error;
 use crate::config::{Hold, RouterConfig};
 use crate::event::Event;
 use crate::handle::RouterHandle;
-use crate::links::LinkState;
+use crate::link_state::LinkState;
 use crate::rate_limit::RateLimiter;
 use crate::status::{LinkStatus, RouterStatus};
 

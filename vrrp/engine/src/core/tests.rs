@@ -12,7 +12,7 @@ use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 use super::*;
 use crate::config::{Hold, RouterConfig};
 use crate::lab::hosts::in_namespace;
-use crate::links::{LinkState, Sources};
+use crate::link_state::{LinkState, Sources};
 use crate::status::RouterStatus;
 
 const VRIDS: u8 = 20;
@@ -69,7 +69,7 @@ fn core(interface: &str, host: u8, routers: Vec<RouterConfig>) -> (Core, Arc<Inb
     let inbox = Arc::new(Inbox::new().unwrap());
     inbox.link(interface.to_owned(), LinkState::Usable { sockets, sources });
     inbox.apply(routers);
-    let (shared, (event_sender, _)) = (Arc::new(SharedState::new().unwrap()), crate::event_thread::channel());
+    let (shared, (event_sender, _)) = (Arc::new(SharedState::new().unwrap()), crate::event_queue::channel());
     (
         Core::new(shared, Arc::clone(&inbox), event_sender, Arc::default(), true, Duration::from_mins(1))
             .unwrap(),

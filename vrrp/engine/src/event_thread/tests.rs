@@ -1,10 +1,11 @@
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use windlass_vrrp::Vrid;
 
 use super::*;
 use crate::config::RouterConfig;
+use crate::event_queue::{EventSender, channel};
 use crate::supervisor::{HelperThread, Supervisor};
 
 /// The thread, as the engine has it.
@@ -12,7 +13,7 @@ fn start(on_event: impl Fn(Event) + Send + 'static) -> (EventSender, Supervisor,
     let (event_sender, waiting) = channel();
     let mut supervisor = Supervisor::new(event_sender.clone());
     let body = move |helper: &Helper| {
-        waiting.deliver(&on_event, helper);
+        deliver(&waiting, &on_event, helper);
         Ok(())
     };
     let thread = supervisor.spawn("windlass-events", |_| (), |_| false, body).unwrap();
@@ -55,7 +56,7 @@ fn nobody_waits_for_a_user_who_blocks_and_what_does_not_fit_is_counted() {
     for _ in 0..MAX_WAITING_EVENTS + 3 {
         event_sender.send(event(1));
     }
-    let lost = event_sender.lost.load(Ordering::Relaxed);
+    let lost = event_sender.lost();
     assert!((2..=3).contains(&lost), "{lost}");
     supervisor.stop();
     drop(event_sender);

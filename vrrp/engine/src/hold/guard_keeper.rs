@@ -8,8 +8,8 @@ use std::time::Duration;
 use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
 use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
-use windlass_kernel::netfilter::table::Failure;
 use windlass_vrrp::Time;
 
 use super::background::{Background, Lost};

@@ -26,7 +26,7 @@ use super::request::BindingRequest;
 use super::vmac::{DeviceError, Devices};
 use crate::config::RouterKey;
 use crate::core::predecessor::HandedOverBy;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::status::{ForwardingStatus, GuardStatus};

@@ -9,7 +9,7 @@ use windlass_vrrp::Time;
 use super::request::BindingRequest;
 use crate::config::RouterKey;
 use crate::event::Event;
-use crate::event_thread::EventSender;
+use crate::event_queue::EventSender;
 use crate::inbox::Inbox;
 
 /// Time for which a router stands back after the kernel refused all of its addresses.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
 use windlass_kernel::sockets::{LinkSockets, Memberships};
 
-use super::{Groups, LinkState, Sources};
+use super::Groups;
 use crate::checks::interface_error;
+use crate::link_state::{LinkState, Sources};
 
 /// Watched interfaces, and the sockets that are to be closed.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::frame::{Frame, Mac};
-use super::packet::{Claim, NeighbourPacket, Query};
+use super::message::{Claim, NeighbourPacket, Query};
 
 #[cfg(test)]
 mod tests;

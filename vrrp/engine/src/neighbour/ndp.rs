@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 use windlass_kernel::sockets::group_mac_v6;
 
 use super::frame::{Frame, Mac};
-use super::packet::{Claim, NeighbourPacket, Query};
+use super::message::{Claim, NeighbourPacket, Query};
 
 #[cfg(test)]
 mod tests;

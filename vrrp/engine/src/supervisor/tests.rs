@@ -2,14 +2,14 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
-use crate::event_thread;
+use crate::event_queue;
 
 /// Limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A supervisor and the events that it reports.
 fn supervisor() -> (Supervisor, Receiver<Event>) {
-    let (events, reported) = event_thread::channel();
+    let (events, reported) = event_queue::channel();
     (Supervisor::new(events), reported.into_receiver())
 }
 

@@ -8,8 +8,9 @@ use windlass_vrrp::replication::Connection;
 
 use super::entry::{Entry, Tuple};
 use super::error::TrackingError;
+use super::request::AT_ONCE;
 use super::request::{self, Request};
-use super::tracking::{AT_ONCE, Tracking};
+use super::tracking::Tracking;
 use super::validity::{InvalidConnection, check_connection, check_replica};
 use crate::netfilter::message::Content;
 

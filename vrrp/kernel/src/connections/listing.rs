@@ -1,17 +1,21 @@
 //! Lists of the kernel's connection tracking: entry by entry out of the receive buffer, never as a whole.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use windlass_vrrp::Family;
+use windlass_vrrp::replication::Connection;
 
 use super::entry::{
-    ADDRESSES, Entry, ID, MARK, PORTS, PROTOCOL, STATUS, TUPLE_ORIGINAL, V4, V6, ZONE, tcp_state,
+    ADDRESSES, ASSURED, DESTINATION_NAT, Entry, ID, MARK, PORTS, PROTOCOL, STATUS, TUPLE_ORIGINAL, V4, V6,
+    ZONE, tcp_state,
 };
 use super::error::TrackingError;
-use super::request::{self, Request, STATUS_MASK};
-use super::tracking::{AT_ONCE, Tracking, exchange};
+use super::request::{self, AT_ONCE, Request, STATUS_MASK, exchange};
+use super::tracking::Tracking;
 use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Content, Operation};
@@ -170,6 +174,41 @@ impl Listed<'_> {
 }
 
 impl Tracking {
+    /// Reports each connection to one of these VIPs that is worth keeping, with the time after which it expires. A connection that
+    /// begins or ends meanwhile may be missed, and one may be reported twice.
+    pub fn list(
+        &mut self,
+        family: Family,
+        vips: &BTreeSet<IpAddr>,
+        mut told: impl FnMut(Connection, Duration),
+    ) -> Result<(), TrackingError> {
+        let lasting = Selection::of(family).with_status(ASSURED | DESTINATION_NAT);
+        self.for_each(&lasting, |listed| {
+            let entry = listed
+                .entry()
+                .filter(|entry| entry.is_open() && vips.contains(&entry.original.destination.ip()));
+            if let Some(entry) = entry {
+                let expires_in = entry.expires_in.unwrap_or_default();
+                told(entry.connection(), Duration::from_secs(expires_in.into()));
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Passes each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
+    pub fn list_translated(
+        &mut self,
+        family: Family,
+        mut told: impl FnMut(Connection),
+    ) -> Result<(), TrackingError> {
+        self.for_each(&Selection::of(family).with_status(DESTINATION_NAT), |listed| {
+            if let Some(entry) = listed.entry().filter(Entry::is_translated) {
+                told(entry.connection());
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
     /// Shows each selected entry, until `shown` breaks. One that begins or ends meanwhile is shown or not, and one may be shown twice.
     pub(crate) fn for_each(
         &mut self,

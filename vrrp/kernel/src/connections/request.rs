@@ -11,8 +11,10 @@ use super::entry::{
     ADDRESSES, ASSURED, CONFIRMED, DESTINATION_PORT, ESTABLISHED, ID, PORTS, PROTOCOL, PROTOCOL_INFO,
     SEEN_REPLY, SOURCE_PORT, STATUS, TCP, TCP_STATE, TIMEOUT, TUPLE_ORIGINAL, TUPLE_REPLY, Tuple, V4, V6,
 };
+use super::error::TrackingError;
+use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::Attributes;
-use crate::netfilter::message::Operation;
+use crate::netfilter::message::{Content, Operation};
 use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
 
 const NAT_SOURCE: u16 = 6;
@@ -27,6 +29,9 @@ const NAT_PORT: [u16; 2] = [1, 2];
 /// Attributes of TCP: flags of either direction, each with a mask.
 const TCP_FLAGS: [u16; 2] = [4, 5];
 const BE_LIBERAL: u8 = 8;
+
+/// Messages of one send: some 64 KiB, which any send buffer takes.
+pub(super) const AT_ONCE: usize = 256;
 
 pub(super) type Request = (Operation, Attributes);
 
@@ -127,4 +132,27 @@ fn translation(to: SocketAddr) -> Attributes {
 /// Lifetime in the kernel's whole seconds, at least 1: 0 would expire immediately.
 fn seconds(lifetime: Duration) -> u32 {
     u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX).max(1)
+}
+
+/// Sends these requests and reports each answer with the index of its request; sends them again, in halves, if the answers were too
+/// many. A request that is therefore carried out twice must be harmless; the later answer is the right one.
+pub(super) fn exchange(
+    socket: &mut NetfilterSocket,
+    what: &'static str,
+    requests: &[Request],
+    mut told: impl FnMut(usize, Content<'_>),
+) -> Result<(), TrackingError> {
+    let mut pieces = vec![(0, requests)];
+    while let Some((from, piece)) = pieces.pop() {
+        match socket.exchange(piece, |at, answer| told(from + at, answer)) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && piece.len() > 1 => {
+                let (first, second) = piece.split_at(piece.len() / 2);
+                pieces.push((from + first.len(), second));
+                pieces.push((from, first));
+            }
+            Err(error) => return Err(TrackingError::of(what)(error)),
+        }
+    }
+    Ok(())
 }

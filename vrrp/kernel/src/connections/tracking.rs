@@ -2,28 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::ops::ControlFlow;
 use std::time::Duration;
 use std::{fs, io};
 
-use windlass_vrrp::Family;
-
-use super::entry::{ASSURED, DESTINATION_NAT, Entry, Tuple};
+use super::entry::{Entry, Tuple};
 use super::error::TrackingError;
-use super::listing::Selection;
-use super::request::{self, Request};
+use super::request::{self, AT_ONCE, Request, exchange};
 use super::validity::check_key;
 use crate::netfilter::NetfilterSocket;
 use crate::netfilter::attributes::{self, Attributes};
 use crate::netfilter::message::{Content, Operation};
 use crate::netlink::{KeptRouteSocket, Way};
-use windlass_vrrp::replication::{Connection, ConnectionKey, Transport};
+use windlass_vrrp::replication::{ConnectionKey, Transport};
 
 #[cfg(test)]
 mod tests;
 
-/// Messages of one send: some 64 KiB, which any send buffer takes.
-pub(super) const AT_ONCE: usize = 256;
 /// Room for the answers to as many questions, each with what the kernel adds (4 KiB and more), twice over.
 const ANSWERS: usize = 2 << 20;
 /// Percentage of the kernel's table for replicas and all other entries together. The rest is for connections that begin on this node.
@@ -111,41 +105,6 @@ impl Tracking {
     /// Returns true if a connection may be inserted.
     pub fn has_room(&mut self) -> Result<bool, TrackingError> {
         Ok(self.usage()?.room(self.share) > 0)
-    }
-
-    /// Reports each connection to one of these VIPs that is worth keeping, with the time after which it expires. A connection that
-    /// begins or ends meanwhile may be missed, and one may be reported twice.
-    pub fn list(
-        &mut self,
-        family: Family,
-        vips: &BTreeSet<IpAddr>,
-        mut told: impl FnMut(Connection, Duration),
-    ) -> Result<(), TrackingError> {
-        let lasting = Selection::of(family).with_status(ASSURED | DESTINATION_NAT);
-        self.for_each(&lasting, |listed| {
-            let entry = listed
-                .entry()
-                .filter(|entry| entry.is_open() && vips.contains(&entry.original.destination.ip()));
-            if let Some(entry) = entry {
-                let expires_in = entry.expires_in.unwrap_or_default();
-                told(entry.connection(), Duration::from_secs(expires_in.into()));
-            }
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Passes each connection that is translated to a backend to `told`, whatever its state. Under the same conditions.
-    pub fn list_translated(
-        &mut self,
-        family: Family,
-        mut told: impl FnMut(Connection),
-    ) -> Result<(), TrackingError> {
-        self.for_each(&Selection::of(family).with_status(DESTINATION_NAT), |listed| {
-            if let Some(entry) = listed.entry().filter(Entry::is_translated) {
-                told(entry.connection());
-            }
-            ControlFlow::Continue(())
-        })
     }
 
     /// Removes these connections and returns how many existed. Removes only connections that a client began towards the VIP, not a
@@ -288,27 +247,4 @@ impl Tracking {
     ) -> Result<(), TrackingError> {
         exchange(&mut self.changer, what, requests, told)
     }
-}
-
-/// Sends these requests and reports each answer with the index of its request; sends them again, in halves, if the answers were too
-/// many. A request that is therefore carried out twice must be harmless; the later answer is the right one.
-pub(super) fn exchange(
-    socket: &mut NetfilterSocket,
-    what: &'static str,
-    requests: &[Request],
-    mut told: impl FnMut(usize, Content<'_>),
-) -> Result<(), TrackingError> {
-    let mut pieces = vec![(0, requests)];
-    while let Some((from, piece)) = pieces.pop() {
-        match socket.exchange(piece, |at, answer| told(from + at, answer)) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && piece.len() > 1 => {
-                let (first, second) = piece.split_at(piece.len() / 2);
-                pieces.push((from + first.len(), second));
-                pieces.push((from, first));
-            }
-            Err(error) => return Err(TrackingError::of(what)(error)),
-        }
-    }
-    Ok(())
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
 use super::element::{self, ElementRef};
+use super::failure::Failure;
 use super::message::{Batch, Operation};
-use super::table::Failure;
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::io;
 
 use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
+use super::failure::Failure;
 use super::fingerprint::{Compared, Comparison, Verdict, WrittenSets};
 use super::message::{Batch, Operation};
 
@@ -18,15 +19,6 @@ pub enum Checked {
         /// Difference that was found.
         found: &'static str,
     },
-}
-
-/// Operation that failed, and its error.
-#[derive(Debug)]
-pub struct Failure {
-    /// Operation that failed, as in "cannot `what`".
-    pub what: String,
-    /// Error from the kernel.
-    pub source: io::Error,
 }
 
 /// Handles that distinguish this table from another of the same name, and its rules from others. Handles are never used twice.
@@ -194,12 +186,5 @@ impl Table {
         let Some(found) = self.ask(Operation::GetRules, &named)? else { return Ok(None) };
         let found: Vec<_> = found.iter().filter_map(|rule| attributes::find_long(rule, 3)).collect();
         Ok((found.len() == rules).then_some(Identity { table: handle, rules: found }))
-    }
-}
-
-impl Failure {
-    /// Returns true if the object to change does not exist.
-    pub fn is_absence(&self) -> bool {
-        self.source.raw_os_error() == Some(libc::ENOENT)
     }
 }

@@ -17,7 +17,6 @@ use windlass_ipam::{AddressSet, Counts, Family};
 
 use super::{Announceability, NAMED, ReviewedPool};
 use crate::allocation::external::RefusedExternalIps;
-use crate::allocation::ledger::Ledger;
 use crate::stores::Stores;
 
 /// Findings about one pool's addresses, from VIPs and nodes.
@@ -70,13 +69,12 @@ impl PoolFindings {
         findings
     }
 
-    /// Collects the current findings in the cluster, by pool name.
-    pub(crate) fn of(
-        stores: &Stores,
-        ledger: &Ledger,
+    /// Collects the current findings in the cluster, by pool name. `pool_of` returns the pool that holds an address.
+    pub(crate) fn of<'a>(
+        stores: &'a Stores,
+        pool_of: impl Fn(IpAddr) -> Option<&'a str>,
         refused: &RefusedExternalIps,
     ) -> BTreeMap<String, Self> {
-        let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
         let mut findings = Self::new(stores.vips.iter(), stores.reports().of_nodes(), pool_of);
         for pool in refused.pools() {
             let one = findings.entry(pool.to_owned()).or_default();

@@ -14,20 +14,6 @@ use crate::placement::endpoints::ServingNodes;
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
 
-/// Routers that are first on one node, so that what it carries goes to as many others when it dies.
-const ROUTERS_OF_A_NODE: usize = 2;
-
-/// The fewest that a cluster has, however small it is: a node that joins can be given whole routers only.
-const FEWEST_ROUTERS: usize = 6;
-
-/// Returns the number of routers to spread VIPs of one kind over: the same number for each node of the `first` choice, and half of the
-/// `vrids` at most.
-pub(super) fn wanted_routers(first: usize, vrids: usize) -> usize {
-    let most = vrids.div_ceil(2).max(1);
-    let wanted = (first * ROUTERS_OF_A_NODE).max(FEWEST_ROUTERS).min(most);
-    wanted - wanted.checked_rem(first).filter(|_| wanted >= first).unwrap_or(0)
-}
-
 /// The router chosen for a VIP.
 pub(super) enum RouterChoice {
     /// A router that was there.

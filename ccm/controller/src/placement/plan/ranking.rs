@@ -175,7 +175,7 @@ pub(super) fn new(
     let mut order: Vec<(&Candidate, Preference)> =
         candidates.iter().map(|one| (*one, preferences.of(one))).collect();
     order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
-    let rankings = Rankings::new(others);
+    let rankings = Rankings::new(others.iter().map(|router| names(router)));
     let firsts = rankings.at(0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
     raise(&mut order, 0, |(one, preference)| {

@@ -9,13 +9,18 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use windlass_api::{ExternalTrafficPolicy, NodeNetwork, RankedNode, VirtualRouterSpec};
 
-use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
 use super::strangers::foreign_vrids;
 use super::topology::{Need, Topology};
 use crate::placement::announcements::{ParsedAnnouncement, RouterSettings};
+
+/// Routers that are first on one node, so that what it carries goes to as many others when it dies.
+const ROUTERS_OF_A_NODE: usize = 2;
+
+/// The fewest that a cluster has, however small it is: a node that joins can be given whole routers only.
+const FEWEST_ROUTERS: usize = 6;
 
 /// A router while the plan is made.
 pub(super) struct RouterDraft<'a> {
@@ -273,6 +278,14 @@ impl<'a> FeasibleRouters<'a> {
         });
         self.used_vrids.insert(used)
     }
+}
+
+/// Returns the number of routers to spread VIPs of one kind over: the same number for each node of the `first` choice, and half of the
+/// `vrids` at most.
+fn wanted_routers(first: usize, vrids: usize) -> usize {
+    let most = vrids.div_ceil(2).max(1);
+    let wanted = (first * ROUTERS_OF_A_NODE).max(FEWEST_ROUTERS).min(most);
+    wanted - wanted.checked_rem(first).filter(|_| wanted >= first).unwrap_or(0)
 }
 
 /// Returns the healthy candidates that the Announcement prefers most; of these, those without failures, or all if each has one.

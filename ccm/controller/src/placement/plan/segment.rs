@@ -11,8 +11,8 @@ use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ipam::{AddressRange, AddressSet};
 
 use super::lans::{Lans, longest_prefix};
-use super::topology::NodeTraits;
 use crate::placement::announcements::ParsedAnnouncement;
+use crate::placement::node_traits::NodeTraits;
 
 /// Addresses of one link.
 const LINK_LOCAL: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10));

@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use windlass_api::NodeNetwork;
 
 use super::Planner;
-use super::router_draft::RouterDraft;
 
 /// Maximum number of VRIDs of one source that count.
 pub(super) const MAX_VRIDS_OF_A_SOURCE: usize = 32;
@@ -78,13 +77,5 @@ impl Planner<'_> {
         let pause = PAUSE.saturating_mul(1 << number.saturating_sub(1).min(16)).min(LONGEST_PAUSE);
         let from = last.and_then(|last| last.checked_add(pause).ok()).filter(|from| *from > now);
         NextChange { from, number: number.saturating_add(1) }
-    }
-
-    /// Returns true if a foreign router uses the VRID of a router on one of its links.
-    pub(super) fn is_taken(&self, draft: &RouterDraft<'_>) -> bool {
-        let Some(segment) = draft.segment else { return false };
-        let links = self.links(draft, segment);
-        let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
-        foreign_vrids(segment.addr().is_ipv4(), is_link, &self.topology.networks).contains(&draft.spec.vrid)
     }
 }

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use windlass_api::VirtualRouter;
 
 use super::router_draft::{RouterDraft, router_name, used_vrids};
-use super::strangers::NextChange;
+use super::strangers::{NextChange, foreign_vrids};
 use super::{PlanInput, Planner, ranking};
 use crate::placement::announcements::ParsedAnnouncement;
 
@@ -157,5 +157,13 @@ impl<'a> Planner<'a> {
         let new = RouterDraft { vrid_changes, ..self.successor(draft, vrid) };
         self.routers.insert(name.clone(), new);
         Some(name)
+    }
+
+    /// Returns true if a foreign router uses the VRID of a router on one of its links.
+    fn is_taken(&self, draft: &RouterDraft<'_>) -> bool {
+        let Some(segment) = draft.segment else { return false };
+        let links = self.links(draft, segment);
+        let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
+        foreign_vrids(segment.addr().is_ipv4(), is_link, &self.topology.networks).contains(&draft.spec.vrid)
     }
 }

@@ -2,16 +2,12 @@
 
 use std::collections::HashMap;
 
-use windlass_api::VirtualRouterSpec;
-
-use super::ranking;
-
 /// The rankings of virtual routers: the names of their nodes, the preferred one first.
 pub(super) struct Rankings<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Rankings<'a> {
-    pub(super) fn new(routers: &[&'a VirtualRouterSpec]) -> Self {
-        Self(routers.iter().map(|router| ranking::names(router)).collect())
+    pub(super) fn new(rankings: impl Iterator<Item = Vec<&'a str>>) -> Self {
+        Self(rankings.collect())
     }
 
     /// Returns the number of rankings in which each node has that place.

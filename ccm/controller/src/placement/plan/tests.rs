@@ -33,6 +33,7 @@ use windlass_ipam::Requester;
 
 use super::*;
 use crate::placement::endpoints::{EndpointState, NodeEndpoints};
+use crate::placement::node_traits::NodeTraits;
 
 /// A cluster that is changed and planned in turn, the plan being carried out each time.
 #[derive(Default)]

@@ -7,22 +7,11 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_api::{Capability, NodeNetwork, RankedNode, VirtualIPSpec};
 use windlass_common::listing::first_of;
-use windlass_ipam::Labels;
 
 use super::lans::Lans;
 use super::segment::Segments;
 use crate::placement::announcements::{Announcements, ParsedAnnouncement};
-
-/// Properties of a node that matter to a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NodeTraits {
-    /// In the stable node set (service-contract S-24): the others rank below.
-    pub(crate) is_stable: bool,
-    /// Cordoned or drained, if an Announcement asks for that.
-    pub(crate) is_unschedulable: bool,
-    /// If an Announcement asks for them.
-    pub(crate) labels: Labels,
-}
+use crate::placement::node_traits::NodeTraits;
 
 /// Need of a VIP that the agents that may announce it have to meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

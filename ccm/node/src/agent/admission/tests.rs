@@ -175,7 +175,7 @@ fn an_address_in_quarantine_has_no_owner_and_a_service_made_again_is_the_same_on
         let owner = json!({ "namespace": "shop", "name": "web", "uid": uid });
         let spec = json!({ "address": A, "pool": "web", "owners": [owner], "quarantine": quarantine });
         let object = json!({ "metadata": { "name": "a" }, "spec": spec });
-        Restricted::of(&serde_json::from_value::<VirtualIP>(object).unwrap())
+        Restricted::of(&serde_json::from_value::<windlass_api::VirtualIP>(object).unwrap())
     };
     assert_eq!(spec("1", false).owners, Some(vec!["shop/web".to_owned()]));
     assert_eq!(spec("1", false), spec("2", false));

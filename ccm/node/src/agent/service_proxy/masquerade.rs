@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::ServiceProxy;
-use crate::agent::health::proxy_config;
+use crate::agent::health::request::proxy_config;
 
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+use windlass_vrrp::replication::Connection;
+
 use super::*;
 use crate::connections::{Blocking, Inserted, InvalidConnection};
 use crate::lab::{Host, require_root};

@@ -4,7 +4,8 @@ use windlass_api::{Announcement, NodeNetwork};
 
 use super::*;
 use crate::placement::announcements::Announcements;
-use crate::placement::plan::{NodeTraits, Topology};
+use crate::placement::node_traits::NodeTraits;
+use crate::placement::plan::Topology;
 
 /// `(node, interface, addresses)`; interfaces with an IPv6 address have a link-local one.
 type Nodes<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
