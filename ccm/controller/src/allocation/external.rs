@@ -9,6 +9,7 @@
 mod claims;
 mod decide;
 mod refused;
+mod services;
 mod uses;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 
 pub(crate) use refused::RefusedExternalIps;
+pub(crate) use services::ExternalIps;
 
 /// Entries of `spec.externalIPs` of one Service that are looked at; the API server bounds only the size of the object.
 pub(crate) const MAX_EXTERNAL_IPS: usize = 64;

@@ -109,8 +109,7 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
 }
 
 fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    let pool_of = |address| state.ledger.pool_of(address).map(|pool| pool.name.as_str());
-    let findings = PoolFindings::of(&state.stores, pool_of, &state.refused_external_ips);
+    let findings = state.new_findings();
     let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
@@ -140,11 +139,11 @@ fn versions(state: &ClusterState) -> Vec<([String; 1], i64)> {
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.refused_external_ips.count(pool))
+    of_pools(state, |pool| state.external_ips.refused().count(pool))
 }
 
 fn contested_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.refused_external_ips.contested(pool))
+    of_pools(state, |pool| state.external_ips.refused().contested(pool))
 }
 
 fn of_pools(state: &ClusterState, count: impl Fn(&str) -> usize) -> Vec<([String; 1], i64)> {

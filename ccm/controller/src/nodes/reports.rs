@@ -331,6 +331,13 @@ pub(crate) fn machine_ids(node: &Node) -> Option<(&str, &str)> {
     Some((&info.system_uuid, &info.machine_id))
 }
 
+/// Part of a Node from which the nodes' networks are judged: its addresses, machine and readiness.
+pub(crate) fn reported(node: &Node) -> impl PartialEq + use<> {
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.clone());
+    let ids = machine_ids(node).map(|(uuid, machine)| (uuid.to_owned(), machine.to_owned()));
+    (addresses, ids, is_ready(node))
+}
+
 /// Nodes that are not ready, each with the ready Node that its machine joined again as, under another name.
 fn successors(nodes: &[Arc<Node>]) -> BTreeMap<String, String> {
     fn ids(node: &Node) -> impl Iterator<Item = (bool, &str)> {

@@ -16,7 +16,6 @@ use super::plan::{PlacementClass, ReadyRouters, Topology};
 use super::router_loads::RouterLoads;
 use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
 use crate::allocation::pools::ReviewedPool;
-use crate::nodes::reports::{is_ready, machine_ids};
 use crate::stores::Stores;
 
 /// Derived state of the placement. Whoever changes a store hands the change to it.
@@ -77,9 +76,10 @@ impl PlacementState {
         }
     }
 
-    pub(crate) fn on_node_change(&mut self, change: &Change<Node>) {
-        let what_counts = |node: &Arc<Node>| (reported(node), self.announcements.traits(node));
-        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
+    /// Follows a change of a Node. `is_reported_anew`: what the nodes' reports are judged by changed.
+    pub(crate) fn on_node_change(&mut self, change: &Change<Node>, is_reported_anew: bool) {
+        let traits = |node: &Arc<Node>| self.announcements.traits(node);
+        if is_reported_anew || change.old.as_ref().map(traits) != change.new.as_ref().map(traits) {
             self.topology.topology_changed();
         }
     }
@@ -149,11 +149,4 @@ impl PlacementState {
     pub(crate) fn forget_topology(&mut self) {
         self.topology = TopologyCache::default();
     }
-}
-
-/// Part of a Node from which the nodes' networks are judged: its addresses, machine and readiness.
-pub(crate) fn reported(node: &Node) -> impl PartialEq + use<> {
-    let addresses = node.status.as_ref().and_then(|status| status.addresses.clone());
-    let ids = machine_ids(node).map(|(uuid, machine)| (uuid.to_owned(), machine.to_owned()));
-    (addresses, ids, is_ready(node))
 }

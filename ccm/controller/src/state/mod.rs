@@ -1,7 +1,6 @@
 //! The state of the controller: the cluster as the watches show it, the ledger, and the Services that wait for an address.
 //! Decisions here are synchronous and touch nothing outside; they return the Services to sync.
 
-mod findings;
 pub(crate) mod shared;
 pub(crate) mod wakeup;
 pub(crate) mod watch;
@@ -14,12 +13,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use windlass_api::{ServiceRef, VirtualIP, announced, virtual_ip_name};
+use windlass_api::{QuarantineReason, ServiceRef, VirtualIP, announced, virtual_ip_name};
 use windlass_ccm::ServiceKey;
-use windlass_ipam::Pool;
 
-use crate::allocation::external::RefusedExternalIps;
-use crate::allocation::foreign_services::ForeignServices;
+use crate::allocation::external::ExternalIps;
 use crate::allocation::ledger::Ledger;
 use crate::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::allocation::settings::Settings;
@@ -44,17 +41,11 @@ pub(crate) struct ClusterState {
     pub(crate) placement: PlacementState,
     /// Elements that the restricted ports of all VIPs need on the nodes.
     pub(crate) source_elements: SourceElements,
-    /// Findings that the status of pools reports, by their names; `None`: to be computed anew.
-    pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     /// Reasons that clients do not reach addresses that are announced.
     pub(crate) flaws: BTreeMap<IpAddr, Flaw>,
     pub(crate) waiting: Waiting,
-    pool_reviewer: PoolReviewer,
-    foreign_services: ForeignServices,
-    /// Services with external IPs.
-    pub(crate) external_ip_services: BTreeSet<ServiceRef>,
-    /// The external IPs that are refused.
-    pub(crate) refused_external_ips: RefusedExternalIps,
+    pub(crate) pools: PoolReviewer,
+    pub(crate) external_ips: ExternalIps,
     /// Services whose addresses may be orphaned.
     pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
@@ -70,7 +61,6 @@ pub(crate) struct ClusterState {
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses and that are not queued yet.
     readdressed_nodes: Vec<String>,
-    pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nothing may be allocated.
     pub(crate) ready: bool,
 }
@@ -78,8 +68,8 @@ pub(crate) struct ClusterState {
 impl ClusterState {
     /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
     pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
-        let changed = self.pool_reviewer.refresh(&self.stores, &self.foreign_services);
-        let reviewed = self.pool_reviewer.reviewed();
+        let changed = self.pools.refresh(&self.stores);
+        let reviewed = self.pools.reviewed();
         if !changed {
             return (reviewed, Vec::new());
         }
@@ -87,22 +77,19 @@ impl ClusterState {
         // looked at, however many list some.
         let holders = self.ledger.claims().flat_map(|(_, holders)| holders);
         let external: BTreeSet<ServiceRef> =
-            holders.filter(|holder| self.external_ip_services.contains(holder)).cloned().collect();
+            holders.filter(|holder| self.external_ips.has(holder)).cloned().collect();
         let keys_of_external = || external.iter().map(service_key);
         self.orphan_candidates.extend(external.iter().cloned());
-        let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
-        if usable == self.pools {
+        let Some((before_pools, usable)) = self.pools.usable_change() else {
             return (reviewed, keys_of_external().collect());
-        }
+        };
         let owners_and_pools = |state: &Self| -> Vec<(IpAddr, Option<String>)> {
             let held = state.ledger.claims().map(|(address, _)| address);
             held.map(|address| (address, state.ledger.pool_of(address).map(|pool| pool.name.clone())))
                 .collect()
         };
         let before = owners_and_pools(self);
-        self.ledger.set_pools(usable.iter().cloned());
-        self.findings = None;
-        let before_pools = std::mem::replace(&mut self.pools, usable);
+        self.ledger.set_pools(usable);
         let after = owners_and_pools(self);
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
         let mut keys: Vec<_> =
@@ -127,7 +114,27 @@ impl ClusterState {
 
     /// The pools as they were reviewed last.
     pub(crate) fn reviewed(&self) -> Arc<[ReviewedPool]> {
-        self.pool_reviewer.reviewed()
+        self.pools.reviewed()
+    }
+
+    /// Returns the findings for the status of pools, by their names.
+    pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
+        let Self { stores, ledger, external_ips, pools, .. } = self;
+        pools.findings(|| findings_of(stores, ledger, external_ips))
+    }
+
+    /// Computes these findings, whether they are known or not.
+    pub(crate) fn new_findings(&self) -> BTreeMap<String, PoolFindings> {
+        findings_of(&self.stores, &self.ledger, &self.external_ips)
+    }
+
+    /// Returns true if the status of its pool reports it.
+    fn is_a_finding(&self, vip: &VirtualIP) -> bool {
+        match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
+            None => self.ledger.pool_of(vip.spec.address).is_none(),
+            Some(QuarantineReason::AddressTaken) => true,
+            Some(QuarantineReason::Released | QuarantineReason::Unknown) => false,
+        }
     }
 
     /// Returns the doubts about the nodes' reports, by node.
@@ -157,12 +164,12 @@ impl ClusterState {
 
     /// The node that has `address` itself.
     pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
-        self.pool_reviewer.node_with(address)
+        self.pools.node_with(address)
     }
 
     /// The Service that another load balancer gave `address`.
     pub(crate) fn foreign_service_with(&self, address: IpAddr) -> Option<&str> {
-        self.pool_reviewer.foreign_service_with(address)
+        self.pools.foreign_service_with(address)
     }
 
     /// The object that claims `address`.
@@ -171,6 +178,9 @@ impl ClusterState {
     }
 
     fn on_vip_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
+        if [&change.old, &change.new].into_iter().flatten().any(|vip| self.is_a_finding(vip)) {
+            self.pools.findings_changed();
+        }
         let mut keys = self.on_source_elements_change(change);
         if !self.ready {
             return Vec::new();
@@ -210,7 +220,10 @@ impl ClusterState {
     }
 
     fn on_service_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
-        let matters_to_pools = self.foreign_services.follow(change, self.settings);
+        if self.external_ips.follow(change) {
+            self.pools.findings_changed();
+        }
+        let matters_to_pools = self.pools.follow(change, self.settings);
         if !self.ready {
             return Vec::new();
         }
@@ -221,6 +234,15 @@ impl ClusterState {
         keys.extend(self.on_status_change(change));
         keys
     }
+}
+
+fn findings_of(
+    stores: &Stores,
+    ledger: &Ledger,
+    external_ips: &ExternalIps,
+) -> BTreeMap<String, PoolFindings> {
+    let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
+    PoolFindings::of(stores, pool_of, external_ips.refused())
 }
 
 /// Parts of a `VirtualIP` that its Services depend on.

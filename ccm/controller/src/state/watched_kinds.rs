@@ -19,6 +19,7 @@ use super::ClusterState;
 use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
 use crate::placement::endpoints;
+use crate::nodes::reports::reported;
 use crate::placement::node_traits::ready_since;
 use crate::state::wakeup::Urgency;
 use crate::stores::{ObjectStore, Stores, kept, service_key};
@@ -109,7 +110,6 @@ impl WatchedKind for VirtualIP {
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
         state.placement.on_vip_change(change);
-        state.invalidate_findings_by_vip(change);
         state.on_vip_change(change)
     }
 
@@ -158,7 +158,13 @@ impl WatchedKind for NodeNetwork {
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
         state.placement.on_network_change(change);
-        state.invalidate_findings_by_network(change);
+        let [old, new] = [&change.old, &change.new].map(|network| network.as_ref().map(|one| &one.spec));
+        if old != new {
+            state.stores.reports.changed();
+        }
+        if old.map(|spec| &spec.duplicates) != new.map(|spec| &spec.duplicates) {
+            state.pools.findings_changed();
+        }
         let addresses = |network: &Arc<Self>| {
             let spec = &network.spec;
             (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
@@ -192,7 +198,6 @@ impl WatchedKind for Service {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.on_external_ips_change(change);
         state.on_service_change(change)
     }
 
@@ -224,8 +229,12 @@ impl WatchedKind for Node {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_node_change(change);
-        state.invalidate_findings_by_node(change);
+        let [old, new] = [&change.old, &change.new].map(|node| node.as_ref().map(|node| reported(node)));
+        if old != new {
+            state.stores.reports.changed();
+            state.pools.findings_changed();
+        }
+        state.placement.on_node_change(change, old != new);
         Vec::new()
     }
 

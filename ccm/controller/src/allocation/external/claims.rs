@@ -1,7 +1,6 @@
 //! External IPs: claims permitted ones, reports refused ones.
 
 use std::net::IpAddr;
-use std::ops::Bound;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
@@ -38,7 +37,7 @@ impl Provider {
     /// Returns the external IPs to claim. Reports refused ones, once each. Addresses that a Service holds and may no longer have are
     /// orphans.
     pub(crate) async fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
-        let first = self.shared.state().refused_external_ips.begin_pass();
+        let first = self.shared.state().external_ips.begin_pass();
         let (mut claims, mut after, mut changed) = (Vec::new(), None, false);
         loop {
             let steps = self.shared.state().external_ip_steps(after.as_ref());
@@ -69,9 +68,7 @@ impl ClusterState {
     /// Decides on the next Services with external IPs after `after`.
     fn external_ip_steps(&mut self, after: Option<&ServiceRef>) -> ExternalIpSteps {
         let mut steps = ExternalIpSteps::default();
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let users: Vec<ServiceRef> =
-            self.external_ip_services.range((from, Bound::Unbounded)).take(PORTION).cloned().collect();
+        let users = self.external_ips.users_after(after, PORTION);
         let mut left = PORTION;
         for user in users {
             let service = self.stores.live(&user).filter(|one| one.metadata.deletion_timestamp.is_none());
@@ -91,9 +88,9 @@ impl ClusterState {
 
     /// Records the refusals of a Service, and what is to be reported of them.
     fn tell(&mut self, user: &ServiceRef, service: &Service, refused: &Refused, steps: &mut ExternalIpSteps) {
-        let news = self.refused_external_ips.replace(user, refused);
+        let news = self.external_ips.replace(user, refused);
         if news.changed {
-            self.findings = None;
+            self.pools.findings_changed();
             steps.changed = true;
         }
         let to_user = news.to_user.into_iter();

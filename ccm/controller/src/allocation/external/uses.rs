@@ -1,4 +1,4 @@
-//! The Services with external IPs, and the addresses that they name.
+//! Addresses that a Service wants as external IPs.
 
 use std::net::IpAddr;
 
@@ -6,32 +6,10 @@ use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
 use windlass_ipam::Requester;
 
-use super::refused::Refused;
-use super::{decide, external_ips};
-use crate::allocation::request::owner;
+use super::decide;
 use crate::state::ClusterState;
-use windlass_ccm::store::Change;
 
 impl ClusterState {
-    /// Keeps the list of Services with external IPs.
-    pub(crate) fn on_external_ips_change(&mut self, change: &Change<Service>) {
-        if let Some(owner) = change.old.as_ref().and_then(|service| owner(service)) {
-            self.external_ip_services.remove(&owner);
-        }
-        if let Some(service) = &change.new
-            && !external_ips(service).is_empty()
-        {
-            self.external_ip_services.extend(owner(service));
-        }
-        // Nothing is refused of one that lists none any more, or is another under its name.
-        let old = change.old.as_ref().and_then(|service| owner(service));
-        if let Some(old) = old.filter(|old| !self.external_ip_services.contains(old))
-            && self.refused_external_ips.replace(&old, &Refused::default()).changed
-        {
-            self.findings = None;
-        }
-    }
-
     /// Returns true if the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
     /// may have.
     pub(crate) fn wants_as_external_ip(

@@ -54,7 +54,7 @@ fn portions(shared: &SharedState) -> Vec<usize> {
     let (mut after, mut portions, mut before) = (None, Vec::new(), 0);
     loop {
         after = state.external_ip_steps(after.as_ref()).last;
-        let refused = state.refused_external_ips.count("p");
+        let refused = state.external_ips.refused().count("p");
         portions.push(refused - before);
         before = refused;
         if after.is_none() {

@@ -286,7 +286,7 @@ impl Cluster {
             {
                 let mut state = self.shared.state();
                 state.placement.forget_topology();
-                state.findings = None;
+                state.pools.findings_changed();
             }
             let anew = PlannedWrites::new(&self.shared).expect("all is known");
             assert_eq!(writes, anew, "with what was worked out before, and without");
