@@ -1,4 +1,4 @@
-//! `docs/allocation.md` names tests that are there, and has a row for each scenario; `docs/field-reports.md`,
+//! `docs/dev/allocation.md` names tests that are there, and has a row for each scenario; `docs/dev/field-reports.md`,
 //! `docs/placement.md` and `docs/security.md` name such tests, too.
 
 use std::collections::BTreeSet;
@@ -69,10 +69,10 @@ fn scenarios(document: &str) -> BTreeSet<u32> {
 
 #[test]
 fn the_page_names_tests_that_exist_and_has_every_scenario() {
-    let document = fs::read_to_string(root().join("docs/allocation.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/dev/allocation.md")).unwrap();
     let sources = sources();
     assert_eq!(missing(&document, &sources), Vec::<String>::new());
-    for page in ["docs/field-reports.md", "docs/placement.md", "docs/security.md"] {
+    for page in ["docs/dev/field-reports.md", "docs/placement.md", "docs/security.md"] {
         let page = fs::read_to_string(root().join(page)).unwrap();
         assert_eq!(missing(&page, &sources), Vec::<String>::new());
     }
@@ -82,7 +82,7 @@ fn the_page_names_tests_that_exist_and_has_every_scenario() {
 
 #[test]
 fn every_numbered_test_of_the_allocator_is_on_the_page() {
-    let document = fs::read_to_string(root().join("docs/allocation.md")).unwrap();
+    let document = fs::read_to_string(root().join("docs/dev/allocation.md")).unwrap();
     let folder = root().join("ipam/src/allocator/tests");
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let Ok(text) = fs::read_to_string(&entry) else { continue };

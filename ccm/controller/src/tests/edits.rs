@@ -1,4 +1,4 @@
-//! What becomes of addresses when the admin edits pools. Numbers at the end of names are those of `docs/allocation.md`.
+//! What becomes of addresses when the admin edits pools. Numbers at the end of names are those of `docs/dev/allocation.md`.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! What becomes of the address of a Service in the course of its life. Numbers at the end of names are those of
-//! `docs/allocation.md`.
+//! `docs/dev/allocation.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Controllers that start again. Numbers at the end of names are those of `docs/allocation.md`.
+//! Controllers that start again. Numbers at the end of names are those of `docs/dev/allocation.md`.
 
 use serde_json::json;
 

@@ -96,7 +96,7 @@ fn kube_proxy(survey: &Survey) -> Option<Problem> {
     Some(if strict {
         Problem::warning("ConfigMap", name, "IPVS").says(
             "mode is ipvs: agents do without the guard, so that ports which no Service takes are answered by the node itself",
-            "set mode: nftables, or leave it (docs/guard.md)",
+            "set mode: nftables, or leave it (docs/dev/guard.md)",
         )
     } else {
         Problem::error("ConfigMap", name, "StrictARP").says(
