@@ -1,4 +1,4 @@
-//! What a release is made of, and the commands of `docs/dev/release.md`.
+//! What a release is made of (`docs/dev/release.md`), and the commands of `docs/install.md` that verify and unpack it.
 
 use std::{
     fs,
@@ -73,7 +73,7 @@ fn a_release_is_verified_and_unpacked_by_the_commands_of_the_page() -> anyhow::R
     fs::remove_dir_all(&content)?;
     release.run("sums", &[])?;
 
-    let lines = code_lines("docs/dev/release.md")?;
+    let lines = code_lines("docs/install.md")?;
     let first = lines.iter().position(|line| line.starts_with("sha256sum --check"));
     let last = lines.iter().position(|line| line.ends_with("windlass version"));
     let (first, last) = first.zip(last).context("the page's commands are others")?;

@@ -244,7 +244,7 @@ fn table<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
 
 #[test]
 fn the_page_has_every_flag_with_its_default_and_no_other() {
-    let page = include_str!("../../../../docs/deploy.md");
+    let page = include_str!("../../../../docs/reference.md");
     let command = command();
     for role in ["controller", "agent"] {
         let mut written = table(page, &format!("flag of the {role}"));

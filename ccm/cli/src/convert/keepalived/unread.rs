@@ -55,7 +55,7 @@ const ROWS: &[Row] = &[
      "it balances by IPVS. Name the servers in `balance.backends` (docs/dev/balancing.md), or keep keepalived for it"),
     (&["user"], NOTHING, "the command runs as the user of `windlass vip`. See that this one may run it"),
     (&["global_defs", "garp_group", "enable_script_security", "script_user", "router_id", "vrrp_strict"],
-     "it is of keepalived's own operation. See docs/deploy.md for that of Windlass", "it is of keepalived's own operation. See docs/api-vip.md for that of Windlass"),
+     "it is of keepalived's own operation. See docs/reference.md for that of Windlass", "it is of keepalived's own operation. See docs/api-vip.md for that of Windlass"),
 ];
 const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
 
