@@ -54,6 +54,10 @@ release: ## Binaries, images and manifests for amd64 and arm64: target/dist (IMA
 crds: ## Generate manifests/crds from the Rust types
 	@cargo run --quiet -p windlass-api --example crds
 
+.PHONY: evidence
+evidence: ## Generate docs/evidence: the tests that show each rule of docs/dev
+	@cargo run --quiet -p windlass --example evidence
+
 .PHONY: bench-failover
 bench-failover: ## Windlass, keepalived and FRR side by side: target/bench/failover.json (ROUNDS=10, FALSE_FAILOVERS=600, …)
 	@e2e/tools/bench failover

@@ -5,7 +5,7 @@
 //! backend is on n4, so that an address fails and never the pod behind it. c1 is the client, c2 the foreign host. One more Service
 //! has `externalTrafficPolicy: Local`; its one pod is on n1, n2 or n3.
 //!
-//! Left out: a stepped clock, since namespaces share the machine's; `docs/benchmarks.md` lists what depends on it. A light lab has no
+//! Left out: a stepped clock, since namespaces share the machine's; `docs/dev/benchmarks.md` lists what depends on it. A light lab has no
 //! eviction of the pods of a drained or deleted node ([`Kind::LocalRollout`] moves one). It has no garbage collector and no kubelet
 //! either: the faults delete the objects of a deleted Node, and write the Node again.
 

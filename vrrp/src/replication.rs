@@ -1,5 +1,5 @@
 //! Replication of an Active's established connections to its Backups, which insert them into their own kernel's connection tracking
-//! before they take over. `docs/connections.md` has the format on the wire.
+//! before they take over. `docs/dev/replication.md` has the format on the wire.
 //!
 //! For each pair of nodes and direction there is a [`Sender`] on the one and a [`Receiver`] on the other:
 //!

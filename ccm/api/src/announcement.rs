@@ -249,7 +249,7 @@ impl Transport {
     }
 }
 
-/// Signing of adverts (`docs/auth.md`).
+/// Signing of adverts (`docs/dev/auth.md`).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct Authentication {

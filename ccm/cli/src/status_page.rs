@@ -54,7 +54,7 @@ impl Source {
             |text: &str| json(StatusCode::SERVICE_UNAVAILABLE, json!({ "message": text }).to_string().into());
         let Some(shared) = self.shared.upgrade() else {
             return words(
-                "this controller stands by and watches nothing; ask the one that leads (docs/status-page.md says how to find it)",
+                "this controller stands by and watches nothing; ask the one that leads (docs/alerts.md says how to find it)",
             );
         };
         if let Some((made, bytes)) = &self.made

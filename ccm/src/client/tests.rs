@@ -50,6 +50,7 @@ fn request(method: &str, uri: &str) -> Request<Body> {
     Request::builder().method(method).uri(uri).body(Body::empty()).expect("a request")
 }
 
+// shows: ccm-contract S-51
 #[tokio::test(start_paused = true)]
 async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answer() {
     let registry = Registry::new();
@@ -93,6 +94,7 @@ async fn a_call_that_is_given_up_counts_as_an_error() {
     );
 }
 
+// shows: ccm-contract S-51
 #[tokio::test(start_paused = true)]
 async fn a_watch_counts_once_and_is_not_timed() {
     let registry = Registry::new();
@@ -133,6 +135,7 @@ async fn calls_beyond_the_limit_wait_in_order_and_the_wait_is_shown() {
     );
 }
 
+// shows: ccm-contract 287
 #[tokio::test(start_paused = true)]
 async fn watches_leases_and_reviews_never_wait() {
     let metrics = ClientMetrics::register(&Registry::new()).expect("metrics");
@@ -251,6 +254,7 @@ async fn server_that_moves(together: usize, moved: Arc<AtomicBool>) -> String {
     format!("http://{address}")
 }
 
+// shows: ccm-contract S-61
 #[tokio::test]
 async fn a_client_for_elections_meets_one_dead_connection_at_most_when_the_address_has_moved() {
     let elects = |config: Config, metrics: &ClientMetrics| election_client(config, metrics);

@@ -22,6 +22,7 @@ mod tests {
 
     use super::*;
 
+    // shows: ccm-contract E-06
     #[test]
     fn the_program_is_the_last_that_renewed_the_lease() {
         let note = |manager: &str, time: &str, fields: &serde_json::Value| json!({ "manager": manager, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields });

@@ -23,6 +23,7 @@ fn record(holder: &str, seconds: Option<i32>, transitions: i32) -> LeaseSpec {
     }
 }
 
+// shows: ccm-contract E-04, S-61
 #[test]
 fn who_may_lead() {
     let at = Instant::now();
@@ -68,6 +69,7 @@ fn who_may_lead() {
     }
 }
 
+// shows: ccm-contract S-61
 #[test]
 fn a_record_is_as_old_as_its_last_change_was_seen_here() {
     let start = Instant::now();
@@ -163,6 +165,7 @@ async fn the_first_candidate_leads_and_the_second_waits() {
     );
 }
 
+// shows: ccm-contract E-01
 #[tokio::test(start_paused = true)]
 async fn a_standby_takes_over_when_the_leader_dies() {
     let api = ApiServer::default();
@@ -180,6 +183,7 @@ async fn a_standby_takes_over_when_the_leader_dies() {
     assert_eq!(holder(&api), "two");
 }
 
+// shows: ccm-contract E-09
 #[tokio::test(start_paused = true)]
 async fn a_clean_exit_releases_the_lease_and_the_standby_need_not_wait() {
     let api = ApiServer::default();
@@ -205,6 +209,7 @@ async fn a_standby_stops_when_told() {
     assert!(matches!(second.task.await, Ok(Ok(None))));
 }
 
+// shows: ccm-contract E-02
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_before_another_may_lead() {
     let api = ApiServer::default();
@@ -271,6 +276,7 @@ async fn a_short_outage_of_the_api_server_is_survived() {
     assert_eq!(holder(&api), "one");
 }
 
+// shows: ccm-contract E-02
 #[tokio::test(start_paused = true)]
 async fn a_lease_taken_by_another_is_lost_at_once() {
     let api = ApiServer::default();
@@ -284,6 +290,7 @@ async fn a_lease_taken_by_another_is_lost_at_once() {
     assert_eq!(holder(&api), "two", "not overwritten");
 }
 
+// shows: ccm-contract E-06
 #[tokio::test(start_paused = true)]
 async fn a_foreign_program_that_holds_the_lease_is_named_with_the_remedy_until_it_has_ended() {
     let api = ApiServer::default();
@@ -330,6 +337,7 @@ fn the_name_of_a_holder_is_shown_on_one_line_and_short() {
     assert_eq!(long, format!("{}… (99900 more characters)", "x".repeat(100)));
 }
 
+// shows: ccm-contract E-04
 #[tokio::test(start_paused = true)]
 async fn a_holder_with_a_monstrous_name_makes_no_monstrous_error() {
     let api = ApiServer::default();
@@ -344,6 +352,7 @@ async fn a_holder_with_a_monstrous_name_makes_no_monstrous_error() {
     assert_eq!(holder(&api), "two");
 }
 
+// shows: ccm-contract E-04
 #[tokio::test(start_paused = true)]
 async fn a_leader_goes_on_whatever_else_is_written_into_its_lease() {
     let api = ApiServer::default();
@@ -365,6 +374,7 @@ async fn a_leader_goes_on_whatever_else_is_written_into_its_lease() {
     }
 }
 
+// shows: ccm-contract E-05
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_was_frozen_ends_when_it_wakes_and_does_not_renew() {
     let api = ApiServer::default();
@@ -413,6 +423,7 @@ async fn leading_work_that_ends_by_itself_ends_the_run() {
     assert_eq!(api.get(LEASE).expect("the lease")["spec"]["leaseDurationSeconds"], 1);
 }
 
+// shows: ccm-contract E-03
 #[tokio::test(start_paused = true)]
 async fn a_leader_renews_without_reading_the_lease() {
     let api = ApiServer::default();
@@ -426,6 +437,7 @@ async fn a_leader_renews_without_reading_the_lease() {
     assert_eq!(holder(&api), "one");
 }
 
+// shows: ccm-contract E-03
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_labels_is_kept_with_the_label() {
     let api = ApiServer::default();
@@ -461,6 +473,7 @@ async fn a_renewal_that_had_to_read_the_lease_is_counted_s_51() {
     assert!(!metrics.is_master());
 }
 
+// shows: ccm-contract E-07
 #[tokio::test(start_paused = true)]
 async fn others_are_never_promised_less_than_the_leader_takes() {
     for (duration, promised) in [(1_900, 2), (2_000, 2), (2_001, 3)] {
@@ -479,6 +492,7 @@ async fn others_are_never_promised_less_than_the_leader_takes() {
     }
 }
 
+// shows: ccm-contract E-08
 #[tokio::test(start_paused = true)]
 async fn a_renewal_counts_from_when_it_was_asked_for() {
     let api = ApiServer::default();
@@ -496,6 +510,7 @@ async fn a_renewal_counts_from_when_it_was_asked_for() {
     assert!(led < limit, "{led:?}: others may lead 15 s after the renewal was asked for");
 }
 
+// shows: ccm-contract E-09
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_silent_does_not_hold_up_the_end() {
     let api = ApiServer::default();
@@ -508,6 +523,7 @@ async fn an_api_server_that_is_silent_does_not_hold_up_the_end() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
+// shows: ccm-contract E-08
 #[tokio::test(start_paused = true)]
 async fn what_the_leader_started_is_told_that_the_lease_is_lost_and_health_follows_the_lease() {
     let api = ApiServer::default();

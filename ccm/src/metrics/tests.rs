@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::{Controller, Metrics, SyncResult};
 
+// shows: ccm-contract S-50, S-51
 #[test]
 fn every_metric_is_shown_under_its_name() {
     let registry = Registry::new();

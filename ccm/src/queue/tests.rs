@@ -15,6 +15,7 @@ fn after(start: Instant, seconds: u64) -> Instant {
     start + Duration::from_secs(seconds)
 }
 
+// shows: ccm-contract S-16
 #[test]
 fn back_off_doubles_from_5_to_300_seconds() {
     let delays: Vec<u64> = (1..=9).map(|failures| BACKOFF.delay(failures).as_secs()).collect();

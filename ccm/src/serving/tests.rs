@@ -113,6 +113,7 @@ fn token(token: &str) -> With<'_> {
     With { token: Some(token), ..With::default() }
 }
 
+// shows: ccm-contract H-01
 #[tokio::test]
 async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     let api = ApiServer::default();
@@ -152,6 +153,7 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     end.stop().await;
 }
 
+// shows: threats T-21
 #[tokio::test]
 async fn pages_of_the_provider_are_for_those_who_may_get_them_also_by_password() {
     let api = ApiServer::default();
@@ -193,6 +195,7 @@ async fn reasons_are_withheld_from_strangers() {
     end.stop().await;
 }
 
+// shows: ccm-contract H-02
 #[tokio::test]
 async fn answers_are_believed_for_a_while() {
     let api = ApiServer::default();
@@ -219,6 +222,7 @@ async fn answers_are_believed_for_a_while() {
     end.stop().await;
 }
 
+// shows: ccm-contract H-02
 #[tokio::test]
 async fn without_an_answer_of_the_api_server_nobody_is_let_in() {
     let api = ApiServer::default();
@@ -252,6 +256,7 @@ fn hello() -> Vec<u8> {
     said
 }
 
+// shows: ccm-contract H-03
 #[tokio::test]
 async fn garbage_and_silence_do_not_hold_up_others() {
     let end = Endpoint::start("garbage", AuthOptions::default(), ApiServer::default()).await;

@@ -255,6 +255,7 @@ fn restored(refused: usize) -> ApiServer {
     api
 }
 
+// shows: threats T-28
 #[tokio::test(start_paused = true)]
 async fn what_a_restored_etcd_has_forgotten_is_forgotten_also_if_it_does_not_answer_at_first() {
     for refused in [0, 1, 4, 9] {

@@ -154,7 +154,7 @@ struct ControllerArgs {
     /// tenth of that
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     rebalance_settle_seconds: u32,
-    /// Serve a read-only page about pools, addresses, nodes, moves and problems at /status, for whom the API server lets (docs/status-page.md)
+    /// Serve a read-only page about pools, addresses, nodes, moves and problems at /status, for whom the API server lets (docs/alerts.md)
     #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     status_page: bool,

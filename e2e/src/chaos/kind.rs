@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 /// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "their names tell; what is done: docs/benchmarks.md")]
+#[expect(missing_docs, reason = "their names say what is done")]
 pub enum Kind {
     CablePulled,
     CableFlapping,

@@ -25,6 +25,7 @@ fn was_answered(vip: IpAddr, probe: Probe) -> anyhow::Result<()> {
     Ok(())
 }
 
+// shows: threats T-27
 #[test]
 fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_every_node()
 -> anyhow::Result<()> {
@@ -84,6 +85,7 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
     })
 }
 
+// shows: threats T-27
 #[test]
 fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held() -> anyhow::Result<()> {
     scenario("deleted-slowly", lab(), async |lab| {

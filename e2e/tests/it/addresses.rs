@@ -66,6 +66,7 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
     })
 }
 
+// shows: allocation 56, 57; field-reports F-24
 #[test]
 fn service_that_becomes_cluster_ip_loses_address_and_finalizer() -> anyhow::Result<()> {
     scenario("cluster-ip", lab(), async |lab| {
@@ -85,6 +86,7 @@ fn service_that_becomes_cluster_ip_loses_address_and_finalizer() -> anyhow::Resu
     })
 }
 
+// shows: allocation 56, 57
 #[test]
 fn exhausted_pool_says_why_and_serves_the_waiting_service_when_an_address_frees() -> anyhow::Result<()> {
     scenario("exhausted", lab(), async |lab| {
@@ -108,6 +110,7 @@ fn exhausted_pool_says_why_and_serves_the_waiting_service_when_an_address_frees(
     })
 }
 
+// shows: allocation 86, 103
 #[test]
 fn interface_that_no_node_has_is_named_on_the_service() -> anyhow::Result<()> {
     scenario("no-interface", lab(), async |lab| {

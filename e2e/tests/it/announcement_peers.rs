@@ -1,7 +1,7 @@
 //! keepalived on the virtual routers of Announcements: one that only listens finds no fault with what the agents send, and one that
 //! wants the virtual router disturbs nothing.
 //!
-//! It listens to IPv6 alone: Debian's keepalived wants RFC 5798's checksum in IPv4, and agents send RFC 9568's (docs/interop.md).
+//! It listens to IPv6 alone: Debian's keepalived wants RFC 5798's checksum in IPv4, and agents send RFC 9568's (docs/dev/interop.md).
 
 use std::{fs, net::IpAddr};
 

@@ -26,6 +26,7 @@ use crate::setup::{
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 
+// shows: field-reports F-35; threats T-14
 #[test]
 fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes() -> anyhow::Result<()> {
     scenario("announcements", lab(), async |lab| {
@@ -138,6 +139,7 @@ fn an_address_that_a_stranger_takes_is_defended_and_told_on_its_virtual_ip_and_i
     })
 }
 
+// shows: threats T-17
 #[test]
 fn an_address_that_a_stranger_has_is_announced_all_the_same_if_its_pool_says_so_and_that_is_told()
 -> anyhow::Result<()> {

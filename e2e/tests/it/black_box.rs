@@ -23,6 +23,7 @@ use windlass_e2e::{Lab, await_that, scenario};
 use self::provider::Ported;
 use crate::setup::{LIMIT, services};
 
+// shows: ccm-contract 288 to 301
 #[test]
 fn the_scenarios_of_kubernetes_own_integration_test_288_to_301() -> anyhow::Result<()> {
     scenario("black-box", Lab::builder().light().without_proxy(), async |lab| {

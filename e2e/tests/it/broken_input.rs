@@ -30,6 +30,7 @@ const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 
 const KEY: &str = "hex:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const OTHER_KEY: &str = "hex:ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
+// shows: field-reports F-11; threats T-24
 #[test]
 fn broken_keys_a_full_disk_and_objects_edited_by_hand_move_nothing() -> anyhow::Result<()> {
     scenario("broken-input", lab(), async |lab| {

@@ -127,6 +127,7 @@ fn forbidden<'a>(router: &'a str, vip: &'a str, vacant: &'a str, active: &'a str
     ]
 }
 
+// shows: field-reports F-63; threats T-12
 #[test]
 fn stolen_token_of_an_agent_writes_nothing_that_is_another_nodes() -> anyhow::Result<()> {
     scenario("captured-agent", lab(), async |lab| {
@@ -179,6 +180,7 @@ fn stolen_token_of_an_agent_writes_nothing_that_is_another_nodes() -> anyhow::Re
     })
 }
 
+// shows: threats T-12
 #[test]
 fn policies_let_agents_write_all_that_they_have_to() -> anyhow::Result<()> {
     scenario("agents-under-policies", lab(), async |lab| {
@@ -237,6 +239,7 @@ async fn await_shown(lab: &Lab, vip: std::net::IpAddr, node: Option<&str>) -> an
     .await
 }
 
+// shows: field-reports F-18; threats T-13
 #[test]
 fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> anyhow::Result<()> {
     scenario("forged-report", lab(), async |lab| {

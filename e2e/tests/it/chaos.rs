@@ -14,6 +14,7 @@ const SECONDS: u64 = 20;
 /// The same for the seed that nobody tried before: a random test with fixed seeds is a recording.
 const SECONDS_OF_NEW: u64 = 40;
 
+// shows: field-reports F-16
 #[test]
 fn whatever_faults_overlap_one_node_answers_for_each_address_and_all_services_answer_at_each_calm()
 -> anyhow::Result<()> {

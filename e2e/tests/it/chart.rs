@@ -28,7 +28,7 @@ fn run_helm(arguments: &[&str]) -> anyhow::Result<String> {
 
 /// What both name in their own ways, or only one has, taken away.
 fn alike(mut objects: Objects) -> Objects {
-    // Helm makes the namespace itself; docs/deploy.md says which label it needs.
+    // Helm makes the namespace itself; docs/install.md says which label it needs.
     objects.retain(|name, _| !name.starts_with("Namespace/"));
     for object in objects.values_mut() {
         if object["kind"] == "CustomResourceDefinition"

@@ -30,6 +30,7 @@ fn two_clusters_that_start_at_once_on_one_lan_take_no_vrid_and_no_address_of_eac
     start_at_once("two-clusters", 2)
 }
 
+// shows: field-reports F-27
 #[test]
 fn three_clusters_that_start_at_once_on_one_lan_take_no_vrid_and_no_address_of_each_other()
 -> anyhow::Result<()> {

@@ -104,6 +104,7 @@ fn a_failed_build_names_the_program_and_leaves_no_part_of_it() -> anyhow::Result
     Ok(())
 }
 
+// shows: threats T-25
 #[test]
 fn advisories_are_checked_where_they_can_be_had_and_elsewhere_it_says_so_and_goes_on() -> anyhow::Result<()> {
     let machine = Machine::new("advisories")?;

@@ -13,6 +13,7 @@ use windlass_e2e::{Lab, Signal, await_that, scenario, target};
 
 use crate::setup::{LIMIT, await_event, await_ingresses, dual_stack, ingresses, services};
 
+// shows: ccm-contract E-12
 #[test]
 fn example_provider_serves_services_and_nodes_and_leaves_its_lease_when_asked_to_stop() -> anyhow::Result<()>
 {

@@ -52,6 +52,7 @@ async fn await_refusal(api: &Api<Service>, address: &str) -> anyhow::Result<()> 
     .await
 }
 
+// shows: field-reports F-62; threats T-01
 #[test]
 fn external_ips_of_a_pool_are_refused_at_admission_to_whom_it_does_not_allow_them() -> anyhow::Result<()> {
     scenario("external-ip-rules", crate::setup::lab(), async |lab| {
@@ -127,6 +128,7 @@ fn external_ips_of_a_pool_are_refused_at_admission_to_whom_it_does_not_allow_the
     })
 }
 
+// shows: threats T-01
 #[test]
 fn services_that_have_an_external_ip_already_may_be_changed_and_not_gain_another() -> anyhow::Result<()> {
     scenario("external-ip-updates", Lab::builder().light(), async |lab| {
@@ -192,6 +194,7 @@ fn services_are_made_as_ever_without_pools_and_without_their_definition() -> any
     })
 }
 
+// shows: threats T-01
 #[test]
 fn the_largest_pool_and_list_are_within_what_a_policy_may_cost() -> anyhow::Result<()> {
     scenario("external-ip-cost", Lab::builder().light(), async |lab| {

@@ -7,6 +7,7 @@ use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, lab, other, served};
 
+// shows: allocation 26, 27, 92
 #[test]
 fn address_is_announced_by_exactly_one_node_and_a_client_reaches_the_backend() -> anyhow::Result<()> {
     scenario("announced", lab(), async |lab| {
@@ -30,6 +31,7 @@ fn address_is_announced_by_exactly_one_node_and_a_client_reaches_the_backend() -
     })
 }
 
+// shows: allocation 99; field-reports F-05, F-14; placement P-01
 #[test]
 fn pulled_cable_moves_the_address_and_the_plugged_one_makes_no_second_owner() -> anyhow::Result<()> {
     fails_over(
@@ -39,6 +41,7 @@ fn pulled_cable_moves_the_address_and_the_plugged_one_makes_no_second_owner() ->
     )
 }
 
+// shows: allocation 99; field-reports F-13; placement P-01
 #[test]
 fn killed_agent_loses_the_address_and_makes_no_second_owner_when_it_starts_again() -> anyhow::Result<()> {
     fails_over(
@@ -48,6 +51,7 @@ fn killed_agent_loses_the_address_and_makes_no_second_owner_when_it_starts_again
     )
 }
 
+// shows: field-reports F-15
 #[test]
 fn stopped_agent_hands_the_address_over() -> anyhow::Result<()> {
     fails_over(
@@ -57,6 +61,7 @@ fn stopped_agent_hands_the_address_over() -> anyhow::Result<()> {
     )
 }
 
+// shows: field-reports F-10, F-13; placement P-01
 #[test]
 fn frozen_agent_loses_the_address_and_listens_before_it_speaks_again() -> anyhow::Result<()> {
     fails_over(

@@ -12,6 +12,7 @@ use crate::setup::{LIMIT, await_answer, await_event_on, await_ingresses, dual_st
 
 const NODES: [&str; 2] = ["n1", "n2"];
 
+// shows: field-reports F-56
 #[test]
 fn where_multicast_is_lost_one_node_answers_and_both_say_so_until_it_passes_again() -> anyhow::Result<()> {
     scenario("filtered", lab(), async |lab| {

@@ -11,6 +11,7 @@ use crate::setup::LIMIT;
 /// is lost once.
 const QUESTIONS: u64 = 600;
 
+// shows: field-reports F-45; placement P-03
 #[test]
 fn a_node_whose_link_flaps_takes_addresses_back_at_once_and_then_only_when_it_has_been_back_for_a_while()
 -> anyhow::Result<()> {

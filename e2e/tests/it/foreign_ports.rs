@@ -48,6 +48,7 @@ async fn evil(lab: &Lab, api: &Api<Service>, name: &str, address: &str, ports: &
     Ok(())
 }
 
+// shows: threats T-02
 #[test]
 fn a_foreign_service_gets_nothing_of_a_virtual_ip_on_a_port_of_its_own_and_its_owner_is_told()
 -> anyhow::Result<()> {

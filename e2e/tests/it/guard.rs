@@ -10,6 +10,7 @@ use crate::setup::{LIMIT, await_answer, lab, other, served};
 /// A port that no Service has, but on which each node listens on all its addresses: kube-proxy's health.
 const HOST_PORT: u16 = 10256;
 
+// shows: field-reports F-58
 #[test]
 fn guard_answers_ping_and_refuses_what_no_service_takes_beside_kube_proxy_in_nftables_mode()
 -> anyhow::Result<()> {

@@ -20,6 +20,7 @@ const AGENTS: [&str; 2] = ["n1", "n2"];
 /// Name of the process that is checked.
 const CHECKED: &str = "checked";
 
+// shows: field-reports F-61; placement P-15
 #[test]
 fn a_node_whose_kube_proxy_is_dead_gives_its_addresses_up_without_the_api_server() -> anyhow::Result<()> {
     scenario("health-dead", lab(), async |lab| {
@@ -42,6 +43,7 @@ fn a_node_whose_kube_proxy_is_dead_gives_its_addresses_up_without_the_api_server
     })
 }
 
+// shows: placement P-06, P-14
 #[test]
 fn a_node_that_kube_proxy_calls_ineligible_gives_its_addresses_up_at_once() -> anyhow::Result<()> {
     scenario("health-taint", lab(), async |lab| {
@@ -58,6 +60,7 @@ fn a_node_that_kube_proxy_calls_ineligible_gives_its_addresses_up_at_once() -> a
     })
 }
 
+// shows: placement P-21
 #[test]
 fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_controller()
 -> anyhow::Result<()> {
@@ -74,6 +77,7 @@ fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_c
     })
 }
 
+// shows: field-reports F-60; placement P-19
 #[test]
 fn a_node_on_which_a_check_of_an_announcement_fails_gives_its_addresses_up_until_it_passes()
 -> anyhow::Result<()> {
@@ -123,6 +127,7 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
     })
 }
 
+// shows: field-reports F-52
 #[test]
 fn a_node_one_of_whose_links_loses_its_carrier_gives_its_addresses_up_until_it_is_back() -> anyhow::Result<()>
 {
@@ -184,6 +189,7 @@ async fn served_while_a_bridge_comes_and_goes(lab: &Lab, vip: IpAddr, owner: &st
     Ok(())
 }
 
+// shows: placement P-20
 #[test]
 fn a_node_that_is_late_again_and_again_gives_its_addresses_up_before_others_take_them() -> anyhow::Result<()>
 {

@@ -1,5 +1,5 @@
-//! Helm puts Windlass beside a foreign cloud-controller-manager, on real kubelets without `--cloud-provider=external`: `docs/helm.md`,
-//! command by command.
+//! Helm puts Windlass beside a foreign cloud-controller-manager, on real kubelets without `--cloud-provider=external`: the commands of
+//! `docs/install.md` that Helm needs, one by one.
 
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::setup::{code_lines, ingresses, words_in};
 
 const LIMIT: Duration = Duration::from_mins(3);
 const NAMESPACE: &str = "windlass-system";
+const PAGE: &str = "docs/install.md";
 
 #[test]
 fn beside_a_foreign_cloud_controller_manager_helm_installs_a_load_balancer_only_and_takes_it_away()
@@ -32,7 +33,7 @@ fn beside_a_foreign_cloud_controller_manager_helm_installs_a_load_balancer_only_
         foreign_manager(lab).await?;
         let page = commands()?;
         let [create, label, install, test, upgrade, uninstall] = &page[..] else {
-            anyhow::bail!("docs/helm.md has other commands: {page:?}")
+            anyhow::bail!("{PAGE} has other commands for Helm: {page:?}")
         };
         lab.backend("web", &["n2"]).await?;
         for command in [create, label] {
@@ -166,11 +167,12 @@ async fn refused(lab: &Lab) -> anyhow::Result<()> {
     .await
 }
 
-/// The page's commands, comments and continued lines put right.
+/// Commands of the page for Helm and for its namespace, with continued lines joined.
 fn commands() -> anyhow::Result<Vec<String>> {
-    let text = code_lines("docs/helm.md")?.join("\n").replace(" \\\n", " ");
+    let text = code_lines(PAGE)?.join("\n").replace(" \\\n", " ");
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
+    let namespace = format!(" namespace {NAMESPACE}");
+    Ok(lines.filter(|line| line.starts_with("helm ") || line.contains(&namespace)).collect())
 }
 
 /// Runs a command of the page on the lab's own image.
@@ -184,7 +186,7 @@ async fn run(lab: &Lab, command: &str) -> anyhow::Result<String> {
     let ran = match &*program {
         "kubectl" => lab.kubectl(&words).await,
         "helm" => lab.helm(&words).await,
-        other => anyhow::bail!("docs/helm.md: {other} is none of its programs"),
+        other => anyhow::bail!("{PAGE}: {other} is none of its programs"),
     };
-    ran.with_context(|| format!("docs/helm.md's `{command}`"))
+    ran.with_context(|| format!("`{command}` of {PAGE}"))
 }

@@ -173,6 +173,7 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
     })
 }
 
+// shows: field-reports F-27
 #[test]
 fn stranger_with_our_vrid_and_the_highest_priority_is_reported_never_obeyed_and_left_the_vrid()
 -> anyhow::Result<()> {
@@ -217,6 +218,7 @@ fn stranger_with_our_vrid_and_the_highest_priority_is_reported_never_obeyed_and_
     })
 }
 
+// shows: field-reports F-18
 #[test]
 fn nonsense_in_objects_and_state_files_harms_nothing_else() -> anyhow::Result<()> {
     scenario("nonsense", lab(), async |lab| {
@@ -313,6 +315,7 @@ fn nonsense_in_objects_and_state_files_harms_nothing_else() -> anyhow::Result<()
     })
 }
 
+// shows: field-reports F-74
 #[test]
 fn controllers_that_die_or_sleep_hand_over_without_touching_an_address() -> anyhow::Result<()> {
     scenario("leaders", lab(), async |lab| {
@@ -354,6 +357,7 @@ fn controllers_that_die_or_sleep_hand_over_without_touching_an_address() -> anyh
     })
 }
 
+// shows: allocation 93, 94, 115; field-reports F-20; placement P-13
 #[test]
 fn node_that_is_cut_off_excluded_or_deleted_leaves_exactly_one_owner() -> anyhow::Result<()> {
     scenario("node-life", lab(), async |lab| {

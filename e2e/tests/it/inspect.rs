@@ -1,5 +1,5 @@
 //! What `windlass status`, the lists and `windlass explain` answer in a real cluster, also while it is broken: the commands of
-//! `docs/answers.md`.
+//! `docs/reference.md`.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ spec:
 
 /// The commands of the page that ask, without the program's name.
 fn commands() -> anyhow::Result<Vec<String>> {
-    let lines = code_lines("docs/answers.md")?;
+    let lines = code_lines("docs/reference.md")?;
     let lines = lines.iter().filter_map(|line| line.strip_prefix("windlass "));
     let lines = lines.map(|line| line.split(" #").next().unwrap_or(line).trim().to_owned());
     // Those that do not end, or need a file of the shell or kubelets, or write, are run below or elsewhere.

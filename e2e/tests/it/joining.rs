@@ -14,6 +14,7 @@ use windlass_e2e::{Lab, await_that, scenario};
 
 use crate::setup::{CUT_OFF, LIMIT, lab, other, router_of, served};
 
+// shows: field-reports F-22
 #[test]
 fn no_two_nodes_answer_while_only_some_have_heard_of_a_node_that_comes_first() -> anyhow::Result<()> {
     scenario("joining", lab(), async |lab| {

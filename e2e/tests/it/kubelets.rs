@@ -21,6 +21,7 @@ use crate::setup::{await_answer, install_by_page};
 const LIMIT: Duration = Duration::from_mins(3);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
+// shows: ccm-contract K-01 to K-05, N-03 to N-05, N-10; field-reports F-15, F-72, F-73
 #[test]
 fn nodes_start_join_leave_are_drained_and_move_and_windlass_is_updated_under_load() -> anyhow::Result<()> {
     let builder =

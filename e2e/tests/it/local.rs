@@ -16,6 +16,7 @@ use crate::setup::{LIMIT, lab, router_of, services};
 /// The node of each pod, and what the pod does.
 pub(crate) type Pods<'a> = &'a [(&'a str, EndpointState)];
 
+// shows: field-reports F-38
 #[test]
 fn the_address_follows_a_pod_that_is_rolled_out_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
     scenario("local-nft", lab(), async |lab| rollout(lab).await)
@@ -72,6 +73,7 @@ fn a_node_with_a_pod_takes_over_from_a_dead_one_without_the_api_server() -> anyh
     })
 }
 
+// shows: field-reports F-41
 /// Connection tracking keeps a UDP flow for as long as packets come: one that it knows without a pod would never get one.
 #[test]
 fn a_udp_flow_that_began_while_there_was_no_pod_is_answered_once_there_is_one() -> anyhow::Result<()> {
@@ -94,6 +96,7 @@ fn a_udp_flow_that_began_while_there_was_no_pod_is_answered_once_there_is_one() 
     })
 }
 
+// shows: field-reports F-39
 #[test]
 fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
     scenario("local-policy", lab(), async |lab| {

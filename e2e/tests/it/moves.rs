@@ -9,6 +9,7 @@ use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, other};
 
 const CLIENTS: LoadOptions = LoadOptions { connections: 30, requests_per_second: 100 };
 
+// shows: field-reports F-73, F-75; placement P-10
 #[test]
 fn no_connection_breaks_when_an_agent_is_stopped_or_killed_with_kube_proxy_in_nftables_mode()
 -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ use crate::setup::{LIMIT, await_answer, lab, moves, other, router_of, served};
 
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 
+// shows: field-reports F-08
 #[test]
 fn what_is_said_of_a_node_moves_nothing_while_it_serves_and_nothing_more_once_it_is_dead()
 -> anyhow::Result<()> {

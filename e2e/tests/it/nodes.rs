@@ -47,6 +47,7 @@ fn uninitialized_node_gets_addresses_and_provider_id_and_loses_its_taint() -> an
     })
 }
 
+// shows: ccm-contract 174 to 176, 240, 242, L-02 to L-05
 #[test]
 fn nonsense_on_nodes_harms_nobody_and_only_nodes_that_are_listed_go() -> anyhow::Result<()> {
     scenario("odd-nodes", Lab::builder().nodes(1).light().without_proxy(), async |lab| {

@@ -14,6 +14,7 @@ use crate::{
 
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 
+// shows: field-reports F-06, F-07
 #[test]
 fn one_node_serves_through_restarts_of_all_that_runs_on_it_then_a_second_joins_and_outlives_it()
 -> anyhow::Result<()> {

@@ -194,6 +194,7 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
     ]
 }
 
+// shows: allocation 82, 110
 #[test]
 fn malformed_pools_are_refused_by_the_api_server_with_the_reason() -> anyhow::Result<()> {
     scenario("malformed-pools", Lab::builder().light(), async |lab| {

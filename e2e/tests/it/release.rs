@@ -1,4 +1,4 @@
-//! What a release is made of, and the commands of `docs/release.md`.
+//! What a release is made of (`docs/dev/release.md`), and the commands of `docs/install.md` that verify and unpack it.
 
 use std::{
     fs,
@@ -73,7 +73,7 @@ fn a_release_is_verified_and_unpacked_by_the_commands_of_the_page() -> anyhow::R
     fs::remove_dir_all(&content)?;
     release.run("sums", &[])?;
 
-    let lines = code_lines("docs/release.md")?;
+    let lines = code_lines("docs/install.md")?;
     let first = lines.iter().position(|line| line.starts_with("sha256sum --check"));
     let last = lines.iter().position(|line| line.ends_with("windlass version"));
     let (first, last) = first.zip(last).context("the page's commands are others")?;
@@ -93,13 +93,13 @@ fn a_release_is_verified_and_unpacked_by_the_commands_of_the_page() -> anyhow::R
 
 #[test]
 fn every_file_that_a_release_makes_is_on_the_page() -> anyhow::Result<()> {
-    let page = fs::read_to_string(workspace().join("docs/release.md"))?;
+    let page = fs::read_to_string(workspace().join("docs/dev/release.md"))?;
     for name in ["linux-amd64.tar.gz", "linux-amd64.cdx.json", "oci.tar"] {
         let name = format!("`windlass-{}-{name}`", env!("CARGO_PKG_VERSION"));
-        ensure!(page.contains(&name), "{name} is not on docs/release.md");
+        ensure!(page.contains(&name), "{name} is not on docs/dev/release.md");
     }
     for name in ["install.yaml", "crds.yaml", "SHA256SUMS"] {
-        ensure!(page.contains(&format!("`{name}`")), "{name} is not on docs/release.md");
+        ensure!(page.contains(&format!("`{name}`")), "{name} is not on docs/dev/release.md");
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ async fn await_proxy(lab: &Lab, name: &str) -> anyhow::Result<()> {
     .await
 }
 
+// shows: threats T-11
 #[test]
 fn where_packets_are_taken_before_the_guard_no_restricted_address_is_announced_and_it_is_told()
 -> anyhow::Result<()> {
@@ -79,6 +80,7 @@ fn where_packets_are_taken_before_the_guard_no_restricted_address_is_announced_a
     })
 }
 
+// shows: threats T-11
 #[test]
 fn beside_ipvs_an_agent_starts_without_its_guard_which_would_refuse_what_ipvs_serves() -> anyhow::Result<()> {
     scenario("service-proxy-ipvs", lab(), async |lab| {

@@ -20,6 +20,7 @@ use crate::setup::{LIMIT, await_answer, ingresses, lab, served, services};
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
 
+// shows: ccm-contract S-07, S-12, S-15, S-30, S-31, S-33 to S-36, S-38, S-40, S-42
 #[test]
 fn services_of_every_kind_keep_their_address_through_every_edit() -> anyhow::Result<()> {
     scenario("service-side", lab(), async |lab| {

@@ -163,23 +163,24 @@ pub(crate) fn code_lines(page: &str) -> anyhow::Result<Vec<String>> {
     Ok(code_blocks(page, "sh")?.iter().flat_map(|block| block.lines()).map(str::to_owned).collect())
 }
 
-/// Installs Windlass as `docs/deploy.md` says where kube-proxy waits for it, by its kustomization and its commands, with the API server at this
+/// Installs Windlass as `docs/cloud-controller-manager.md` says where kube-proxy waits for it, by its kustomization and its commands, with the API server at this
 /// address.
 pub(crate) async fn install_by_page(lab: &Lab, api_server: &str) -> anyhow::Result<()> {
-    let commands = code_lines("docs/deploy.md")?;
+    let commands = code_lines("docs/cloud-controller-manager.md")?;
     let commands: Vec<_> = commands.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
-    ensure!(commands.len() == 2, "docs/deploy.md has other commands: {commands:?}");
-    let mut kustomizations = code_blocks("docs/deploy.md", "yaml")?;
+    ensure!(commands.len() == 2, "docs/cloud-controller-manager.md has other commands: {commands:?}");
+    let mut kustomizations = code_blocks("docs/cloud-controller-manager.md", "yaml")?;
     kustomizations
         .retain(|block| block.contains("components/api-server") && block.contains("[host=192.0.2.10,"));
-    let kustomization =
-        kustomizations.first().context("docs/deploy.md has no kustomization that names the API server")?;
+    let kustomization = kustomizations
+        .first()
+        .context("docs/cloud-controller-manager.md has no kustomization that names the API server")?;
     let folder = target().join(format!("lab-deploy-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     symlink(workspace().join("manifests"), folder.join("manifests"))?;
     let kustomization = kustomization.replace("192.0.2.10", api_server);
     fs::write(folder.join("kustomization.yaml"), kustomization)?;
-    run_commands_in(&folder, lab, "docs/deploy.md", &[]).await?;
+    run_commands_in(&folder, lab, "docs/cloud-controller-manager.md", &[]).await?;
     Ok(fs::remove_dir_all(&folder)?)
 }
 

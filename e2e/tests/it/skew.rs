@@ -29,6 +29,7 @@ const CLIENTS: LoadOptions = LoadOptions { connections: 4, requests_per_second: 
 /// An agent looks once a minute whether the API server shows what it reports.
 const NEXT_REPORT: Duration = Duration::from_mins(2);
 
+// shows: threats T-30
 #[test]
 fn with_older_definitions_a_service_whose_clients_are_restricted_is_not_announced_and_says_what_helps()
 -> anyhow::Result<()> {
@@ -60,6 +61,7 @@ fn with_older_definitions_a_service_whose_clients_are_restricted_is_not_announce
     })
 }
 
+// shows: threats T-30
 #[test]
 fn while_definitions_that_do_not_know_what_agents_obey_are_served_restricted_addresses_wait_and_open_ones_lose_nothing()
 -> anyhow::Result<()> {
@@ -108,6 +110,7 @@ fn while_definitions_that_do_not_know_what_agents_obey_are_served_restricted_add
     })
 }
 
+// shows: threats T-31
 #[test]
 fn an_agent_that_does_not_say_that_it_obeys_source_ranges_is_no_candidate_of_restricted_addresses_until_it_does()
 -> anyhow::Result<()> {
@@ -132,6 +135,7 @@ fn an_agent_that_does_not_say_that_it_obeys_source_ranges_is_no_candidate_of_res
     })
 }
 
+// shows: threats T-31
 #[test]
 fn definitions_and_reports_of_a_newer_version_change_nothing_for_what_does_not_know_them()
 -> anyhow::Result<()> {

@@ -18,6 +18,7 @@ use crate::setup::{
 /// Of the client `c1`; `c2` has other addresses.
 const C1: [&str; 2] = ["192.0.2.101/32", "2001:db8::101/128"];
 
+// shows: ccm-contract S-37
 #[test]
 fn only_source_ranges_reach_a_service_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
     scenario("sources-nft", lab().client("c2"), async |lab| restricted(lab).await)
@@ -136,6 +137,7 @@ fn a_service_that_no_node_can_guard_is_not_announced_and_says_why() -> anyhow::R
     })
 }
 
+// shows: threats T-03
 /// As many elements of restrictions, and named ports, as the controller takes of a whole cluster (`source_budget.rs`), all on both
 /// nodes. kube-proxy leaves them alone.
 #[test]

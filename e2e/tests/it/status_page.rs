@@ -39,6 +39,7 @@ async fn picture(lab: &Lab, token: &str, name: &str, flags: &[&str]) -> anyhow::
     browser::picture(lab, &url(token), &file, &[&FLAGS[..], flags].concat()).await
 }
 
+// shows: threats T-21
 #[test]
 fn a_browser_shows_a_thousand_addresses_in_light_and_dark_and_on_a_phone() -> anyhow::Result<()> {
     let builder = Lab::builder().nodes(3).light().without_proxy().service_range("198.18.0.0/16");

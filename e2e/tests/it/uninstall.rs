@@ -14,6 +14,7 @@ use crate::setup::{LIMIT, ingresses, services};
 
 const FOREIGN: &str = "example.org/theirs";
 
+// shows: threats T-29
 #[test]
 fn what_windlass_leaves_is_kept_until_it_is_uninstalled_and_then_holds_up_no_deletion() -> anyhow::Result<()>
 {

@@ -13,6 +13,7 @@ use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, other, router_of};
 
 const CLIENT: LoadOptions = LoadOptions { connections: 0, requests_per_second: 100 };
 
+// shows: field-reports F-43
 #[test]
 fn clients_keep_their_neighbour_entries_where_an_announcement_wants_the_virtual_mac_address()
 -> anyhow::Result<()> {

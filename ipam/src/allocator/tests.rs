@@ -1,5 +1,5 @@
 //! The scenarios of an allocator: each test that has a number in its name is that one of the catalogue
-//! (docs/allocation.md lists them).
+//! (docs/dev/allocation.md lists them).
 
 mod families;
 mod limits;

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+// shows: allocation 84
 #[test]
 fn cidr_and_range_give_their_first_and_last_address() {
     let rows = [
@@ -28,6 +29,7 @@ fn cidr_and_range_give_their_first_and_last_address() {
     }
 }
 
+// shows: allocation 82, 84, 110
 #[test]
 fn what_is_not_a_range_is_refused_with_value_reason_and_remedy() {
     let rows = [
@@ -102,6 +104,7 @@ fn what_is_not_a_range_is_refused_with_value_reason_and_remedy() {
     }
 }
 
+// shows: allocation 84
 #[test]
 fn leading_zeros_are_refused_as_some_read_them_as_octal() {
     for text in

@@ -107,7 +107,7 @@ pub struct RouterConfig {
     /// True if they are forwarded also to a peer that was not fit for its work ([`Self::fit_from`]): its kernel has the connections, but
     /// what serves them may hang. If false, clients of such connections are notified immediately that they are gone. Default: yes.
     pub forward_to_unfit: bool,
-    /// Authentication: its adverts are signed and its peers' accepted only if they are signed (`docs/auth.md`). `None`: neither. Can be
+    /// Authentication: its adverts are signed and its peers' accepted only if they are signed (`docs/dev/auth.md`). `None`: neither. Can be
     /// changed while it runs; the record of adverts sent and received is kept, so that nothing can be replayed.
     ///
     /// ```

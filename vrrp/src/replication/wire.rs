@@ -1,4 +1,4 @@
-//! Messages as bytes: `docs/connections.md` has the format.
+//! Messages as bytes: `docs/dev/replication.md` has the format.
 
 use super::decode_error::DecodeError;
 use super::entry::Entry;

@@ -98,6 +98,7 @@ fn router(state: State, config: Config, now: Time) -> Router {
     router
 }
 
+// shows: rfc9568 T15
 #[test]
 fn the_outcome_tells_what_became_of_an_advert() {
     let now = START;
@@ -116,6 +117,7 @@ fn the_outcome_tells_what_became_of_an_advert() {
     }
 }
 
+// shows: rfc9568 T1, T4
 #[test]
 fn an_owner_is_active_as_soon_as_it_starts() {
     let owner = Config { priority: Priority::OWNER, ..config() };
@@ -126,6 +128,7 @@ fn an_owner_is_active_as_soon_as_it_starts() {
     assert_eq!(actions(&mut router), expected);
 }
 
+// shows: rfc9568 B1
 #[test]
 fn who_serves_the_addresses_already_is_active_as_soon_as_it_starts_and_gives_way_as_any_active() {
     let now = Time::default();
@@ -144,6 +147,7 @@ fn who_serves_the_addresses_already_is_active_as_soon_as_it_starts_and_gives_way
     assert_eq!(router.state(), State::Backup);
 }
 
+// shows: rfc9568 T6
 #[test]
 fn without_preempt_a_backup_obeys_an_active_of_lower_priority() {
     let now = Time::default();

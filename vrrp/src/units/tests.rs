@@ -1,5 +1,6 @@
 use super::*;
 
+// shows: rfc9568 C5, C6
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     assert_eq!(Vrid::new(0).unwrap_err().to_string(), "VRID 0 is out of range: use 1 to 255");
@@ -12,6 +13,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     assert_eq!(Interval::from_millis(15), Err(InvalidInterval::Granularity(15)));
 }
 
+// shows: rfc9568 C7
 #[test]
 fn the_longest_interval_is_exact() {
     let longest = Interval::from_millis(40_950).unwrap();
@@ -65,6 +67,7 @@ fn only_version_2_has_a_skew_that_does_not_depend_on_the_interval() {
     }
 }
 
+// shows: rfc9568 I1, I2
 /// Finding of others' engines: at 10 ms the skew of priority 254 is 78.125 µs, not 0.
 #[test]
 fn skew_and_active_down_interval_match_the_reference() {

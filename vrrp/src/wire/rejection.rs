@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Reason to refuse a received packet; R-numbers as in `docs/rfc9568.md`.
+/// Reason to refuse a received packet; R-numbers as in `docs/dev/rfc9568.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {

@@ -69,7 +69,7 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ),
     (
         "spec.local.addressGuard",
-        "the guard of Windlass lets in only ports of the address' Services, on every interface (docs/guard.md). Run the agent with \
+        "the guard of Windlass lets in only ports of the address' Services, on every interface (docs/dev/guard.md). Run the agent with \
          --guard=false to have none",
     ),
     (

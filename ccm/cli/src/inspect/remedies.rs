@@ -1,4 +1,4 @@
-//! Remedies by the reason of a condition: the column "do" of the tables in `docs/`. Pure.
+//! Remedies by the reason of a condition: the column "do" of the tables in `docs/conditions.md`. Pure.
 
 use windlass_api::{
     REASON_DEFENDED, REASON_OUTSIDE_POOLS, address_allocated, announced, applied, connections_replicated,
@@ -8,7 +8,7 @@ use windlass_api::{
 /// Remedy for a reason that this version does not know.
 const OTHER: &str = "do as the message says; this program is older than what wrote it";
 
-/// Returns the remedy for a Service's condition AddressAllocated (docs/services.md).
+/// Returns the remedy for a Service's condition AddressAllocated (docs/conditions.md).
 pub(super) fn of_service(reason: &str) -> &'static str {
     match reason {
         address_allocated::NOT_ANNOUNCED => {
@@ -49,7 +49,7 @@ pub(super) fn of_service(reason: &str) -> &'static str {
     }
 }
 
-/// Returns the remedy for a VirtualIP's condition Announced (docs/pools.md).
+/// Returns the remedy for a VirtualIP's condition Announced (docs/conditions.md).
 pub(super) fn of_announced(reason: &str) -> &'static str {
     match reason {
         announced::ADDRESS_TAKEN => "take the address off the other host",
@@ -78,7 +78,7 @@ pub(super) fn of_announced(reason: &str) -> &'static str {
     }
 }
 
-/// Returns the remedy for a VirtualIP's condition ConnectionsReplicated (docs/connections.md).
+/// Returns the remedy for a VirtualIP's condition ConnectionsReplicated (docs/conditions.md).
 pub(super) fn of_connections(reason: &str) -> &'static str {
     match reason {
         connections_replicated::OVERLAY | connections_replicated::NO_WAY_BACK => {
@@ -105,7 +105,7 @@ pub(super) fn of_connections(reason: &str) -> &'static str {
     }
 }
 
-/// Returns the remedy for a pool's conditions (docs/pools.md).
+/// Returns the remedy for a pool's conditions (docs/conditions.md).
 pub(super) fn of_pool(reason: &str) -> &'static str {
     match reason {
         pool_ready::INVALID_ADDRESSES | pool_ready::INVALID_EXCLUSION | pool_ready::INVALID_SELECTOR => {
@@ -139,7 +139,7 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
     }
 }
 
-/// Returns the remedy for an Announcement's condition Applied (docs/announcements.md).
+/// Returns the remedy for an Announcement's condition Applied (docs/conditions.md).
 pub(super) fn of_announcement(reason: &str) -> &'static str {
     match reason {
         applied::INVALID_SELECTOR => "correct the selector",

@@ -33,6 +33,7 @@ async fn ask(socket: &Path, page: &'static str) -> Result<String, String> {
     asked.map_err(|error| format!("{error:#}"))
 }
 
+// shows: threats T-20
 #[tokio::test]
 async fn probes_are_answered_on_the_socket_also_while_another_process_has_the_port_which_is_taken_once_it_is_free()
  {
@@ -88,6 +89,7 @@ async fn connected(address: SocketAddr) -> TcpStream {
     connected.await.expect("the port is taken once it is free")
 }
 
+// shows: threats T-20
 #[tokio::test]
 async fn probes_are_answered_on_the_socket_while_a_process_of_the_host_holds_all_connections_of_the_port() {
     let folder = Folder::new("full");

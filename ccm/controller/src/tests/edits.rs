@@ -1,4 +1,4 @@
-//! What becomes of addresses when the admin edits pools. Numbers at the end of names are those of `docs/allocation.md`.
+//! What becomes of addresses when the admin edits pools. Numbers at the end of names are those of `docs/dev/allocation.md`.
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ fn counts(rig: &Rig, name: &str) -> [String; 2] {
     })
 }
 
+// shows: allocation 49, 64
 #[tokio::test(start_paused = true)]
 async fn a_pool_of_both_families_that_appears_changes_no_address_49_64_73() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/30"], &json!({}))]);
@@ -53,6 +54,7 @@ async fn a_pool_of_both_families_that_appears_changes_no_address_49_64_73() {
     controller.kill().await;
 }
 
+// shows: allocation 50
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_loses_a_family_takes_no_address_away_50() {
     let mut rig = Rig::new(&[
@@ -70,6 +72,7 @@ async fn a_pool_that_loses_a_family_takes_no_address_away_50() {
     controller.kill().await;
 }
 
+// shows: allocation 68 to 70; field-reports F-02
 #[tokio::test(start_paused = true)]
 async fn growing_shrinking_renaming_splitting_and_deleting_pools_moves_nobody_68_69_70_72() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({}))]);
@@ -119,6 +122,7 @@ async fn growing_shrinking_renaming_splitting_and_deleting_pools_moves_nobody_68
     rig.check_that_a_restart_writes_nothing("after all edits").await;
 }
 
+// shows: allocation 71, 72, 86
 #[tokio::test(start_paused = true)]
 async fn without_a_pool_services_wait_quietly_and_the_first_pool_serves_them_71_72_86() {
     let mut rig = Rig::new(&[]);
@@ -145,6 +149,7 @@ async fn without_a_pool_services_wait_quietly_and_the_first_pool_serves_them_71_
     controller.kill().await;
 }
 
+// shows: allocation 75, 77
 #[tokio::test(start_paused = true)]
 async fn the_status_of_a_pool_counts_what_is_given_and_is_put_right_when_edited_75_77() {
     let mut rig =
@@ -163,6 +168,7 @@ async fn the_status_of_a_pool_counts_what_is_given_and_is_put_right_when_edited_
     controller.kill().await;
 }
 
+// shows: allocation 36
 #[tokio::test(start_paused = true)]
 async fn a_label_of_a_namespace_opens_a_pool_for_what_comes_and_moves_nobody_36() {
     let chosen = json!({ "priority": 1, "namespaceSelectors": [{ "matchLabels": { "team": "red" } }] });
@@ -191,6 +197,7 @@ async fn a_label_of_a_namespace_opens_a_pool_for_what_comes_and_moves_nobody_36(
     controller.kill().await;
 }
 
+// shows: allocation 77, 122
 #[tokio::test(start_paused = true)]
 async fn one_bad_pool_stops_no_other_and_recovers_77_122() {
     let mut rig = Rig::new(&[

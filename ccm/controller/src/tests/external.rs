@@ -40,6 +40,7 @@ fn refusals(rig: &Rig) -> BTreeSet<String> {
     told.map(|event| format!("{} {}", text(&event["type"]), text(&event["message"]))).collect()
 }
 
+// shows: ccm-contract S-39
 #[tokio::test(start_paused = true)]
 async fn external_ips_are_claimed_where_a_pool_allows_it_refused_elsewhere_and_withdrawn_with_the_reason_for_them()
  {

@@ -64,6 +64,7 @@ fn routers_of(rig: &Rig, node: &str) -> usize {
     rig.api.list("virtualrouters").iter().filter(|router| preferred(router) == node).count()
 }
 
+// shows: field-reports F-34; placement P-04
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joins_is_preferred_for_some_addresses_when_it_has_been_ready_for_five_minutes() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/28"], &json!({}))]);

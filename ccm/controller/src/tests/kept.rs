@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::rig::{Rig, key, pool};
 
+// shows: threats T-10
 #[tokio::test(start_paused = true)]
 async fn what_is_not_kept_of_an_object_is_neither_written_nor_removed_nor_a_reason_to_write() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({}))]);

@@ -74,6 +74,7 @@ async fn restarted(rig: &mut Rig, controller: Running) -> Running {
     rig.controller()
 }
 
+// shows: allocation 114
 #[tokio::test(start_paused = true)]
 async fn what_a_predecessor_left_goes_when_our_own_address_works_and_is_told_once() {
     let mut rig = Rig::new(&one_pool());
@@ -111,6 +112,7 @@ async fn one_write_shows_our_own_address_and_what_was_left_no_more() {
     controller.kill().await;
 }
 
+// shows: allocation 114
 #[tokio::test(start_paused = true)]
 async fn what_another_controller_puts_back_stays_whatever_happens_then() {
     let mut rig = Rig::new(&one_pool());

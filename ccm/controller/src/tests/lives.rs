@@ -1,5 +1,5 @@
 //! What becomes of the address of a Service in the course of its life. Numbers at the end of names are those of
-//! `docs/allocation.md`.
+//! `docs/dev/allocation.md`.
 
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ fn shared(port: u16, policy: &str, app: &str) -> Value {
     })
 }
 
+// shows: allocation 25
 #[tokio::test(start_paused = true)]
 async fn of_two_that_share_the_one_that_changes_loses_the_address_while_their_traffic_does_not_fit_25() {
     let mut rig = Rig::new(&one_address());
@@ -78,6 +79,7 @@ async fn of_two_that_share_the_one_that_changes_loses_the_address_while_their_tr
     controller.kill().await;
 }
 
+// shows: allocation 48
 #[tokio::test(start_paused = true)]
 async fn a_family_that_is_required_and_cannot_be_had_takes_no_address_away_48() {
     let mut rig = Rig::new(&one_pool());
@@ -96,6 +98,7 @@ async fn a_family_that_is_required_and_cannot_be_had_takes_no_address_away_48() 
     controller.kill().await;
 }
 
+// shows: allocation 53 to 55, 62
 #[tokio::test(start_paused = true)]
 async fn what_a_status_shows_in_another_family_or_by_others_is_replaced_or_stays_53_54_55_62() {
     for (case, shows, expected) in [
@@ -124,6 +127,7 @@ async fn what_a_status_shows_in_another_family_or_by_others_is_replaced_or_stays
     }
 }
 
+// shows: allocation 56
 #[tokio::test(start_paused = true)]
 async fn services_that_ask_for_no_load_balancer_are_left_alone_56() {
     let mut rig = Rig::new(&one_pool());
@@ -142,6 +146,7 @@ async fn services_that_ask_for_no_load_balancer_are_left_alone_56() {
     controller.kill().await;
 }
 
+// shows: allocation 56, 57
 #[tokio::test(start_paused = true)]
 async fn who_waits_gets_the_address_when_its_holder_is_deleted_or_becomes_another_type_56_57() {
     for kind in ["", "ClusterIP", "NodePort"] {
@@ -168,6 +173,7 @@ async fn who_waits_gets_the_address_when_its_holder_is_deleted_or_becomes_anothe
     }
 }
 
+// shows: allocation 58
 #[tokio::test(start_paused = true)]
 async fn a_service_that_never_had_an_address_goes_without_moving_anybody_58() {
     let mut rig = Rig::new(&one_address());
@@ -186,6 +192,7 @@ async fn a_service_that_never_had_an_address_goes_without_moving_anybody_58() {
     controller.kill().await;
 }
 
+// shows: allocation 60
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_what_cannot_be_had_keeps_what_it_has_and_says_so_38_60() {
     for (asked, reason) in [
@@ -216,6 +223,7 @@ async fn who_asks_for_what_cannot_be_had_keeps_what_it_has_and_says_so_38_60() {
     }
 }
 
+// shows: allocation 61
 #[tokio::test(start_paused = true)]
 async fn who_names_another_pool_gets_an_address_of_it_61() {
     let mut rig = Rig::new(&[
@@ -233,6 +241,7 @@ async fn who_names_another_pool_gets_an_address_of_it_61() {
     controller.kill().await;
 }
 
+// shows: allocation 63
 #[tokio::test(start_paused = true)]
 async fn a_service_without_cluster_ip_is_served_63() {
     let mut rig = Rig::new(&one_pool());
@@ -243,6 +252,7 @@ async fn a_service_without_cluster_ip_is_served_63() {
     controller.kill().await;
 }
 
+// shows: allocation 66
 #[tokio::test(start_paused = true)]
 async fn ports_of_several_protocols_have_one_address_66() {
     let mut rig = Rig::new(&one_pool());
@@ -255,6 +265,7 @@ async fn ports_of_several_protocols_have_one_address_66() {
     controller.kill().await;
 }
 
+// shows: allocation 74
 #[tokio::test(start_paused = true)]
 async fn a_service_made_anew_has_no_address_of_a_pool_that_is_gone_74() {
     let mut rig = Rig::new(&one_pool());
@@ -283,6 +294,7 @@ async fn until(what: &str, is: impl Fn() -> bool) {
     timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
+// shows: allocation 113; field-reports F-03
 #[tokio::test(start_paused = true)]
 async fn a_service_that_comes_back_within_the_quarantine_has_its_address_again_113() {
     for goes_by in ["type", "deletion"] {
@@ -324,6 +336,7 @@ async fn a_service_that_comes_back_within_the_quarantine_has_its_address_again_1
     }
 }
 
+// shows: allocation 113
 #[tokio::test(start_paused = true)]
 async fn a_service_made_anew_by_force_that_waits_gets_what_its_former_self_lets_go_of_113() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.7/32"], &json!({}))]);
@@ -342,6 +355,7 @@ async fn a_service_made_anew_by_force_that_waits_gets_what_its_former_self_lets_
     rig.check_that_a_restart_writes_nothing("made anew").await;
 }
 
+// shows: allocation 114
 #[tokio::test(start_paused = true)]
 async fn what_others_write_into_a_status_is_neither_removed_nor_fought_over_114() {
     let mut rig = Rig::new(&one_pool());

@@ -154,6 +154,7 @@ async fn a_forged_status_moves_nobody_whether_a_controller_runs_or_not() {
     }
 }
 
+// shows: allocation 79
 #[tokio::test(start_paused = true)]
 async fn what_a_predecessor_wrote_into_statuses_is_theirs_when_a_pool_has_it() {
     // Both before there was any pool, and however long before the pool is made.
@@ -221,6 +222,7 @@ async fn a_service_made_anew_by_force_while_no_controller_runs_has_its_address_a
     }
 }
 
+// shows: allocation 20
 #[tokio::test(start_paused = true)]
 async fn who_was_edited_last_leaves_a_shared_address_also_when_no_controller_ran() {
     let edited = |second: u8, ports: Value| {
@@ -245,6 +247,7 @@ async fn who_was_edited_last_leaves_a_shared_address_also_when_no_controller_ran
     }
 }
 
+// shows: allocation 20
 #[tokio::test(start_paused = true)]
 async fn a_service_that_loses_a_shared_address_is_told_why() {
     for (range, ends) in [("192.0.2.16/32", ""), ("192.0.2.16/31", "192.0.2.17")] {

@@ -34,6 +34,7 @@ fn preferred(rig: &Rig) -> BTreeSet<String> {
     rig.api.list("virtualrouters").iter().map(first).collect()
 }
 
+// shows: field-reports F-19; placement P-07, P-08
 #[tokio::test(start_paused = true)]
 async fn the_addresses_of_a_cordoned_node_move_if_their_announcement_says_so_and_come_back() {
     let yields = json!({ "unschedulableNodes": "Yield" });
@@ -72,6 +73,7 @@ fn tainted(key: &str, effect: &str) -> Value {
     json!({ "spec": { "taints": [{ "key": key, "effect": effect }] } })
 }
 
+// shows: field-reports F-19; placement P-06
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_excluded_or_about_to_be_removed_gives_its_addresses_away_and_gets_them_back() {
     let label = |value: Value| json!({ "metadata": { "labels": { LABEL_EXCLUDE: value } } });
@@ -92,6 +94,7 @@ async fn a_node_that_is_excluded_or_about_to_be_removed_gives_its_addresses_away
     controller.kill().await;
 }
 
+// shows: field-reports F-08; placement P-09, P-11, P-12
 /// Whether it serves, the nodes see: if it is dead, another one has its addresses long before anybody says so.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_ready_shut_down_or_out_of_service_keeps_its_place_in_every_list() {

@@ -88,6 +88,7 @@ async fn an_api_server_that_is_slow_refuses_and_loses_answers_costs_time_only() 
     }
 }
 
+// shows: allocation 111; field-reports F-04, F-74
 #[tokio::test(start_paused = true)]
 async fn two_controllers_and_a_failing_api_server_double_and_leak_nothing() {
     for seed in 200..212 {

@@ -56,6 +56,7 @@ async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
     }
 }
 
+// shows: field-reports F-25
 #[tokio::test(start_paused = true)]
 async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_said_not_to_work_until_it_does()
 {
@@ -109,6 +110,7 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
     }
 }
 
+// shows: field-reports F-51
 /// The provider rotates the IPv6 prefix. Link-local addresses stay, and so does the election.
 #[tokio::test(start_paused = true)]
 async fn a_service_of_a_prefix_that_no_node_has_any_more_says_so_and_moves_to_the_new_one_where_its_pool_lets_it()

@@ -1,9 +1,10 @@
-//! Controllers that start again. Numbers at the end of names are those of `docs/allocation.md`.
+//! Controllers that start again. Numbers at the end of names are those of `docs/dev/allocation.md`.
 
 use serde_json::json;
 
 use super::rig::{Rig, pool};
 
+// shows: allocation 78
 #[tokio::test(start_paused = true)]
 async fn a_controller_started_five_times_changes_no_address_and_serves_nobody_else_78() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.100/32", "192.0.2.200/32"], &json!({}))]);
@@ -24,6 +25,7 @@ async fn a_controller_started_five_times_changes_no_address_and_serves_nobody_el
     }
 }
 
+// shows: allocation 79
 #[tokio::test(start_paused = true)]
 async fn what_a_status_shows_is_kept_for_it_by_a_controller_that_knows_nothing_else_79() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.16/31"], &json!({}))]);
@@ -42,6 +44,7 @@ async fn what_a_status_shows_is_kept_for_it_by_a_controller_that_knows_nothing_e
     controller.kill().await;
 }
 
+// shows: allocation 80
 #[tokio::test(start_paused = true)]
 async fn a_status_that_meets_a_conflict_is_written_again_and_loses_no_address_80() {
     for code in [409, 429, 500] {
@@ -57,6 +60,7 @@ async fn a_status_that_meets_a_conflict_is_written_again_and_loses_no_address_80
     }
 }
 
+// shows: allocation 81
 #[tokio::test(start_paused = true)]
 async fn a_service_deleted_while_no_controller_runs_leaves_nothing_81() {
     for (how, strip) in [("with its finalizer", false), ("by force", true)] {

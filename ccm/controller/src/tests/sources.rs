@@ -141,6 +141,7 @@ fn wide(service: u32, ranges: u32) -> Value {
     })
 }
 
+// shows: threats T-03
 /// Each node has all of them in memory and in its kernel.
 #[tokio::test(start_paused = true)]
 async fn ranges_beyond_what_nodes_keep_are_refused_to_the_service_that_names_them_and_to_no_other() {
@@ -185,6 +186,7 @@ async fn ranges_beyond_what_nodes_keep_are_refused_to_the_service_that_names_the
     rig.check_that_a_restart_writes_nothing("at the limit").await;
 }
 
+// shows: threats T-03
 #[tokio::test(start_paused = true)]
 async fn a_service_with_more_ports_than_nodes_keep_is_told_and_harms_nobody() {
     let mut rig = one_pool();

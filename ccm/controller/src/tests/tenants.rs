@@ -34,6 +34,7 @@ fn conditions(rig: &Rig, pool: &str) -> Vec<String> {
     conditions.unwrap_or_default().iter().map(said).collect()
 }
 
+// shows: threats T-02
 #[tokio::test(start_paused = true)]
 async fn external_ips_that_a_pool_does_not_allow_reserve_nothing_and_are_told_to_all_whom_they_concern() {
     let mut rig = Rig::new(&[pool("p", &["192.0.2.1-192.0.2.40"], &json!({}))]);
@@ -108,6 +109,7 @@ fn message(rig: &Rig, name: &str) -> String {
     ours.map(|one| text(&one["message"])).unwrap_or_default()
 }
 
+// shows: threats T-05
 #[tokio::test(start_paused = true)]
 async fn a_namespace_at_its_limit_waits_until_it_frees_an_address_and_others_notice_nothing() {
     let limits = json!({ "maxPerNamespace": 2, "quarantineSeconds": 3600, "allowExternalIPs": true });
@@ -143,6 +145,7 @@ async fn a_namespace_at_its_limit_waits_until_it_frees_an_address_and_others_not
     controller.kill().await;
 }
 
+// shows: threats T-06
 #[tokio::test(start_paused = true)]
 async fn churn_fills_no_pool_and_what_a_service_that_exists_let_go_of_is_left_to_it() {
     let long = json!({ "quarantineSeconds": 86_400 });
@@ -186,6 +189,7 @@ async fn churn_fills_no_pool_and_what_a_service_that_exists_let_go_of_is_left_to
     controller.kill().await;
 }
 
+// shows: threats T-07
 #[tokio::test(start_paused = true)]
 async fn who_has_a_full_pool_of_its_own_waits_if_the_pool_says_so_and_takes_nothing_from_others() {
     let own = json!({ "namespaces": ["team"], "whenFull": "Wait", "quarantineSeconds": 0 });
@@ -217,6 +221,7 @@ async fn who_has_a_full_pool_of_its_own_waits_if_the_pool_says_so_and_takes_noth
     controller.kill().await;
 }
 
+// shows: threats T-08
 #[tokio::test(start_paused = true)]
 async fn an_address_stays_with_the_namespace_that_freed_it_as_long_as_the_pool_says() {
     let days = json!({ "namespaceQuarantineSeconds": 259_200 });

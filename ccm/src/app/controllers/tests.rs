@@ -2,6 +2,7 @@ use ControllerName::{CloudNode, CloudNodeLifecycle, Route, Service};
 
 use super::*;
 
+// shows: ccm-contract 283
 #[test]
 fn controllers_are_named_as_everywhere_283() {
     for controller in ControllerName::ALL {
@@ -12,6 +13,7 @@ fn controllers_are_named_as_everywhere_283() {
     }
 }
 
+// shows: ccm-contract 284
 #[test]
 fn every_alias_means_its_controller_with_and_without_a_minus_284() {
     let rows = [

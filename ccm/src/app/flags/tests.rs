@@ -18,6 +18,7 @@ fn the_flags_are_consistent() {
     Cli::command().debug_assert();
 }
 
+// shows: ccm-contract 287
 #[test]
 fn every_standard_flag_is_known_with_its_default_287() {
     // Service-contract §5.2. `None`: no default, or one that has no effect here.

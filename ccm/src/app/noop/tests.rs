@@ -50,7 +50,7 @@ fn the_table_is_sorted_so_that_a_flag_is_in_it_once() {
 
 #[test]
 fn the_page_names_each_flag_beside_its_reason() {
-    let page = include_str!("../../../../docs/ccm-contract.md");
+    let page = include_str!("../../../../docs/dev/ccm-contract.md");
     for flag in NOOP_FLAGS {
         let (name, reason) = (format!("`--{}`", flag.name()), format!(" | {} |", flag.reason()));
         let found = page.lines().any(|line| line.contains(&name) && line.ends_with(&reason));

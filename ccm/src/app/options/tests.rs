@@ -15,6 +15,7 @@ fn options(args: &[&str]) -> Result<ManagerOptions, String> {
     cli.flags.options("static", "me".to_owned()).map_err(|error| error.to_string())
 }
 
+// shows: ccm-contract 287
 #[test]
 fn without_flags_it_is_as_kubernetes_has_it_287() {
     let options = options(&[]).unwrap();
@@ -37,6 +38,7 @@ fn the_default_is_what_no_flag_says() {
     assert_eq!(format!("{without:?}"), format!("{:?}", ManagerOptions::default()));
 }
 
+// shows: ccm-contract 285, 286
 #[test]
 fn flags_that_make_no_sense_are_refused_with_the_value_and_the_remedy_285_286() {
     let rows = [
@@ -77,6 +79,7 @@ fn flags_that_make_no_sense_are_refused_with_the_value_and_the_remedy_285_286() 
     }
 }
 
+// shows: ccm-contract 286
 #[test]
 fn node_updates_are_as_many_as_node_syncs_unless_more_are_asked_for_286() {
     for (syncs, updates, workers) in [("3", "0", 3), ("1", "4", 4), ("4", "2", 4)] {
@@ -94,6 +97,7 @@ fn a_flag_without_value_is_not_given() {
     assert_eq!((options.cloud_config, options.kubeconfig, options.master), (None, None, None));
 }
 
+// shows: ccm-contract 285
 #[test]
 fn the_election_is_as_the_flags_say_and_may_be_off() {
     let flags = [

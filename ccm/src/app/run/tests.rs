@@ -125,6 +125,7 @@ fn holder(api: &ApiServer) -> String {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
+// shows: ccm-contract S-50, S-51
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_everything_serves_services_and_nodes_and_lets_the_lease_go_at_its_end() {
     let rig = start(&cluster(), &[], "one", || Ok(everything()));
@@ -165,6 +166,7 @@ async fn only_the_selected_controllers_work() {
     }
 }
 
+// shows: ccm-contract S-63
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_nothing_leads_and_does_nothing() {
     let rig = start(&cluster(), &[], "one", || Ok(Capabilities::<NoLoadBalancer, NoInstances>::new()));
@@ -174,6 +176,7 @@ async fn a_provider_of_nothing_leads_and_does_nothing() {
     rig.stop().await.unwrap();
 }
 
+// shows: ccm-contract S-60
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_well_and_starts_its_provider_only_when_it_leads() {
     let api = cluster();
@@ -253,6 +256,7 @@ async fn a_provider_that_cannot_start_says_why_and_lets_the_lease_go() {
     assert_eq!(holder(&api), "");
 }
 
+// shows: ccm-contract S-63
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_not_healthy_is_waited_for_but_not_for_long_s_63() {
     for (ill, waited) in [(0, 0), (4, 4), (3600, 10)] {
@@ -282,6 +286,7 @@ async fn controllers_start_one_after_the_other_if_so_asked() {
     rig.stop().await.unwrap();
 }
 
+// shows: ccm-contract S-62
 #[tokio::test(start_paused = true)]
 async fn each_started_controller_and_the_election_have_a_check_s_62() {
     let rig = start(&cluster(), &["--controllers=service"], "one", || Ok(everything()));
@@ -317,6 +322,7 @@ async fn the_node_lifecycle_controller_looks_every_node_monitor_period() {
     assert!(rig.stop().await.is_ok());
 }
 
+// shows: ccm-contract 286
 #[tokio::test(start_paused = true)]
 async fn as_many_nodes_are_looked_at_at_once_as_the_flag_says() {
     for (flag, at_once) in
@@ -341,6 +347,7 @@ async fn as_many_nodes_are_looked_at_at_once_as_the_flag_says() {
     }
 }
 
+// shows: ccm-contract S-07
 #[tokio::test(start_paused = true)]
 async fn services_with_a_class_carry_the_finalizer_of_their_provider_s_07() {
     let api = ApiServer::default();

@@ -13,6 +13,7 @@ async fn a_task_that_runs_is_well_however_long_it_takes() {
     running.await.unwrap();
 }
 
+// shows: ccm-contract S-62
 #[tokio::test(start_paused = true)]
 async fn a_task_that_does_not_get_to_run_fails_its_check_and_recovers() {
     let start = Instant::now();

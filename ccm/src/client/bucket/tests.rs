@@ -52,6 +52,7 @@ fn time_that_goes_back_fills_nothing() {
     assert_eq!(bucket.take(start), Err(ms(100)));
 }
 
+// shows: ccm-contract 287
 #[test]
 fn the_flags_ask_for_no_limit_one_or_nonsense() {
     let limit = |per_second, burst| Ok(Some(RateLimit { per_second, burst }));

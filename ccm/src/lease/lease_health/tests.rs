@@ -2,6 +2,7 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(35);
 
+// shows: ccm-contract S-62
 #[test]
 fn only_a_leader_whose_lease_is_overdue_is_ill_s_62() {
     let start = Instant::now();

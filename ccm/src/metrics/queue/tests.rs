@@ -7,6 +7,7 @@ fn shown(registry: &Registry) -> String {
     TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
 }
 
+// shows: ccm-contract S-50, S-51
 #[tokio::test(start_paused = true)]
 async fn work_under_way_is_shown_while_it_lasts_and_timed_when_it_is_done() {
     let registry = Registry::new();

@@ -98,6 +98,7 @@ type Taints<'a> = &'a [(&'a str, &'a str)];
 /// Yes, no, or an error.
 type Answer = Option<bool>;
 
+// shows: ccm-contract 209 to 218, 220 to 223, L-03 to L-05
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_a_node_209_to_223() {
     let (no, unknown, ready) = (Some("False"), Some("Unknown"), Some("True"));
@@ -158,6 +159,7 @@ fn a_node_that_is_being_deleted_is_left_alone() {
     assert_eq!(next_action(&node_object(with(not_ready("n1"), &going))), NodeAction::Nothing);
 }
 
+// shows: ccm-contract 219, L-03
 #[tokio::test(start_paused = true)]
 async fn not_found_as_an_error_deletes_nothing_219() {
     let rig = Rig::new([not_ready("n1")]);
@@ -167,6 +169,7 @@ async fn not_found_as_an_error_deletes_nothing_219() {
     assert!(rig.api.get(N1).is_some() && rig.writes_to_nodes() == 0);
 }
 
+// shows: ccm-contract L-03 to L-05
 #[tokio::test(start_paused = true)]
 async fn events_name_the_node_completely() {
     let rig = Rig::new([not_ready("n1")]);
@@ -183,6 +186,7 @@ async fn events_name_the_node_completely() {
     assert_eq!(event.body["source"]["component"], "cloud-node-lifecycle-controller");
 }
 
+// shows: ccm-contract L-01
 #[tokio::test(start_paused = true)]
 async fn nodes_are_looked_at_each_period_and_ready_ones_cost_no_call_l_01() {
     let rig = Rig::new([not_ready("n1"), node("n2")]);
@@ -201,6 +205,7 @@ async fn nodes_are_looked_at_each_period_and_ready_ones_cost_no_call_l_01() {
     assert_eq!(rig.api.writes(), []);
 }
 
+// shows: ccm-contract L-02
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_ready_again_loses_the_shutdown_taint_and_no_other_l_02() {
     let taints = tainted(&[(TAINT_SHUTDOWN, "NoSchedule"), ("example.com/mine", "NoExecute")]);
@@ -214,6 +219,7 @@ async fn a_node_that_is_ready_again_loses_the_shutdown_taint_and_no_other_l_02()
     assert_eq!(rig.api.events(), [] as [String; 0]);
 }
 
+// shows: ccm-contract L-01
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_answer_holds_up_no_other() {
     let rig = Rig::new([not_ready("n1"), not_ready("n2"), not_ready("n3")]);
@@ -233,6 +239,7 @@ async fn a_machine_that_does_not_answer_holds_up_no_other() {
     rig.api.until("n1 to go", |api| api.get(N1).is_none()).await;
 }
 
+// shows: ccm-contract L-03
 #[tokio::test(start_paused = true)]
 async fn a_node_that_changed_since_it_was_judged_is_judged_again() {
     let rig = Rig::new([not_ready("n1")]);
@@ -250,6 +257,7 @@ async fn a_node_that_changed_since_it_was_judged_is_judged_again() {
     assert_eq!(deletes[0].body["preconditions"]["uid"], "uid-n1");
 }
 
+// shows: ccm-contract L-03
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_made_again_is_another() {
     let rig = Rig::new([not_ready("n1")]);
@@ -311,6 +319,7 @@ async fn a_node_on_its_way_out_is_left_alone() {
     assert_eq!(rig.writes_to_nodes(), 1);
 }
 
+// shows: ccm-contract N-14
 #[tokio::test(start_paused = true)]
 async fn a_taint_of_somebody_else_in_between_is_not_lost_n_14() {
     let rig = Rig::new([not_ready("n1")]);
@@ -327,6 +336,7 @@ async fn a_taint_of_somebody_else_in_between_is_not_lost_n_14() {
     assert_eq!(keys, ["example.com/theirs", TAINT_SHUTDOWN]);
 }
 
+// shows: ccm-contract 249 to 258
 #[test]
 fn key_and_effect_tell_the_taint_249_to_258() {
     let rows: [(&str, Taints<'_>, Option<usize>); 5] = [

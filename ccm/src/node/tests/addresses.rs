@@ -5,6 +5,7 @@ use crate::provider::InstanceMetadata;
 use crate::testing::{node, node_object, with};
 use serde_json::json;
 
+// shows: ccm-contract 168
 #[test]
 fn kubelets_host_name_stays_if_the_provider_has_none_168() {
     let change = decided(fresh("n1"), &machine(&[("InternalIP", "192.0.2.11")]));
@@ -22,6 +23,7 @@ fn an_empty_list_from_the_provider_keeps_the_addresses() {
     assert!(change.initialize.is_some());
 }
 
+// shows: ccm-contract 192 to 196, N-12, N-13
 #[test]
 fn addresses_are_compared_in_order_192_to_196_and_n_13() {
     let current = [("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")];
@@ -60,6 +62,7 @@ fn addresses_are_compared_in_order_192_to_196_and_n_13() {
     }
 }
 
+// shows: ccm-contract 174, 184, 235 to 239, 241, 243 to 248, N-05, N-11
 #[test]
 fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
     let rows: [(&str, &str, List<'_>, List<'_>); 13] = [
@@ -165,6 +168,7 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
     }
 }
 
+// shows: ccm-contract 175, 176, 240, 242, N-05, N-11
 #[test]
 fn a_node_ip_that_cannot_be_kept_leaves_the_taint_175_176_240_242() {
     let offered = [("InternalIP", "192.0.2.11")];
@@ -184,6 +188,7 @@ fn a_node_ip_that_cannot_be_kept_leaves_the_taint_175_176_240_242() {
     }
 }
 
+// shows: ccm-contract N-05
 #[test]
 fn a_node_ip_that_the_provider_refuses_binds_nobody() {
     let refused = InstanceMetadata {
@@ -198,6 +203,7 @@ fn a_node_ip_that_the_provider_refuses_binds_nobody() {
     }
 }
 
+// shows: ccm-contract 231 to 234
 #[test]
 fn duplicate_addresses_are_dropped_231_to_234() {
     let (one, other) = (("InternalIP", "192.0.2.11"), ("ExternalIP", "192.0.2.11"));

@@ -71,6 +71,7 @@ fn tainted(api: &ApiServer, name: &str) -> bool {
         .is_some_and(|taints| taints.iter().any(|taint| taint["key"] == UNINITIALIZED))
 }
 
+// shows: ccm-contract N-09
 #[tokio::test(start_paused = true)]
 async fn a_node_has_its_addresses_before_it_loses_the_taint() {
     let rig = Rig::new([fresh("n1")]);
@@ -90,6 +91,7 @@ async fn a_node_has_its_addresses_before_it_loses_the_taint() {
     assert_eq!(rig.api.writes().len(), 3, "and then nothing is written");
 }
 
+// shows: ccm-contract N-08, N-14
 #[tokio::test(start_paused = true)]
 async fn a_write_of_kubelets_in_between_costs_nothing_but_another_attempt() {
     let rig = Rig::new([fresh("n1")]);
@@ -101,6 +103,7 @@ async fn a_write_of_kubelets_in_between_costs_nothing_but_another_attempt() {
     assert!(!rig.api.events().iter().any(|event| event.starts_with("Warning")), "{:?}", rig.api.events());
 }
 
+// shows: ccm-contract 188, N-03
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_initialized_says_why_once_and_is_tried_again_188() {
     let rig = Rig::new([fresh("n1")]);
@@ -161,6 +164,7 @@ async fn the_provider_decides_when_it_is_asked_again() {
     assert!(took >= Duration::from_secs(42) && took < Duration::from_secs(43), "{took:?}");
 }
 
+// shows: ccm-contract N-10
 #[tokio::test(start_paused = true)]
 async fn addresses_are_refreshed_now_and_then_n_10() {
     let rig = Rig::new([node("n1"), node("n2")]).start();
@@ -182,6 +186,7 @@ async fn addresses_are_refreshed_now_and_then_n_10() {
     assert_eq!(rig.api.writes().len(), 1);
 }
 
+// shows: ccm-contract N-10
 #[tokio::test(start_paused = true)]
 async fn a_node_is_looked_at_when_the_provider_has_news_of_its_machine() {
     let rig = Rig::new([node("n1")]).start();
@@ -194,6 +199,7 @@ async fn a_node_is_looked_at_when_the_provider_has_news_of_its_machine() {
     assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
 }
 
+// shows: ccm-contract 173, N-03
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_provider_keeps_its_taint_173() {
     let rig = Rig::new([fresh("n1")]).start();
@@ -203,6 +209,7 @@ async fn a_node_of_another_provider_keeps_its_taint_173() {
     assert_eq!(rig.api.writes(), []);
 }
 
+// shows: ccm-contract N-09
 #[tokio::test(start_paused = true)]
 async fn how_long_a_node_waited_is_measured_from_its_creation_n_09() {
     let made = Timestamp::from_second(BEGIN).expect("a time").to_string();
@@ -222,6 +229,7 @@ async fn how_long_a_node_waited_is_measured_from_its_creation_n_09() {
     rig.api.until("the end", |_| rig.shows(&format!("{running} 0"))).await;
 }
 
+// shows: ccm-contract 205 to 208
 #[tokio::test(start_paused = true)]
 async fn each_period_asks_the_provider_once_per_node_with_any_number_of_workers_205_to_208() {
     for workers in [1, 5, 10, 30] {
@@ -245,6 +253,7 @@ async fn each_period_asks_the_provider_once_per_node_with_any_number_of_workers_
     }
 }
 
+// shows: ccm-contract 197, 198
 #[tokio::test(start_paused = true)]
 async fn a_tainted_node_gets_its_addresses_with_its_initialization_and_not_otherwise_197_198() {
     let rig = Rig::new([fresh("n1"), fresh("n2")]);

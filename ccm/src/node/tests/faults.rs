@@ -161,6 +161,7 @@ async fn it_may_die_at_every_write() {
     }
 }
 
+// shows: ccm-contract N-03
 #[tokio::test(start_paused = true)]
 async fn whatever_the_provider_says_of_one_node_the_others_are_initialized() {
     let (reason, words) = ("Odd", || "as the test orders".to_owned());

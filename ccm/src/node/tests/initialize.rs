@@ -5,6 +5,7 @@ use crate::node::decide::{decide, initialize_patch, node_matters};
 use crate::provider::InstanceMetadata;
 use crate::testing::{node, node_object, with};
 
+// shows: ccm-contract 167, 171, 172, 179, 182, 183, 187, 199, 201 to 204, N-06
 #[test]
 fn an_uninitialized_node_gets_everything_167_172() {
     let mut metadata =
@@ -31,6 +32,7 @@ fn an_uninitialized_node_gets_everything_167_172() {
     );
 }
 
+// shows: ccm-contract 169, 177, 180, 187, 199, 201 to 204, N-04
 #[test]
 fn an_existing_provider_id_is_kept_169_177() {
     let node = with(fresh("n1"), &json!({ "spec": { "providerID": "metal3://x" } }));
@@ -38,6 +40,7 @@ fn an_existing_provider_id_is_kept_169_177() {
     assert_eq!(initialize.provider_id, None);
 }
 
+// shows: ccm-contract 187, N-04
 #[test]
 fn without_any_provider_id_the_taint_stays_187() {
     let nameless = InstanceMetadata::default();
@@ -47,6 +50,7 @@ fn without_any_provider_id_the_taint_stays_187() {
     assert!(decided(node, &nameless).initialize.is_some(), "204: the node has one");
 }
 
+// shows: ccm-contract 170, 181
 #[test]
 fn an_initialized_node_is_not_initialized_again_170() {
     let change = decided(node("n1"), &machine(&[("InternalIP", "192.0.2.11")]));
@@ -54,6 +58,7 @@ fn an_initialized_node_is_not_initialized_again_170() {
     assert!(change.addresses.is_some(), "but its addresses are looked after (N-10)");
 }
 
+// shows: ccm-contract 185, 186, N-07
 #[test]
 fn additional_labels_are_added_and_change_nothing_185_186() {
     let mut metadata = machine(&[]);
@@ -87,11 +92,13 @@ fn additional_labels_are_added_and_change_nothing_185_186() {
     assert_eq!(decided(node("n1"), &metadata).initialize, None, "only at initialization");
 }
 
+// shows: ccm-contract 173
 #[test]
 fn somebody_elses_node_is_left_alone_173() {
     assert_eq!(decide(&node_object(fresh("n1")), None), Ok(None));
 }
 
+// shows: ccm-contract N-06
 #[test]
 fn labels_that_are_right_are_not_written_and_kubelets_are_replaced() {
     let mut metadata = machine(&[]);
@@ -105,6 +112,7 @@ fn labels_that_are_right_are_not_written_and_kubelets_are_replaced() {
     );
 }
 
+// shows: ccm-contract N-08, N-14
 #[test]
 fn the_taint_is_removed_only_from_the_node_that_was_read() {
     let node = with(fresh("n1"), &json!({ "metadata": { "resourceVersion": "7" } }));
@@ -121,6 +129,7 @@ fn the_taint_is_removed_only_from_the_node_that_was_read() {
     );
 }
 
+// shows: ccm-contract K-01
 #[test]
 fn the_key_tells_the_uninitialized_taint_whatever_its_effect() {
     for effect in ["NoSchedule", "NoExecute", "PreferNoSchedule"] {
@@ -130,6 +139,7 @@ fn the_key_tells_the_uninitialized_taint_whatever_its_effect() {
     }
 }
 
+// shows: allocation 95
 #[test]
 fn heartbeats_are_no_reason_to_look_again() {
     let beat = json!({ "metadata": { "resourceVersion": "9" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });

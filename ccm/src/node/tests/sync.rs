@@ -47,6 +47,7 @@ async fn conflicts_without_end_are_given_back_to_the_queue() {
     assert!(api.request_count() <= 12, "{:?}", api.requests());
 }
 
+// shows: ccm-contract N-12, N-13
 #[test]
 fn addresses_are_written_only_to_the_node_that_was_read_n_12() {
     let node = node_object(with(fresh("n1"), &json!({ "metadata": { "resourceVersion": "7" } })));

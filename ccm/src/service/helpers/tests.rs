@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::{lb, service, with};
 
+// shows: ccm-contract 154
 #[test]
 fn only_local_load_balancers_need_a_health_check_154() {
     for (type_, policy, local, check) in [
@@ -21,6 +22,7 @@ fn only_local_load_balancers_need_a_health_check_154() {
     assert_eq!((keeps_traffic_local(&bare), needs_health_check(&bare)), (false, false), "without a spec");
 }
 
+// shows: ccm-contract S-17
 #[test]
 fn a_load_balancer_is_named_after_the_uid_s_17() {
     let mut service = service(lb("web"));

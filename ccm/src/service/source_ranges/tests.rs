@@ -23,6 +23,7 @@ fn read_both(text: &str) -> [Result<Option<SourceRanges>, SourceRangesError>; 2]
     [SourceRanges::of(&service(&entries, None)), SourceRanges::of(&service(&[], Some(text)))]
 }
 
+// shows: ccm-contract 141 to 146
 #[test]
 fn malformed_ranges_are_errors_in_the_field_and_in_the_annotation_141_to_146() {
     let table = [
@@ -60,6 +61,7 @@ fn an_error_names_place_value_and_remedy_and_shows_no_more_than_a_line() {
     assert!(error.len() < 300, "{error}");
 }
 
+// shows: ccm-contract 147 to 150
 #[test]
 fn ranges_are_read_trimmed_and_each_once_147_to_150() {
     let table = [
@@ -81,6 +83,7 @@ fn ranges_are_read_trimmed_and_each_once_147_to_150() {
     }
 }
 
+// shows: ccm-contract 151, 152
 #[test]
 fn without_ranges_everybody_is_let_in_151_152() {
     let nothing = Service::default();
@@ -89,6 +92,7 @@ fn without_ranges_everybody_is_let_in_151_152() {
     }
 }
 
+// shows: ccm-contract 153
 #[test]
 fn a_range_of_all_ipv4_addresses_allows_all_153() {
     let table = [
@@ -106,6 +110,7 @@ fn a_range_of_all_ipv4_addresses_allows_all_153() {
     }
 }
 
+// shows: ccm-contract S-37
 #[test]
 fn the_annotation_counts_only_where_the_field_is_empty() {
     let both = SourceRanges::of(&service(&["10.0.0.0/8"], Some("192.0.2.0/24"))).unwrap().unwrap();
@@ -116,6 +121,7 @@ fn the_annotation_counts_only_where_the_field_is_empty() {
     assert_eq!(annotation.place(), RangesPlace::Annotation);
 }
 
+// shows: ccm-contract S-37
 #[test]
 fn each_family_is_judged_by_itself() {
     type Allowed = Option<Vec<&'static str>>;

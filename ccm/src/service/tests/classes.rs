@@ -25,6 +25,7 @@ fn status(ip: &str) -> Value {
     json!({ "status": { "loadBalancer": { "ingress": [{ "ip": ip, "ipMode": "VIP" }] } } })
 }
 
+// shows: allocation 65; ccm-contract S-01
 #[tokio::test(start_paused = true)]
 async fn the_class_is_served_always_and_classless_services_by_setting_65() {
     for (classless, served) in [(true, ["web", "own"].as_slice()), (false, ["own"].as_slice())] {
@@ -45,6 +46,7 @@ async fn the_class_is_served_always_and_classless_services_by_setting_65() {
     }
 }
 
+// shows: allocation 108
 #[tokio::test(start_paused = true)]
 async fn a_class_that_the_api_server_wipes_with_the_type_leaks_nothing_108() {
     for classless in [true, false] {
@@ -65,6 +67,7 @@ async fn a_class_that_the_api_server_wipes_with_the_type_leaks_nothing_108() {
     }
 }
 
+// shows: ccm-contract S-01
 #[tokio::test(start_paused = true)]
 async fn classless_services_of_an_earlier_run_are_let_go_when_they_are_no_longer_served() {
     let Ensured::Ready { status: was_ours, .. } = ready("192.0.2.1") else { panic!("ready") };
@@ -107,6 +110,7 @@ async fn what_is_left_of_a_leftover_is_taken_away_at_the_next_attempt() {
     rig.api.until("the address to go", |api| ingress(api, WEB).is_none()).await;
 }
 
+// shows: ccm-contract S-01
 #[tokio::test(start_paused = true)]
 async fn a_leftover_whose_load_balancer_went_with_the_process_before_is_known_by_its_condition() {
     let condition = |type_: &str| {

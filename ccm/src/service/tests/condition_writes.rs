@@ -37,6 +37,7 @@ fn finalized(changes: &Value) -> Value {
     with(with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } })), changes)
 }
 
+// shows: ccm-contract C-01
 #[tokio::test(start_paused = true)]
 async fn address_and_condition_are_one_write_and_a_restart_writes_neither() {
     let mut rig = telling([lb("web")]);
@@ -151,6 +152,7 @@ async fn errors_that_say_nothing_of_the_request_leave_the_condition() {
     assert_eq!(told(&rig.api).as_deref(), Some("False Full: full"));
 }
 
+// shows: ccm-contract C-01
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_has_just_begun_is_not_told_and_a_long_one_is_once() {
     let rig = telling([]);
@@ -250,6 +252,7 @@ async fn a_condition_that_cannot_be_written_does_not_hide_the_rejection() {
     rig.api.until("the condition at the next attempt", |api| told(api).is_some()).await;
 }
 
+// shows: ccm-contract C-01
 #[tokio::test(start_paused = true)]
 async fn the_condition_goes_with_the_load_balancer_and_another_stays() {
     let rig = telling([finalized(&json!({ "status": { "conditions": [foreign()] } }))]);
@@ -262,6 +265,7 @@ async fn the_condition_goes_with_the_load_balancer_and_another_stays() {
     assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn entries_of_others_stay_when_the_load_balancer_goes() {
     let rig = telling([]);

@@ -16,6 +16,7 @@ use crate::provider::ProviderError;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{lb, node, with};
 
+// shows: ccm-contract 2 to 4, 34, S-13
 #[tokio::test(start_paused = true)]
 async fn a_new_service_gets_finalizer_then_load_balancer_then_status_2_to_4() {
     for protocol in ["TCP", "UDP", "SCTP"] {
@@ -44,6 +45,7 @@ async fn the_finalizer_is_on_before_the_provider_is_asked() {
     assert_eq!(finalizers(&rig.api, WEB), json!([FINALIZER]));
 }
 
+// shows: ccm-contract 8
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_is_there_is_not_written_again_8() {
     let rig = Rig::new([with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }))]);
@@ -51,6 +53,7 @@ async fn a_finalizer_that_is_there_is_not_written_again_8() {
     assert_eq!(rig.writes().len(), 1);
 }
 
+// shows: ccm-contract 1, 5, S-01
 #[tokio::test(start_paused = true)]
 async fn services_that_ask_for_nothing_are_left_alone_1_5() {
     let rig = Rig::new([
@@ -66,6 +69,7 @@ async fn services_that_ask_for_nothing_are_left_alone_1_5() {
     );
 }
 
+// shows: ccm-contract S-03
 #[tokio::test(start_paused = true)]
 async fn a_restart_with_nothing_changed_writes_nothing_not_even_events() {
     let mut rig = Rig::new((0..5).map(|n| lb(&format!("web-{n}"))));
@@ -94,6 +98,7 @@ async fn a_restart_that_finds_another_address_says_so() {
     assert_eq!(rig.api.events(), [ENSURING, ENSURED]);
 }
 
+// shows: ccm-contract 7, S-12
 #[tokio::test(start_paused = true)]
 async fn a_deleted_service_is_let_go_after_its_load_balancer_7() {
     let rig = Rig::new([lb("web")]);
@@ -115,6 +120,7 @@ async fn a_deleted_service_is_let_go_after_its_load_balancer_7() {
     assert_eq!(rig.writes().len(), 1, "nothing is written to what is gone");
 }
 
+// shows: ccm-contract 6
 #[tokio::test(start_paused = true)]
 async fn a_service_that_becomes_cluster_ip_is_withdrawn_at_once_6() {
     let rig = Rig::new([lb("web")]);
@@ -126,6 +132,7 @@ async fn a_service_that_becomes_cluster_ip_is_withdrawn_at_once_6() {
     assert!(turned.elapsed() < Duration::from_secs(1), "took {:?} of virtual time", turned.elapsed());
 }
 
+// shows: ccm-contract S-08
 #[tokio::test(start_paused = true)]
 async fn finalizers_of_others_stay() {
     let rig = Rig::new([with(lb("web"), &json!({ "metadata": { "finalizers": ["example.com/hold"] } }))]);
@@ -137,6 +144,7 @@ async fn finalizers_of_others_stay() {
     assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "S-08: {:?}", rig.api.events());
 }
 
+// shows: ccm-contract S-07
 #[tokio::test(start_paused = true)]
 async fn a_class_of_ours_has_its_own_finalizer_s_07() {
     let class = json!({ "spec": { "loadBalancerClass": "windlass.dev/vip" } });
@@ -158,6 +166,7 @@ async fn a_class_of_ours_has_its_own_finalizer_s_07() {
     assert_eq!(finalizers(&rig.api, "services/default/classless"), Value::Null);
 }
 
+// shows: allocation 80; ccm-contract 36, S-15
 #[tokio::test(start_paused = true)]
 async fn a_status_conflict_is_an_error_and_tried_again_36() {
     let rig = Rig::new([with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }))]);
@@ -170,6 +179,7 @@ async fn a_status_conflict_is_an_error_and_tried_again_36() {
     assert!(rig.api.events().contains(&failed.to_owned()), "{:?}", rig.api.events());
 }
 
+// shows: ccm-contract 37, S-15
 #[tokio::test(start_paused = true)]
 async fn a_service_gone_before_its_status_is_written_is_no_error_37() {
     let rig = Rig::new([with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }))]);
@@ -189,6 +199,7 @@ async fn about_to_write_a_status() -> Rig {
     rig
 }
 
+// shows: ccm-contract S-30, S-31
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
     let rig = about_to_write_a_status().await;
@@ -202,6 +213,7 @@ async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
     assert_eq!(ingress(&rig.api, WEB), None);
 }
 
+// shows: ccm-contract S-30, S-31
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_because_the_type_changed_for_a_moment_is_no_failure_s_31() {
     let rig = about_to_write_a_status().await;
@@ -226,6 +238,7 @@ async fn a_finalizer_that_cannot_be_added_keeps_the_provider_out_of_it() {
     rig.until_served(WEB, "192.0.2.1").await;
 }
 
+// shows: ccm-contract S-14
 #[tokio::test(start_paused = true)]
 async fn a_rejected_service_says_why_once_and_recovers_when_the_provider_has_news() {
     let rig = Rig::new([]);
@@ -274,6 +287,7 @@ async fn pending_leaves_the_status_that_is_there() {
     assert_eq!(rig.api.writes(), []);
 }
 
+// shows: ccm-contract 140, S-16
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_kept_exactly_140() {
     let rig = Rig::new([]);
@@ -291,6 +305,7 @@ async fn retry_after_is_kept_exactly_140() {
     );
 }
 
+// shows: ccm-contract S-13
 #[tokio::test(start_paused = true)]
 async fn implemented_elsewhere_is_success_without_status() {
     let rig = Rig::new([]);
@@ -304,6 +319,7 @@ async fn implemented_elsewhere_is_success_without_status() {
     assert_eq!(ingress(&rig.api, WEB), None);
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn a_failed_delete_keeps_the_finalizer_and_is_tried_again() {
     let rig = Rig::new([lb("web")]);
@@ -317,6 +333,7 @@ async fn a_failed_delete_keeps_the_finalizer_and_is_tried_again() {
     rig.api.until("the Service to be gone", |api| api.get(WEB).is_none()).await;
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn cleanup_without_a_load_balancer_still_lets_the_service_go() {
     let change = json!({ "metadata": { "finalizers": [FINALIZER] }, "spec": { "type": "NodePort" } });
@@ -327,6 +344,7 @@ async fn cleanup_without_a_load_balancer_still_lets_the_service_go() {
     assert_eq!(rig.api.events(), [DELETED], "S-12 (4): also if nothing existed");
 }
 
+// shows: ccm-contract S-13
 #[tokio::test(start_paused = true)]
 async fn no_nodes_is_worth_a_warning_but_no_reason_to_stop() {
     let api = ApiServer::default();
@@ -354,6 +372,7 @@ async fn node_changes_reach_the_provider() {
     assert_eq!(rig.provider.calls(), [], "19: readiness does not matter");
 }
 
+// shows: ccm-contract S-22, S-23, S-26
 #[tokio::test(start_paused = true)]
 async fn a_failed_node_update_names_the_nodes_and_is_followed_by_an_ensure() {
     let rig = Rig::new([lb("web")]);
@@ -376,6 +395,7 @@ async fn a_failed_node_update_names_the_nodes_and_is_followed_by_an_ensure() {
     );
 }
 
+// shows: ccm-contract S-06
 #[tokio::test(start_paused = true)]
 async fn services_are_worked_on_side_by_side_but_never_one_twice() {
     let mut rig = Rig::new([]);
@@ -411,6 +431,7 @@ async fn a_new_leader_finishes_what_the_old_one_began() {
     rig.until_served(WEB, "192.0.2.1").await;
 }
 
+// shows: allocation 81
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_made_before_a_restart_is_deleted_with_its_service() {
     let provider = FakeProvider::default();
@@ -422,6 +443,7 @@ async fn a_load_balancer_made_before_a_restart_is_deleted_with_its_service() {
     assert!(!rig.provider.has("uid-web"));
 }
 
+// shows: ccm-contract S-20
 #[tokio::test(start_paused = true)]
 async fn events_name_the_service_and_the_component() {
     let rig = Rig::new([lb("web")]);

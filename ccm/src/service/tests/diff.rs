@@ -14,6 +14,7 @@ fn port(field: &str, value: &Value) -> Value {
     json!({ "spec": { "ports": [port] } })
 }
 
+// shows: ccm-contract 35, 48 to 62, S-10, S-11
 #[test]
 fn these_changes_matter_48_to_62() {
     let unchanged = json!({});
@@ -71,6 +72,7 @@ fn these_changes_matter_48_to_62() {
     }
 }
 
+// shows: ccm-contract 48 to 62, S-10, S-11
 #[test]
 fn these_changes_do_not_matter_57_60_and_s_11() {
     let rows: Vec<(&str, Value)> = vec![

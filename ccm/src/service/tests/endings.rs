@@ -60,6 +60,7 @@ async fn a_second_end_is_told_as_the_first_was() {
     }
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn who_finds_that_another_let_the_service_go_tells_nothing() {
     let going =

@@ -18,6 +18,7 @@ fn repetitions(api: &ApiServer) -> usize {
     api.writes().iter().filter(|write| write.verb == "patch" && write.path.starts_with("events/")).count()
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_cannot_say_whether_there_is_anything_keeps_the_finalizer_s_12() {
     let rig = Rig::new([lb("web")]);
@@ -29,6 +30,7 @@ async fn a_provider_that_cannot_say_whether_there_is_anything_keeps_the_finalize
     assert_eq!(rig.api.events(), [ENSURING, ENSURED, told.as_str(), DELETING, DELETED]);
 }
 
+// shows: ccm-contract S-12
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_cannot_be_removed_is_told_of_and_tried_again_s_12() {
     let rig = Rig::new([lb("web")]);
@@ -41,6 +43,7 @@ async fn a_finalizer_that_cannot_be_removed_is_told_of_and_tried_again_s_12() {
     assert_eq!(rig.api.events(), [ENSURING, ENSURED, DELETING, told.as_str(), DELETED]);
 }
 
+// shows: ccm-contract S-13
 #[tokio::test(start_paused = true)]
 async fn attempts_at_one_wish_are_announced_once() {
     let rig = Rig::new([]);

@@ -36,6 +36,7 @@ fn updates(mut rig: Rig, change: impl FnOnce(&mut Rig)) -> Vec<(String, String)>
     updated
 }
 
+// shows: ccm-contract 9 to 13, 15, S-22
 #[test]
 fn every_load_balancer_and_no_other_service_hears_of_new_nodes_9_to_15() {
     for (kinds, told) in [
@@ -54,6 +55,7 @@ fn every_load_balancer_and_no_other_service_hears_of_new_nodes_9_to_15() {
     }
 }
 
+// shows: ccm-contract 16 to 28
 #[test]
 fn these_changes_of_a_node_reach_the_load_balancers_and_these_do_not_16_to_28() {
     let ready = |status| json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
@@ -87,6 +89,7 @@ fn these_changes_of_a_node_reach_the_load_balancers_and_these_do_not_16_to_28() 
     }
 }
 
+// shows: ccm-contract 20, 24
 #[test]
 fn a_node_that_is_about_to_go_is_left_out_of_the_next_set_20_24() {
     for change in [
@@ -101,6 +104,7 @@ fn a_node_that_is_about_to_go_is_left_out_of_the_next_set_20_24() {
     }
 }
 
+// shows: ccm-contract 23, 26 to 28
 #[test]
 fn nodes_that_come_and_go_are_told_with_the_set_as_it_is_23_26_to_28() {
     let heard = updates(Rig::new(&[lb("web")], &["n1", "n2"]), |rig| {

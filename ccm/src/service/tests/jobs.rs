@@ -215,6 +215,7 @@ fn a_served_service_that_waits_after_a_restart_stays_silent() {
     assert_eq!(event_policy(&rig.must_job()), EventPolicy::OnChange);
 }
 
+// shows: ccm-contract 138 to 140, S-16
 #[test]
 fn retries_138_to_140() {
     for (outcome, due) in [
@@ -271,6 +272,7 @@ fn the_same_failure_is_told_once_in_five_minutes_another_at_once() {
     assert_eq!(told, [true, false, false, true, false, false, true]);
 }
 
+// shows: ccm-contract 35, S-03, S-04
 #[test]
 fn a_change_during_a_sync_is_followed_by_another_sync() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
@@ -353,6 +355,7 @@ fn node_changes_cost_nothing_where_load_balancers_do_not_depend_on_nodes() {
     assert_eq!(node_names(&rig.must_job()), ["n2"], "who has other work gets the set as it is");
 }
 
+// shows: ccm-contract 18
 #[test]
 fn a_failed_node_update_comes_back_as_a_full_ensure_18() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
@@ -367,6 +370,7 @@ fn a_failed_node_update_comes_back_as_a_full_ensure_18() {
     assert!(rig.job().is_none(), "no further update with the same nodes");
 }
 
+// shows: ccm-contract 47, S-27
 #[test]
 fn an_older_node_set_never_follows_a_newer_one_47() {
     let mut rig = Rig::new(&[lb("a"), lb("b")], &["n1"]);
@@ -388,6 +392,7 @@ fn an_older_node_set_never_follows_a_newer_one_47() {
     assert!(rig.job().is_none());
 }
 
+// shows: ccm-contract 39, 41, 42, S-09
 #[test]
 fn a_service_gone_without_finalizer_is_taken_away_from_memory_39_41_42() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
@@ -404,6 +409,7 @@ fn a_service_gone_without_finalizer_is_taken_away_from_memory_39_41_42() {
     assert!(rig.job().is_none(), "40, 42");
 }
 
+// shows: ccm-contract S-09
 #[test]
 fn a_service_of_the_same_name_gets_its_own_after_the_old_one_is_gone() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
@@ -470,6 +476,7 @@ fn news_of_a_service_that_our_answer_showed_gone_make_no_second_clean_up() {
     assert!(rig.job().is_none());
 }
 
+// shows: ccm-contract S-08
 #[test]
 fn a_deleted_service_with_another_finalizer_only_is_left_alone_s_08() {
     let change = json!({ "metadata": {

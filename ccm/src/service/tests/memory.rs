@@ -127,6 +127,7 @@ fn a_change_that_was_taken_back_is_no_reason_to_look_at_nodes_that_do_not_count(
     assert!(rig.job().is_none());
 }
 
+// shows: ccm-contract S-14
 #[test]
 fn a_new_wish_that_fails_like_the_one_before_is_told_again() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
@@ -137,6 +138,7 @@ fn a_new_wish_that_fails_like_the_one_before_is_told_again() {
     assert!(rig.finish(&job, Err(broken())));
 }
 
+// shows: ccm-contract S-18
 #[test]
 fn the_next_attempt_knows_what_the_one_before_wrote() {
     let versioned =
@@ -218,6 +220,7 @@ fn what_only_a_finalizer_told_of_is_taken_away_though_another_service_has_its_na
     assert_eq!(first.as_deref(), Some("uid-web"));
 }
 
+// shows: ccm-contract S-09
 #[test]
 fn what_a_predecessor_had_is_taken_away_once_whatever_becomes_of_the_successors_clean_up() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);

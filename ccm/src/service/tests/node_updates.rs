@@ -33,6 +33,7 @@ async fn served() -> Rig {
     rig
 }
 
+// shows: ccm-contract S-20
 #[tokio::test(start_paused = true)]
 async fn the_last_node_that_goes_is_worth_a_warning_s_20_g() {
     let rig = served().await;
@@ -42,6 +43,7 @@ async fn the_last_node_that_goes_is_worth_a_warning_s_20_g() {
     assert_eq!(rig.api.events(), [ENSURING, ENSURED, warning]);
 }
 
+// shows: ccm-contract S-26
 #[tokio::test(start_paused = true)]
 async fn an_update_of_what_is_gone_is_no_failure_s_26() {
     let rig = served().await;
@@ -55,6 +57,7 @@ async fn an_update_of_what_is_gone_is_no_failure_s_26() {
     assert_eq!(asked, [Method::UpdateNodes, Method::Get]);
 }
 
+// shows: ccm-contract S-26
 #[tokio::test(start_paused = true)]
 async fn a_failed_update_is_followed_by_an_ensure_at_once_or_when_the_provider_says() {
     let later = ProviderError::RetryAfter { after: Duration::from_secs(42), reason: "busy".to_owned() };
@@ -70,6 +73,7 @@ async fn a_failed_update_is_followed_by_an_ensure_at_once_or_when_the_provider_s
     }
 }
 
+// shows: ccm-contract S-50, S-51
 #[tokio::test(start_paused = true)]
 async fn updates_are_counted_and_ensures_are_not_s_50() {
     let mut rig = Rig::new([]);

@@ -35,6 +35,7 @@ fn changed(changes: &[Value]) -> k8s_openapi::api::core::v1::Node {
     node_object(changes.iter().fold(node("n1"), with))
 }
 
+// shows: allocation 95; ccm-contract 82 to 86, S-24, S-25
 #[test]
 fn stable_node_set_19_to_25_and_82_to_86() {
     let rows: [(&str, &[Value], bool); 16] = [
@@ -60,6 +61,7 @@ fn stable_node_set_19_to_25_and_82_to_86() {
     }
 }
 
+// shows: ccm-contract 87 to 89
 #[test]
 fn the_set_keeps_those_that_qualify_in_order_87_to_89() {
     let nodes: Vec<_> = [("a", json!({})), ("b", label("true")), ("c", ready("False"))]
@@ -73,6 +75,7 @@ fn the_set_keeps_those_that_qualify_in_order_87_to_89() {
     assert_eq!(stable_node_set(&nodes[..1]).len(), 1);
 }
 
+// shows: ccm-contract 90 to 137, S-21
 #[test]
 fn which_node_changes_matter_90_to_137() {
     let off = json!({});
@@ -112,6 +115,7 @@ fn which_node_changes_matter_90_to_137() {
     }
 }
 
+// shows: ccm-contract 31 to 33
 #[test]
 fn sets_differ_by_name_and_provider_id_31_to_33() {
     let ids = |nodes: &[(&str, Option<&str>)]| {

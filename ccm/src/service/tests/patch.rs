@@ -18,6 +18,7 @@ fn showing(ingress: &Value) -> k8s_openapi::api::core::v1::Service {
     service(with(lb("web"), &json!({ "status": { "loadBalancer": { "ingress": ingress } } })))
 }
 
+// shows: ccm-contract 69, 70, 155, 157, S-19
 #[test]
 fn adding_a_finalizer_69_70_157() {
     assert_eq!(add_finalizer(&finalizers(&["foo", "bar"]), "bar"), None, "69");
@@ -33,6 +34,7 @@ fn adding_a_finalizer_69_70_157() {
     );
 }
 
+// shows: ccm-contract 71, 72, S-19
 #[test]
 fn removing_a_finalizer_71_72() {
     assert_eq!(remove_finalizers(&finalizers(&["foo"]), &["bar"]), None, "71");
@@ -50,6 +52,7 @@ fn removing_a_finalizer_71_72() {
     );
 }
 
+// shows: ccm-contract 73 to 76, 156, S-15
 #[test]
 fn writing_the_status_73_to_76() {
     let one = json!([{ "ip": "192.0.2.1", "ipMode": "VIP" }]);
@@ -67,6 +70,7 @@ fn writing_the_status_73_to_76() {
     );
 }
 
+// shows: ccm-contract 158 to 166, S-15, S-32
 #[test]
 fn equality_of_statuses_158_to_166() {
     let port = |protocol: &str| json!([{ "port": 80, "protocol": protocol }]);
@@ -137,6 +141,7 @@ fn an_address_without_mode_gets_the_api_servers_default_299_to_301() {
     );
 }
 
+// shows: allocation 54, 55, 114
 #[test]
 fn entries_of_others_stay_in_their_order() {
     let [ours, host, theirs] =

@@ -41,6 +41,7 @@ fn changed(changes: &[Value]) -> k8s_openapi::api::core::v1::Service {
     service(changes.iter().fold(lb("web"), with))
 }
 
+// shows: ccm-contract S-01
 #[test]
 fn wants_a_load_balancer_by_type_and_class() {
     // S-01; 5.
@@ -57,6 +58,7 @@ fn wants_a_load_balancer_by_type_and_class() {
     }
 }
 
+// shows: ccm-contract 43 to 46, S-02
 #[test]
 fn needs_cleanup_43_to_46() {
     let rows: [(&str, &[Value], bool); 8] = [
@@ -83,6 +85,7 @@ fn needs_cleanup_43_to_46() {
     }
 }
 
+// shows: ccm-contract 40, S-02
 #[test]
 fn need_is_decided_by_type_deletion_finalizer_and_memory() {
     let rows: [(&str, &[Value], bool, Operation); 9] = [

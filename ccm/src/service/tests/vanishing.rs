@@ -18,6 +18,7 @@ fn vanish(rig: &Rig) {
     rig.api.delete(WEB);
 }
 
+// shows: ccm-contract S-09, S-20
 #[tokio::test(start_paused = true)]
 async fn a_service_gone_without_finalizer_is_told_of_s_20_c_d_f() {
     let rig = Rig::new([lb("web")]);
@@ -49,6 +50,7 @@ async fn somebody_elses_load_balancer_of_a_vanished_service_is_left_to_them() {
     assert_eq!(rig.api.events(), [ENSURING, ENSURED, DELETING]);
 }
 
+// shows: ccm-contract S-08
 #[tokio::test(start_paused = true)]
 async fn a_service_that_goes_before_it_has_a_finalizer_is_no_failure_s_08() {
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
@@ -100,6 +102,7 @@ async fn a_finalizer_refused_to_a_service_that_stays_is_a_failure() {
     rig.until_served(WEB, "192.0.2.1").await;
 }
 
+// shows: ccm-contract S-30, S-31
 #[tokio::test(start_paused = true)]
 async fn a_service_whose_type_changes_forth_and_back_while_all_workers_are_busy_shows_its_address_again() {
     let provider = FakeProvider::default();
@@ -183,6 +186,7 @@ fn replace_by_a_foreign_one(rig: &Rig) {
     rig.api.put(with(lb("web"), &foreign));
 }
 
+// shows: ccm-contract S-19
 #[tokio::test(start_paused = true)]
 async fn what_was_meant_for_a_service_is_not_written_to_one_that_took_its_name() {
     for (step, method) in [("ensured", Method::Ensure), ("deleted", Method::Delete)] {

@@ -32,6 +32,7 @@ fn asked(api: &ApiServer, plural: &str) -> usize {
     api.writes().iter().filter(|write| write.path == plural).count()
 }
 
+// shows: ccm-contract H-02
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_believed_from_when_it_was_asked_for() {
     for (silent, after, again) in [(0, 9, 0), (0, 10, 1), (6, 3, 0), (6, 4, 1)] {
@@ -50,6 +51,7 @@ async fn an_answer_is_believed_from_when_it_was_asked_for() {
     }
 }
 
+// shows: ccm-contract H-02
 #[tokio::test(start_paused = true)]
 async fn what_was_revoked_is_believed_no_longer_than_its_time() {
     let (api, auth_filter) = auth_filter();
@@ -116,6 +118,7 @@ async fn a_flood_of_tokens_is_asked_about_four_at_a_time_and_two_of_one_caller()
     }
 }
 
+// shows: threats T-22
 #[tokio::test(start_paused = true)]
 async fn in_a_flood_of_tokens_of_one_caller_who_is_known_and_a_caller_elsewhere_are_answered() {
     let (api, auth_filter) = auth_filter();
@@ -148,6 +151,7 @@ async fn in_a_flood_of_tokens_of_one_caller_who_is_known_and_a_caller_elsewhere_
     }
 }
 
+// shows: threats T-22
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_good_no_longer_is_a_strangers() {
     let (api, auth_filter) = auth_filter();

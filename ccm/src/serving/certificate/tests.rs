@@ -9,6 +9,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+// shows: ccm-contract H-04
 #[test]
 fn a_self_signed_certificate_has_the_names_of_the_host_and_lasts_ten_years() {
     let now: Timestamp = "2028-02-29T12:00:00Z".parse().unwrap();
@@ -27,6 +28,7 @@ fn a_self_signed_certificate_has_the_names_of_the_host_and_lasts_ten_years() {
     }
 }
 
+// shows: ccm-contract H-04
 #[tokio::test]
 async fn a_folder_gets_a_pair_once_and_keeps_it() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -47,6 +49,7 @@ async fn a_folder_gets_a_pair_once_and_keeps_it() {
     assert!(error.contains("/proc/nowhere") && error.contains("may write to"), "{error}");
 }
 
+// shows: ccm-contract H-04
 #[tokio::test]
 async fn a_changed_pair_is_taken_over_and_a_broken_one_refused() {
     let folder = folder("reload");

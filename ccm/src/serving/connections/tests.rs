@@ -47,6 +47,7 @@ async fn a_head_that_is_too_long_is_refused_at_once() {
     assert!(ended.is_err() && after < REQUEST_LIMIT, "{ended:?} after {after:?}");
 }
 
+// shows: ccm-contract H-03
 #[tokio::test(start_paused = true)]
 async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
     const ASK: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -87,6 +88,7 @@ async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+// shows: ccm-contract H-03
 #[test]
 fn others_cannot_take_the_places_of_this_hosts_probes() {
     let slots = ConnectionSlots::default();

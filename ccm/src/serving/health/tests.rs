@@ -6,6 +6,7 @@ fn ask(health: &HealthChecks, path: &str, reasons: bool) -> (u16, String) {
     health.report(&health_query).answer(&health_query, reasons)
 }
 
+// shows: ccm-contract H-05
 #[test]
 fn probes_answer_in_the_words_of_kubernetes() {
     let health = HealthChecks::new();
@@ -48,6 +49,7 @@ fn a_check_belongs_to_its_probes_and_may_be_replaced_while_it_is_served() {
     assert_eq!(format!("{health:?}"), r#"["ping", "synced"]"#);
 }
 
+// shows: ccm-contract H-06
 #[test]
 fn checks_that_ran_are_counted_and_excluded_ones_are_not() {
     let health = HealthChecks::new();

@@ -244,7 +244,7 @@ fn table<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
 
 #[test]
 fn the_page_has_every_flag_with_its_default_and_no_other() {
-    let page = include_str!("../../../../docs/deploy.md");
+    let page = include_str!("../../../../docs/reference.md");
     let command = command();
     for role in ["controller", "agent"] {
         let mut written = table(page, &format!("flag of the {role}"));
@@ -254,7 +254,7 @@ fn the_page_has_every_flag_with_its_default_and_no_other() {
         }
         let flags = command.find_subcommand(role).unwrap().get_arguments().filter_map(|flag| {
             let name = flag.get_long().filter(|name| !["help", "version"].contains(name))?;
-            // Those are in docs/ccm-contract.md.
+            // Those are in docs/dev/ccm-contract.md.
             if flag.get_help_heading() == Some(app::NOOP_HEADING) {
                 return None;
             }

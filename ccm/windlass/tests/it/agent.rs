@@ -63,6 +63,7 @@ fn without_state_and_api_server_it_lives_waits_and_stops_when_told() {
     assert!(reason.contains("agent.sock") && reason.contains("does an agent run here"), "{reason}");
 }
 
+// shows: threats T-20
 #[test]
 fn with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announces() {
     if !have_root("with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announces") {
@@ -94,6 +95,7 @@ fn with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announ
 const ON_A_DISK: &str =
     "mount -t tmpfs -o size=64k tmpfs \"$2\" && cp \"$1\" \"$2/state.json\" && eval \"$3\" && shift 3";
 
+// shows: threats T-24
 #[test]
 fn on_a_read_only_and_on_a_full_disk_it_announces_what_is_there_and_says_that_it_cannot_keep_more() {
     if !have_root(

@@ -1,4 +1,4 @@
-//! `docs/pools.md`, `docs/announcements.md`, `docs/services.md`, `docs/external-ips.md` and `docs/deploy.md` against the code:
+//! The pages of `docs/` against the code:
 //! what is there is written down, and what is written down is there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::Value;
 use windlass_api::{
     ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
-    LOAD_BALANCER_CLASS, NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_OUTSIDE_POOLS,
-    SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS,
-    VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool, address_allocated, announced,
-    applied, connections_replicated, event, multicast_heard, node_event, pool_announceable, pool_ready,
+    LOAD_BALANCER_CLASS, NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_DEFENDED,
+    REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS,
+    VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool,
+    address_allocated, announced, applied, connections_replicated, event, multicast_heard, node_event,
+    pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -183,9 +184,10 @@ fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages
     let pages = [
         "docs/pools.md",
         "docs/services.md",
-        "docs/external-ips.md",
+        "docs/local.md",
         "docs/announcements.md",
-        "docs/placement.md",
+        "docs/conditions.md",
+        "docs/failover.md",
         "README.md",
     ]
     .map(read);
@@ -201,33 +203,45 @@ fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages
 }
 
 #[test]
-fn the_pages_have_every_reason_of_every_condition_and_no_other() {
-    let (services, pools) = (read("docs/services.md"), read("docs/pools.md"));
-    let announcements = read("docs/announcements.md");
-    assert_eq!(column(&services, "status", 2), all(&[address_allocated::ALL]));
+fn the_page_has_every_reason_of_every_condition_and_no_other() {
+    let page = read("docs/conditions.md");
+    let of_services: BTreeSet<String> = ["reason while `True`", "reason while `False`"]
+        .iter()
+        .flat_map(|one| column(&page, one, 1))
+        .collect();
+    assert_eq!(of_services, all(&[address_allocated::ALL]));
 
-    assert_eq!(column(&pools, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
+    assert_eq!(column(&page, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
     let of_others = [REASON_OUTSIDE_POOLS, announced::ADDRESS_TAKEN, event::EXTERNAL_IP_REFUSED];
-    assert_eq!(column(&pools, "condition", 2), all(&[pool_announceable::FAULTS, &of_others]));
+    assert_eq!(column(&page, "condition", 2), all(&[pool_announceable::FAULTS, &of_others]));
     let of_announced = all(&[announced::FAULTS, announced::UNPLACED, &[announced::QUARANTINED]]);
-    assert_eq!(column(&pools, "reason", 1), of_announced);
-    let of_true =
-        all(&[&[pool_ready::USABLE, pool_ready::DISABLED, pool_announceable::ALL, announced::ACTIVE]]);
-    assert!(spans(&pools).is_superset(&of_true));
-
-    let connections = read("docs/connections.md");
-    let of_connections = column(&connections, "reason of `ConnectionsReplicated` = `False`", 1);
+    assert_eq!(column(&page, "reason of `Announced` = `False`", 1), of_announced);
+    let of_connections = column(&page, "reason of `ConnectionsReplicated` = `False`", 1);
     assert_eq!(of_connections, all(&[connections_replicated::FAULTS]));
-    assert!(spans(&connections).contains(connections_replicated::REPLICATED));
+    assert_eq!(column(&page, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
 
-    assert_eq!(column(&announcements, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
-    let of_applied = all(&[ANNOUNCEMENT_CONDITIONS, &[applied::ALL, applied::NOTHING_SELECTED]]);
-    assert!(spans(&announcements).is_superset(&of_applied));
-    let of_multicast = all(&[VIRTUAL_ROUTER_CONDITIONS, multicast_heard::ALL]);
-    assert!(spans(&announcements).is_superset(&of_multicast));
-
-    let spans: BTreeSet<String> = spans(&pools).union(&spans(&services)).cloned().collect();
-    assert!(spans.is_superset(&all(&[SERVICE_CONDITIONS, VIRTUAL_IP_CONDITIONS, POOL_CONDITIONS])));
+    let conditions: [&[&str]; 6] = [
+        SERVICE_CONDITIONS,
+        VIRTUAL_IP_CONDITIONS,
+        POOL_CONDITIONS,
+        ANNOUNCEMENT_CONDITIONS,
+        VIRTUAL_ROUTER_CONDITIONS,
+        &[NODE_CONDITION_REPORT_BELIEVED],
+    ];
+    let of_true = [
+        pool_ready::USABLE,
+        pool_ready::DISABLED,
+        pool_announceable::ALL,
+        announced::ACTIVE,
+        connections_replicated::REPLICATED,
+        applied::ALL,
+        applied::NOTHING_SELECTED,
+        REASON_DEFENDED,
+    ];
+    let named: BTreeSet<String> =
+        all(&conditions).union(&all(&[&of_true, multicast_heard::ALL])).cloned().collect();
+    let missing: Vec<String> = named.difference(&spans(&page)).cloned().collect();
+    assert_eq!(missing, Vec::<String>::new());
 }
 
 #[test]
@@ -235,17 +249,17 @@ fn the_page_has_every_event_of_a_service_and_no_other() {
     let mut events = all(&[&EVENT_REASONS, event::ALL]);
     // Windlass' load balancers do not depend on the nodes, so that it never tells of an update to them.
     events.retain(|event| !["UpdatedLoadBalancer", "UpdateLoadBalancerFailed"].contains(&event.as_str()));
-    assert_eq!(column(&read("docs/services.md"), "event", 1), events);
+    assert_eq!(column(&read("docs/conditions.md"), "event of a Service", 1), events);
 }
 
 #[test]
 fn the_page_has_every_event_of_a_node_and_no_other() {
-    assert_eq!(column(&read("docs/nodes.md"), "event", 1), all(&[node_event::ALL]));
+    assert_eq!(column(&read("docs/conditions.md"), "event of a Node", 1), all(&[node_event::ALL]));
 }
 
 #[test]
 fn every_resource_that_the_roles_name_is_on_the_page() {
-    let page = read("docs/deploy.md");
+    let page = read("docs/security.md");
     let mut resources = BTreeSet::new();
     for file in ["rbac-controller.yaml", "rbac-lease.yaml", "rbac-nodes.yaml", "rbac-agent.yaml"] {
         let text = read(&format!("manifests/base/{file}"));
@@ -322,8 +336,16 @@ fn links(page: &Path) -> Vec<(String, PathBuf)> {
 fn links_lead_to_files_and_headings_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("CHANGELOG.md")];
-    let docs = fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("readable").path());
-    pages.extend(docs.filter(|path| path.is_file()));
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("readable").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
     for page in &pages {
         for (name, file) in links(page) {
             assert!(file.exists(), "{}: {name}", page.display());

@@ -211,6 +211,7 @@ fn built_in(metadata: &Value) -> BTreeSet<String> {
     found.map(|package| format!("{} {}", text(&package["name"]), text(&package["version"]))).collect()
 }
 
+// shows: threats T-25
 #[test]
 fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_licence() {
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
@@ -280,6 +281,7 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
     }
 }
 
+// shows: threats T-26
 #[test]
 fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
     let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
@@ -302,6 +304,7 @@ fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own()
     }
 }
 
+// shows: threats T-32
 /// The tests' own profile always unwinds, whatever it says: what a release gives up when a thread panics they show only if it does, too.
 #[test]
 fn releases_unwind_when_a_thread_panics_as_the_tests_do() {

@@ -12,6 +12,8 @@ mod dashboard;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod inspect;

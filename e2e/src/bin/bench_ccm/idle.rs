@@ -1,6 +1,6 @@
 //! A large cluster in which nothing happens: what Windlass asks the API server all the same, and how much memory it holds.
 //!
-//! Creating the Services takes most of the time, in the API server (see docs/benchmarks.md). They have no node ports, their
+//! Creating the Services takes most of the time, in the API server (see docs/dev/benchmarks.md). They have no node ports, their
 //! cluster addresses are named, so that nobody looks for free ones, and many requests are in flight.
 
 use std::{

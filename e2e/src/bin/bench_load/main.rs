@@ -20,7 +20,7 @@ use crate::{run::run, system::System};
 
 /// Clients.
 const CLIENTS: usize = 10_000;
-/// What they think, in seconds: 7 on average, which makes 1,430 requests a second of 10,000 clients. See docs/benchmarks.md for
+/// What they think, in seconds: 7 on average, which makes 1,430 requests a second of 10,000 clients. See docs/dev/benchmarks.md for
 /// what a machine of two cores takes.
 const THOUGHT: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(10)];
 

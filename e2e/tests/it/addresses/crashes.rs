@@ -20,6 +20,7 @@ use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario, soak::R
 
 use crate::setup::{LIMIT, annotate, await_answer, await_ingresses, await_verdict, lab, served, services};
 
+// shows: allocation 78; field-reports F-01
 #[test]
 fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Result<()> {
     scenario("controller-restart", lab(), async |lab| {
@@ -107,6 +108,7 @@ const KILLS: u32 = 20;
 /// How many Services there are at a time.
 const SERVICES: usize = 100;
 
+// shows: allocation 111
 #[test]
 fn two_controllers_killed_at_any_moment_give_no_address_twice_and_leak_none() -> anyhow::Result<()> {
     scenario("two-controllers", Lab::builder().nodes(1).light(), async |lab| {

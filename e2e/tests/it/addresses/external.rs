@@ -12,6 +12,7 @@ use windlass_e2e::{await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event, lab};
 
+// shows: ccm-contract S-39
 #[test]
 fn external_addresses_are_announced_only_of_pools_that_allow_them() -> anyhow::Result<()> {
     scenario("external-ips", lab(), async |lab| {

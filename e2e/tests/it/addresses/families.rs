@@ -62,6 +62,7 @@ fn second_family_is_added_when_it_can_be_had_and_each_fails_over_alone() -> anyh
     })
 }
 
+// shows: field-reports F-33
 #[test]
 fn addresses_of_one_service_are_on_different_nodes() -> anyhow::Result<()> {
     scenario("address-count", lab(), async |lab| {

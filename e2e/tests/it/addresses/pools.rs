@@ -122,6 +122,7 @@ fn pools_serve_those_they_are_for() -> anyhow::Result<()> {
     })
 }
 
+// shows: allocation 121
 #[test]
 fn address_that_a_stranger_has_is_left_to_him_and_the_next_one_given() -> anyhow::Result<()> {
     scenario("taken", lab(), async |lab| {

@@ -12,6 +12,7 @@ use crate::setup::{
     LIMIT, annotate, await_answer, await_event, await_ingresses, await_verdict, lab, services,
 };
 
+// shows: allocation 26, 27; field-reports F-17, F-23
 #[test]
 fn shared_address_outlives_each_of_its_services_and_rests_after_the_last() -> anyhow::Result<()> {
     scenario("sharing", lab(), async |lab| {

@@ -17,6 +17,7 @@ const LEASE: &str = "cloud-controller-manager";
 /// Seconds that a candidate of this test writes.
 const DURATION: i32 = 5;
 
+// shows: ccm-contract E-04, E-05
 #[test]
 fn leaders_that_freeze_or_are_robbed_end_by_themselves_and_no_address_changes() -> anyhow::Result<()> {
     scenario("election-faults", lab(), async |lab| {

@@ -24,6 +24,7 @@ const PASSED_ON: &str = "192.0.2.199";
 /// Objects made after the backup: versions that the cluster needs long for to get to again.
 const FORGOTTEN: usize = 400;
 
+// shows: ccm-contract E-11; threats T-28
 #[test]
 fn agents_and_controller_go_by_what_a_restored_etcd_holds_and_not_by_what_it_has_forgotten()
 -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ const FROZEN: Duration = Duration::from_secs(6);
 const EACH: usize = 5;
 const CONTROLLERS: [(&str, u16); 2] = [("controller", 10258), ("second", 10268)];
 
+// shows: ccm-contract E-10; field-reports F-06
 #[test]
 fn api_server_and_etcd_that_hang_or_die_take_no_address_away() -> anyhow::Result<()> {
     scenario("api-faults", lab(), async |lab| {

@@ -75,6 +75,7 @@ impl Fault {
     }
 }
 
+// shows: field-reports F-64
 #[test]
 fn the_vip_is_soon_on_a_node_whose_api_server_answers_whatever_befalls_the_one_that_has_it()
 -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 
 /// A port that no VIP has, but on which each node listens on all its addresses: kube-proxy's health.
 const HOST_PORT: u16 = 10256;
 
+// shows: field-reports F-69
 #[test]
 fn one_two_and_five_candidates_serve_while_one_of_them_does_and_ports_that_are_not_named_are_refused()
 -> anyhow::Result<()> {
@@ -54,6 +55,7 @@ fn one_two_and_five_candidates_serve_while_one_of_them_does_and_ports_that_are_n
     })
 }
 
+// shows: field-reports F-66
 #[test]
 fn an_agent_and_windlass_vip_on_the_same_nodes_leave_each_others_addresses_alone() -> anyhow::Result<()> {
     let builder = Lab::builder().nodes(2).client("c1").light();

@@ -16,6 +16,7 @@ const CHECK: &str = "http://127.0.0.1:10248/healthz";
 const VIP: &str = "192.0.2.3";
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 20 };
 
+// shows: field-reports F-67
 #[test]
 fn kubelet_and_pods_of_windlass_follow_the_vip_of_the_api_servers_and_no_vip_is_taken_for_the_nodes_address()
 -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ const ANSWERS: u64 = 20;
 /// So many events a watch shows after each step: two seconds.
 const EVENTS: u64 = 20;
 
+// shows: field-reports F-70
 #[test]
 fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vip_outlives_restarts_of_all_the_rest()
 -> anyhow::Result<()> {
@@ -70,6 +71,7 @@ fn no_request_fails_and_no_watch_breaks_while_windlass_vip_is_updated_and_the_vi
     })
 }
 
+// shows: field-reports F-65
 #[test]
 fn the_first_node_has_the_vip_before_it_has_an_api_server_and_others_join_take_over_and_are_replaced_up_to_five()
 -> anyhow::Result<()> {

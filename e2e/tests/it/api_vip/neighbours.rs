@@ -24,6 +24,7 @@ const FROM_START_TO_ACTIVE: u64 = 2;
 /// So many questions each VIP's node has to answer, alone: five seconds.
 const ASKED: u64 = 500;
 
+// shows: field-reports F-68
 #[test]
 fn three_vips_that_start_at_once_on_one_lan_take_no_vrid_of_each_other_and_none_of_keepalived_or_frr()
 -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ use windlass_e2e::{Lab, Outcome, Protocol, SERVICE_PORT, Timeline, await_that, s
 const LIMIT: Duration = Duration::from_mins(3);
 const DEPLOYMENT: &str = "web-n1";
 
+// shows: field-reports F-37
 #[test]
 fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds() -> anyhow::Result<()> {
     scenario("local-pods", Lab::builder().nodes(3).client("c1"), async |lab| {

@@ -84,6 +84,7 @@ async fn bind(lab: &Lab, host: &str, what: &str) -> anyhow::Result<()> {
     lab.exec(host, &["ip", "address", what, &address, "dev", "eth0"]).await.map(drop)
 }
 
+// shows: field-reports F-57
 #[test]
 fn services_of_kube_vip_keep_their_addresses_also_one_that_it_left_on_an_interface() -> anyhow::Result<()> {
     scenario("migration-kube-vip", lab(), async |lab| {

@@ -16,6 +16,7 @@ fn named(name: &str, count: u8) -> Vec<Pool> {
 
 const SIX_FIRST: [Family; 2] = [Family::V6, Family::V4];
 
+// shows: allocation 40 to 46
 #[test]
 fn s40_to_s46_families_as_the_policy_asks() {
     let six_first = |families| Request::any(families, "ns");
@@ -44,6 +45,7 @@ fn s40_to_s46_families_as_the_policy_asks() {
     }
 }
 
+// shows: allocation 42
 #[test]
 fn s42_a_required_family_that_is_short_gives_nothing_of_the_other() {
     let mut fixture = Fixture::new(named("v4 exhausted", 1));
@@ -54,6 +56,7 @@ fn s42_a_required_family_that_is_short_gives_nothing_of_the_other() {
     assert_eq!(fixture.allocator.in_use().count(), 0);
 }
 
+// shows: allocation 47
 #[test]
 fn s47_a_pool_that_gains_a_family_adds_it_and_the_first_address_stays() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
@@ -73,6 +76,7 @@ fn s47_a_pool_that_gains_a_family_adds_it_and_the_first_address_stays() {
     assert_eq!(fixture.given("s1", prefer()), "1.2.3.0 1001::", "else from another");
 }
 
+// shows: allocation 48
 #[test]
 fn s48_what_is_held_stays_when_a_family_is_required_that_cannot_be_had() {
     let mut fixture = Fixture::new(named("v4", 1));
@@ -82,6 +86,7 @@ fn s48_what_is_held_stays_when_a_family_is_required_that_cannot_be_had() {
     assert_eq!(fixture.given("s1", prefer()), "1.1.1.0");
 }
 
+// shows: allocation 49, 50
 #[test]
 fn s49_and_s50_pools_that_come_and_go_change_no_address() {
     let mut fixture = Fixture::new([pool("b", &["1.2.3.0/30"])]);
@@ -97,6 +102,7 @@ fn s49_and_s50_pools_that_come_and_go_change_no_address() {
     assert_eq!(fixture.given("s1", prefer()), "1.2.3.0 1000::", "both stay, the IPv4 address in no pool");
 }
 
+// shows: allocation 16, 51, 52
 #[test]
 fn s16_and_s51_and_s52_addresses_named_against_the_families() {
     let rows: [(Request, &str); 9] = [
@@ -149,6 +155,7 @@ fn s16_and_s51_and_s52_addresses_named_against_the_families() {
     );
 }
 
+// shows: allocation 15, 53
 #[test]
 fn s15_and_s53_an_address_of_a_family_no_longer_asked_for_is_left() {
     for (before, after, one, other) in [(v4(), v6(), "1.2.3.0", "1000::"), (v6(), v4(), "1000::", "1.2.3.0")]
@@ -162,6 +169,7 @@ fn s15_and_s53_an_address_of_a_family_no_longer_asked_for_is_left() {
     }
 }
 
+// shows: allocation 54, 55, 62
 #[test]
 fn s54_and_s55_and_s62_what_the_status_shows_is_taken_if_it_can_be_had() {
     let rows: [(Request, &str); 8] = [

@@ -216,6 +216,7 @@ fn churn(allocator: &mut Allocator<Tenant>, steps: &[(u8, bool)]) {
 }
 
 proptest! {
+    // shows: threats T-06
     #[test]
     fn churn_fills_no_pool_for_others(steps in prop::collection::vec((0..40u8, any::<bool>()), 0..200)) {
         // With a limit whatever it holds and left.

@@ -6,6 +6,7 @@ fn avoiding(name: &str, ranges: &[&str]) -> Pool {
     pool_with(name, ranges, |policy| policy.avoid_class_c = true)
 }
 
+// shows: allocation 10
 #[test]
 fn s10_addresses_that_are_avoided_are_not_given_by_name_either() {
     let mut fixture = Fixture::new([avoiding("a", &["1.2.4.0/24", "1000::/64"])]);
@@ -19,6 +20,7 @@ fn s10_addresses_that_are_avoided_are_not_given_by_name_either() {
     assert_eq!(fixture.given("s2", v6().named(&["1000::"])), "1000::", "IPv6 has no such addresses");
 }
 
+// shows: allocation 13
 #[test]
 fn s13_six_of_eight_addresses_can_be_given_where_two_are_avoided() {
     let mut fixture = Fixture::new([
@@ -49,6 +51,7 @@ fn what_a_pool_reserves_is_not_given() {
     assert_eq!(fixture.given("s4", v4()), "1.2.3.4");
 }
 
+// shows: allocation 64, 68 to 73
 #[test]
 fn s68_to_s73_pool_edits_change_what_can_be_given_and_never_what_was_given() {
     let rows: [(&str, Vec<Pool>, &str); 9] = [
@@ -74,6 +77,7 @@ fn s68_to_s73_pool_edits_change_what_can_be_given_and_never_what_was_given() {
     }
 }
 
+// shows: allocation 69
 #[test]
 fn s69_an_address_is_said_to_be_of_the_pool_that_holds_it_now() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
@@ -85,6 +89,7 @@ fn s69_an_address_is_said_to_be_of_the_pool_that_holds_it_now() {
     }
 }
 
+// shows: allocation 73
 #[test]
 fn s73_an_address_in_no_pool_is_exchanged_only_if_that_is_allowed_and_another_can_be_had() {
     let may = || Request { may_replace_unpooled: true, ..v4() };
@@ -100,6 +105,7 @@ fn s73_an_address_in_no_pool_is_exchanged_only_if_that_is_allowed_and_another_ca
     assert_eq!(fixture.given("s1", may().named(&["1.2.3.0"])), "1.2.3.0", "it is asked for by name");
 }
 
+// shows: allocation 60
 #[test]
 fn s60_who_asks_for_an_address_outside_the_pools_keeps_what_it_has() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
@@ -108,6 +114,7 @@ fn s60_who_asks_for_an_address_outside_the_pools_keeps_what_it_has() {
     assert_eq!(fixture.held("s1"), "1.2.3.0");
 }
 
+// shows: allocation 74
 #[test]
 fn s74_a_service_made_anew_after_its_pool_was_deleted_does_not_get_the_old_address() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
@@ -119,6 +126,7 @@ fn s74_a_service_made_anew_after_its_pool_was_deleted_does_not_get_the_old_addre
     }
 }
 
+// shows: allocation 75, 76, 109
 #[test]
 fn s75_and_s76_and_s109_counts_are_exact_whatever_the_size() {
     let rows: [(Pool, u128, u128); 9] = [
@@ -144,6 +152,7 @@ fn s75_and_s76_and_s109_counts_are_exact_whatever_the_size() {
     assert_eq!(Allocator::<&str>::default().counts("b", Family::V4), Counts::default());
 }
 
+// shows: allocation 75
 #[test]
 fn s75_counts_follow_what_is_given_and_freed() {
     let mut fixture = Fixture::new([pool("a", &["192.168.10.0/30", "1000::/126"])]);

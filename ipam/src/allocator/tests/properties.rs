@@ -99,6 +99,7 @@ fn fail(error: impl std::fmt::Display) -> TestCaseError {
 }
 
 proptest! {
+    // shows: allocation A-02
     #[test]
     fn it_does_what_naive_sets_allow(first in pools(), steps in steps()) {
         let (mut allocator, mut model) = (Allocator::new(first.clone()), Model::default());
@@ -109,6 +110,7 @@ proptest! {
         }
     }
 
+    // shows: allocation 78, A-02
     #[test]
     fn rebuilt_from_what_is_in_use_it_is_the_same(first in pools(), steps in steps(), seed in any::<u64>()) {
         let (mut allocator, mut model) = (Allocator::new(first.clone()), Model::default());

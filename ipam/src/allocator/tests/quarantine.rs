@@ -47,6 +47,7 @@ fn given(
     Ok((plan.addresses[0].address.to_string(), plan.addresses[0].how))
 }
 
+// shows: allocation 113
 #[test]
 fn s113_a_released_address_is_given_to_nobody_else_until_it_is_lifted() {
     let mut allocator = released();
@@ -72,6 +73,7 @@ fn s113_a_released_address_is_given_to_nobody_else_until_it_is_lifted() {
     assert_eq!((allocator.counts("p", Family::V4).quarantined, allocator.next_quarantine_end()), (0, None));
 }
 
+// shows: allocation 113
 #[test]
 fn s113_the_same_service_gets_it_back_at_once() {
     for (owner, request, expected) in [
@@ -94,6 +96,7 @@ fn s113_the_same_service_gets_it_back_at_once() {
     }
 }
 
+// shows: allocation 121
 #[test]
 fn an_address_that_another_host_has_is_given_to_nobody() {
     let mut allocator = released();
@@ -225,6 +228,7 @@ fn reclaimed(change: impl FnOnce(&mut Pool), request: &Request) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+// shows: allocation 113
 #[test]
 fn s113_what_a_service_needs_it_takes_from_what_is_kept_back_for_it_where_it_might_be_given_it() {
     let request = || v4().shared("k", &["tcp/2"]);

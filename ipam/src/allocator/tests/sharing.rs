@@ -9,6 +9,7 @@ fn shared() -> Fixture {
     fixture
 }
 
+// shows: allocation 17
 #[test]
 fn s17_a_sole_holder_may_change_its_key() {
     let mut fixture = shared();
@@ -17,6 +18,7 @@ fn s17_a_sole_holder_may_change_its_key() {
     assert_eq!(fixture.given("s3", v4().shared("other", &["tcp/443"])), "1.2.3.4");
 }
 
+// shows: allocation 18, 22, 24
 #[test]
 fn s18_and_s22_and_s24_who_may_join_and_why_others_may_not() {
     let with = |request: Request, namespaces: &[&str]| {
@@ -94,6 +96,7 @@ fn s18_and_s22_and_s24_who_may_join_and_why_others_may_not() {
     }
 }
 
+// shows: allocation 19
 #[test]
 fn s19_a_sharer_may_change_its_ports() {
     let mut fixture = shared();
@@ -102,6 +105,7 @@ fn s19_a_sharer_may_change_its_ports() {
     assert_eq!(fixture.given("s2", v4().shared("web", &["tcp/443"])), "1.2.3.4", "the port is free again");
 }
 
+// shows: allocation 20
 #[test]
 fn s20_a_sharer_that_changes_and_fits_no_more_loses_the_address_and_the_others_keep_it() {
     // Whoever joined first: the one that changes leaves.
@@ -194,6 +198,7 @@ fn who_gives_way_at_one_address_keeps_its_place_at_another() {
     assert_eq!(allocator.holders(ip("1.2.3.5")), ["s3", "s1"]);
 }
 
+// shows: allocation 21
 #[test]
 fn s21_a_sharer_that_leaves_takes_nothing_with_it() {
     let mut fixture = shared();
@@ -204,6 +209,7 @@ fn s21_a_sharer_that_leaves_takes_nothing_with_it() {
     assert_eq!(fixture.allocator.holders(ip("1.2.3.4")), ["s3"]);
 }
 
+// shows: allocation 23
 #[test]
 fn s23_in_an_exhausted_pool_a_matching_key_still_gets_an_address() {
     let rows = [(v4(), "1.2.3.4"), (v6(), "1000::4"), (require(), "1.2.3.4 1000::4")];
@@ -215,6 +221,7 @@ fn s23_in_an_exhausted_pool_a_matching_key_still_gets_an_address() {
     }
 }
 
+// shows: allocation 23
 #[test]
 fn s23_a_held_address_with_the_key_is_joined_before_a_free_one_is_taken() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/29"])]);
@@ -225,6 +232,7 @@ fn s23_a_held_address_with_the_key_is_joined_before_a_free_one_is_taken() {
     assert_eq!(fixture.given("s5", v4().shared("web", &["tcp/443"])), "1.2.3.0", "and on the second");
 }
 
+// shows: allocation 23
 #[test]
 fn s23_a_refusal_names_the_addresses_that_could_not_be_joined() {
     let mut fixture = shared();
@@ -235,6 +243,7 @@ fn s23_a_refusal_names_the_addresses_that_could_not_be_joined() {
     );
 }
 
+// shows: allocation 25
 #[test]
 fn s25_sharers_are_looked_at_again_when_their_terms_change() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.4/32"])]);
@@ -251,6 +260,7 @@ fn s25_sharers_are_looked_at_again_when_their_terms_change() {
     assert_eq!(fixture.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "it fits again");
 }
 
+// shows: allocation 28
 #[test]
 fn s28_a_shared_address_counts_once_until_the_last_has_left() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);

@@ -7,6 +7,7 @@ fn both() -> [(&'static str, &'static str, &'static str, Request); 2] {
     [("1.2.3.4/31", "1.2.3.4", "1.2.3.5", v4()), ("1000::4/127", "1000::4", "1000::5", v6())]
 }
 
+// shows: allocation 1, 5
 #[test]
 fn s01_and_s05_the_same_owner_asks_again_and_keeps_its_address() {
     for (range, one, _, any) in both() {
@@ -18,6 +19,7 @@ fn s01_and_s05_the_same_owner_asks_again_and_keeps_its_address() {
     }
 }
 
+// shows: allocation 2, 6
 #[test]
 fn s02_and_s06_a_held_address_is_refused_to_others_by_the_name_of_its_holder() {
     for (range, one, _, any) in both() {
@@ -34,6 +36,7 @@ fn s02_and_s06_a_held_address_is_refused_to_others_by_the_name_of_its_holder() {
     }
 }
 
+// shows: allocation 3, 7
 #[test]
 fn s03_and_s07_who_asks_for_an_address_of_another_keeps_its_own() {
     for (range, one, two, any) in both() {
@@ -45,6 +48,7 @@ fn s03_and_s07_who_asks_for_an_address_of_another_keeps_its_own() {
     }
 }
 
+// shows: allocation 4, 8
 #[test]
 fn s04_and_s08_what_a_moved_service_left_is_free_where_nothing_is_kept_back() {
     for (range, one, two, any) in both() {
@@ -57,6 +61,7 @@ fn s04_and_s08_what_a_moved_service_left_is_free_where_nothing_is_kept_back() {
     }
 }
 
+// shows: allocation 9
 #[test]
 fn s09_an_address_in_no_pool_is_refused() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.4/31"]), pool("b", &["1.2.4.4/31"])]);
@@ -70,6 +75,7 @@ fn s09_an_address_in_no_pool_is_refused() {
     );
 }
 
+// shows: allocation 11
 #[test]
 fn s11_when_all_are_given_the_next_waits_until_one_is_freed() {
     let rows = [
@@ -94,6 +100,7 @@ fn s11_when_all_are_given_the_next_waits_until_one_is_freed() {
     }
 }
 
+// shows: allocation 12
 #[test]
 fn s12_a_pool_that_does_not_exist_is_named_with_those_that_do() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.4/31"]), pool("b", &["1.2.4.4/31"])]);

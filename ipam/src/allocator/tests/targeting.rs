@@ -8,6 +8,7 @@ fn namespaces<const N: usize>(names: [&str; N]) -> impl FnOnce(&mut Policy) {
     move |policy| policy.namespaces = names
 }
 
+// shows: allocation 14
 #[test]
 fn s14_a_pool_without_auto_assign_serves_only_those_who_name_it_or_its_address() {
     let rows = [
@@ -29,6 +30,7 @@ fn s14_a_pool_without_auto_assign_serves_only_those_who_name_it_or_its_address()
     assert_eq!(fixture.given("s1", v4().named(&["1.2.3.1"])), "1.2.3.1");
 }
 
+// shows: allocation 29, 37
 #[test]
 fn s29_and_s37_a_pool_for_one_namespace_refuses_others_also_by_name() {
     let mut fixture =
@@ -45,6 +47,7 @@ fn s29_and_s37_a_pool_for_one_namespace_refuses_others_also_by_name() {
     );
 }
 
+// shows: allocation 30
 #[test]
 fn s30_namespaces_and_labels_of_a_pool_must_both_match() {
     let label = || vec![labels("team", "a")];
@@ -75,6 +78,7 @@ fn s30_namespaces_and_labels_of_a_pool_must_both_match() {
     }
 }
 
+// shows: allocation 31 to 34
 #[test]
 fn s31_to_s34_pools_are_searched_by_priority_then_those_with_selectors_then_by_name() {
     let at = |priority| move |policy: &mut Policy| policy.priority = priority;
@@ -127,6 +131,7 @@ fn s31_to_s34_pools_are_searched_by_priority_then_those_with_selectors_then_by_n
     }
 }
 
+// shows: allocation 35
 #[test]
 fn s35_a_namespace_is_chosen_by_its_labels_or_its_name() {
     let mut two_labels = labels("team", "a");
@@ -149,6 +154,7 @@ fn s35_a_namespace_is_chosen_by_its_labels_or_its_name() {
     assert_eq!(given, ["1.0.0.1", "1.0.0.2", "1.0.0.3"]);
 }
 
+// shows: allocation 36
 #[test]
 fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is_held() {
     let mut fixture = Fixture::new([
@@ -170,6 +176,7 @@ fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is
     );
 }
 
+// shows: allocation 38
 #[test]
 fn s38_an_unknown_pool_takes_nothing_away() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
@@ -183,6 +190,7 @@ fn s38_an_unknown_pool_takes_nothing_away() {
     assert_eq!(fixture.refused("s2", v4().from("a")), "pool \"a\" does not exist: there is no pool");
 }
 
+// shows: allocation 39
 #[test]
 fn s39_an_address_of_another_pool_than_the_one_named_is_refused_and_not_leaked() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);
@@ -194,6 +202,7 @@ fn s39_an_address_of_another_pool_than_the_one_named_is_refused_and_not_leaked()
     assert_eq!(fixture.allocator.in_use().count(), 0);
 }
 
+// shows: allocation 61
 #[test]
 fn s61_another_pool_is_asked_for_and_the_address_changes_at_once() {
     let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);

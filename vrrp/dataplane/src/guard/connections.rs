@@ -4,7 +4,7 @@
 //!
 //! An entry whose windows the kernel does not judge stays: a packet of another connection fits it, so one that does not is forged.
 //! Replicas from another node are such entries, and connections that the kernel met midway. Of the others, any sender that can use a
-//! client's address and guesses its port can end one that is idle; the set of strays bounds how many (`docs/security.md`).
+//! client's address and guesses its port can end one that is idle; the set of strays bounds how many (`docs/dev/threats.md`).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The table on the terminal, as `docs/benchmarks.md` has it.
+//! The table on the terminal, as `docs/dev/benchmarks.md` has it.
 
 use serde_json::Value;
 

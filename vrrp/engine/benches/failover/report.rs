@@ -114,7 +114,7 @@ impl Row {
     }
 }
 
-/// Tables as `docs/benchmarks.md` has them: of a fault the median and the longest time, of a graceful stop the requests lost.
+/// Tables as `docs/dev/benchmarks.md` has them: of a fault the median and the longest time, of a graceful stop the requests lost.
 pub(crate) fn print(rows: &[Row]) {
     for stress in Stress::ALL {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.stress == stress).collect();

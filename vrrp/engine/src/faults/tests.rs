@@ -61,6 +61,7 @@ fn pair(lan: &Lan, change: impl Fn(&mut Options), hold: Hold) -> (Node, Node) {
     (first, second)
 }
 
+// shows: threats T-32
 #[test]
 fn if_a_thread_that_the_election_needs_panics_the_engine_stops_says_so_and_a_peer_takes_over() {
     if !require_root() {
@@ -100,6 +101,7 @@ fn if_a_thread_that_the_election_needs_panics_the_engine_stops_says_so_and_a_pee
     }
 }
 
+// shows: threats T-33
 #[test]
 fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
     if !require_root() {

@@ -42,6 +42,7 @@ fn a_name_is_claimed_once_until_it_is_let_go_of() {
     HostClaim::make(&name).unwrap();
 }
 
+// shows: threats T-23
 #[test]
 fn claims_of_another_user_are_passed_over_and_told_and_those_of_root_count_beside_them() {
     if !require_root() {

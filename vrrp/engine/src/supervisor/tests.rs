@@ -73,6 +73,7 @@ fn a_helper_that_panics_or_fails_is_reported_with_its_words_and_started_again_un
     thread.join();
 }
 
+// shows: threats T-33
 #[test]
 fn a_helper_that_stalls_is_reported_once_while_it_lasts_and_the_end_does_not_wait_for_it() {
     let (mut supervisor, reported) = supervisor();

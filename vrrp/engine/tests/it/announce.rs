@@ -28,6 +28,7 @@ fn await_all(capture: &Capture, vips: &BTreeSet<IpAddr>) {
     });
 }
 
+// shows: allocation 117; field-reports F-26
 /// Announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
 #[test]
 fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
@@ -67,6 +68,7 @@ fn a_thousand_vips_of_ipv6_are_all_announced() {
     node.await_status("count", |status| status.counters.announcements >= 1000);
 }
 
+// shows: allocation 92
 #[test]
 fn each_of_255_routers_announces_its_vip() {
     if !require_root() {
@@ -86,6 +88,7 @@ fn each_of_255_routers_announces_its_vip() {
     await_all(&capture, &vips);
 }
 
+// shows: allocation 119
 #[test]
 fn a_vip_is_announced_again_when_the_cable_is_plugged_in() {
     if !require_root() {
@@ -120,6 +123,7 @@ fn a_unicast_peer_says_where_it_is_when_its_cable_is_plugged_in() {
     assert_eq!((to, at), (vec![0xff; 6], mac(&lan.hosts[0])));
 }
 
+// shows: rfc9568 T4
 /// RFC 9568 §6.4.2 (T4): an Active that is still there is to yield before anyone is told of another.
 #[test]
 fn the_first_advert_goes_before_the_first_announcement() {

@@ -16,6 +16,7 @@ use crate::lab6::ask_for;
 
 const VIP_OF_NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 
+// shows: allocation 101; rfc9568 T16, T17
 #[test]
 fn only_the_active_answers_for_a_vip_that_no_interface_has() {
     if !require_root() {
@@ -41,6 +42,7 @@ fn only_the_active_answers_for_a_vip_that_no_interface_has() {
     assert!(!bound[0].ipv4.iter().any(|(address, _)| *address == VIP), "{bound:?}");
 }
 
+// shows: field-reports F-09; rfc9568 T4
 #[test]
 fn a_takeover_is_broadcast_as_arp_request_and_as_reply() {
     if !require_root() {
@@ -56,6 +58,7 @@ fn a_takeover_is_broadcast_as_arp_request_and_as_reply() {
     }
 }
 
+// shows: allocation 102
 #[test]
 fn a_vip_added_to_an_active_is_announced_and_a_removed_one_is_not_answered() {
     if !require_root() {
@@ -151,6 +154,7 @@ fn await_answer(capture: &Capture) -> (Vec<u8>, Vec<u8>) {
     })
 }
 
+// shows: rfc9568 T17
 #[test]
 fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
     if !require_root() {
@@ -164,6 +168,7 @@ fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
     assert_eq!(await_answer(&capture), (mac(client), mac(&lan.hosts[0])));
 }
 
+// shows: allocation 117
 #[test]
 fn a_storm_of_questions_for_other_addresses_does_not_starve_answers() {
     if !require_root() {

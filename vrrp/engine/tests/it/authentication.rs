@@ -106,6 +106,7 @@ fn routers_that_share_a_key_elect_whatever_carries_their_adverts() {
     }
 }
 
+// shows: threats T-14
 /// It has a peer's address, so nothing but the signature keeps it from being obeyed.
 #[test]
 fn a_router_without_the_key_changes_nothing_and_is_counted() {
@@ -144,6 +145,7 @@ fn a_router_without_the_key_changes_nothing_and_is_counted() {
     nodes[1].await_status("Backup of the third", |status| status.active == Some(source(2)));
 }
 
+// shows: threats T-14
 /// Recorded: the resignation of a router that is Active again when it is repeated.
 #[test]
 fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() {
@@ -178,6 +180,7 @@ fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() 
     assert_eq!((takeovers(&nodes), nodes[1].status().counters.resignations_received), before);
 }
 
+// shows: threats T-14
 #[test]
 fn a_secret_is_changed_without_an_outage() {
     if !require_root() {

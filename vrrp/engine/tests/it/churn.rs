@@ -21,6 +21,7 @@ fn configuration(host: usize, round: u8) -> Vec<RouterConfig> {
     [own].into_iter().chain(passing).collect()
 }
 
+// shows: field-reports F-28
 #[test]
 fn a_hundred_changes_a_second_move_no_virtual_ip() {
     if !require_root() {

@@ -16,6 +16,7 @@ fn active_and_backup(lan: &Lan) -> (Node, Node) {
     (first, second)
 }
 
+// shows: rfc9568 T21
 #[test]
 fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_its_cable_is_pulled() {
     if !require_root() {
@@ -114,6 +115,7 @@ fn a_router_that_is_taken_away_hands_over_at_once() {
     assert_eq!(second.status().counters.resignations_received, 1);
 }
 
+// shows: placement P-10
 #[test]
 fn shutting_the_engine_down_resigns() {
     if !require_root() {
@@ -126,6 +128,7 @@ fn shutting_the_engine_down_resigns() {
     second.await_status("Active", |status| status.state == State::Active);
 }
 
+// shows: rfc9568 T20
 /// A golden vector of `windlass-vrrp`, seen by another host on the wire.
 #[test]
 fn an_advert_on_the_wire_is_the_golden_vector() {

@@ -27,6 +27,7 @@ fn in_ipv6_the_higher_priority_is_active_and_the_other_takes_over() {
     assert_eq!(second.status().counters.missing_link_local, 0);
 }
 
+// shows: rfc9568 T20
 /// A golden vector of `windlass-vrrp`, seen by another host on the wire.
 #[test]
 fn an_ipv6_advert_on_the_wire_is_the_golden_vector() {
@@ -81,6 +82,7 @@ fn one_vrid_is_two_routers_one_for_each_family_that_do_not_disturb_each_other() 
     });
 }
 
+// shows: rfc9568 T20
 #[test]
 fn an_ipv6_source_that_is_not_link_local_fails_with_the_remedy_and_the_other_routers_run() {
     if !require_root() {

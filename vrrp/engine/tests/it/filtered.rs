@@ -140,6 +140,7 @@ fn where_multicast_passes_nowhere_one_is_active_and_both_say_so() {
     await_settled([&first, &second]);
 }
 
+// shows: rfc9568 B8
 #[test]
 fn multicast_that_is_filtered_and_passes_again_moves_nothing() {
     if !require_root() {
@@ -217,6 +218,7 @@ fn a_resignation_reaches_by_unicast_whom_multicast_does_not_reach() {
     assert_eq!(second.await_state(State::Active), windlass_engine::TransitionReason::ActiveResigned);
 }
 
+// shows: rfc9568 B9
 /// Each node is Active in one router: each hears the other, and nobody need be told by unicast.
 #[test]
 fn on_a_healthy_lan_nothing_goes_by_unicast() {

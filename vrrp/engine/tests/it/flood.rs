@@ -89,6 +89,7 @@ fn unmoved_by(
     ([first, second], usize::try_from(minutes).unwrap(), reason)
 }
 
+// shows: rfc9568 B3; threats T-18
 #[test]
 fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     if !require_root() {
@@ -101,6 +102,7 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
+// shows: threats T-18
 #[test]
 fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     if !require_root() {
@@ -113,6 +115,7 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
+// shows: threats T-18
 #[test]
 fn a_flood_of_questions_for_the_vip_moves_nobody_and_prevents_no_failover() {
     if !require_root() {
@@ -135,6 +138,7 @@ fn a_flood_of_lower_priority_in_the_name_of_the_active_neither_hastens_nor_preve
     assert_eq!([&first, &second].map(Node::strangers_reported), [0, 0]);
 }
 
+// shows: threats T-18
 /// The longest that adverts may be missed: three intervals and the skew of priority 180. From before the cable is pulled
 /// until the event is here; one more interval is for pulling it and for the event. A busy machine may be late sometimes, an
 /// engine that the flood holds up always is: the best of ten counts.

@@ -15,6 +15,7 @@ fn is_unreachable(frame: &[u8]) -> Option<()> {
     (v4 || v6).then_some(())
 }
 
+// shows: rfc9568 T24
 /// Without a guard and without a rule that takes it, the Active's kernel asks the LAN who has the VIP. A Backup that answered
 /// would get the packet, and send it back.
 #[test]

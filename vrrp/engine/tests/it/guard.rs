@@ -102,6 +102,7 @@ fn a_vip_that_is_the_first_address_of_the_interface_answers_echo_requests() {
     }
 }
 
+// shows: rfc9568 T24
 #[test]
 fn a_port_that_no_service_has_is_refused_at_the_first_packet() {
     if !require_root() {
@@ -191,6 +192,7 @@ fn a_packet_that_is_out_of_place_in_its_connection_is_not_answered_with_a_reset(
     assert!(echoes(&connection));
 }
 
+// shows: field-reports F-59
 #[test]
 fn a_server_of_the_host_is_not_reachable_on_a_vip() {
     if !require_root() {
@@ -262,6 +264,7 @@ fn what_is_not_for_a_vip_is_not_touched() {
     drop(guard);
 }
 
+// shows: rfc9568 T17
 /// A bound VIP's neighbour is looked up by unicast now and then: that must not be refused.
 #[test]
 fn neighbour_discovery_of_a_vip_on_the_interface_is_answered() {

@@ -33,6 +33,7 @@ fn await_bound(host: &Host) -> String {
     await_some("VIP on the interface", || line(host, VIP.into(), 32))
 }
 
+// shows: rfc9568 T16, T17
 #[test]
 fn the_vip_is_on_the_actives_interface_alone_and_moves_with_it() {
     if !require_root() {
@@ -57,6 +58,7 @@ fn the_vip_is_on_the_actives_interface_alone_and_moves_with_it() {
     await_bound(&lan.hosts[1]);
 }
 
+// shows: rfc9568 T9
 #[test]
 fn a_leaver_keeps_the_vip_bound_until_its_successor_has_taken_over() {
     if !require_root() {

@@ -27,6 +27,7 @@ fn connect(host: &Host, to: SocketAddr) -> io::Result<()> {
     host.run(move || TcpStream::connect_timeout(&to, LIMIT).map(drop))
 }
 
+// shows: rfc9568 T16, T17
 #[test]
 fn the_guard_follows_the_routers_is_restored_and_goes_at_the_end() {
     if !require_root() {
@@ -112,6 +113,7 @@ fn what_a_killed_engine_guarded_stays_guarded_until_the_next_one_knows_better() 
     await_set(host, "vips4", false);
 }
 
+// shows: rfc9568 T17
 #[test]
 fn sockets_of_the_host_are_reached_on_a_bound_vip_only_if_it_accepts() {
     if !require_root() {

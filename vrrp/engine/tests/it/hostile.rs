@@ -30,6 +30,7 @@ fn rogue() -> Vec<u8> {
     unhex("3107ff0100640d60c0000232")
 }
 
+// shows: threats T-14
 #[test]
 fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
     if !require_root() {
@@ -52,6 +53,7 @@ fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
     assert!(refused.is_empty(), "they are valid, and of a VRID that runs here: {refused:?}");
 }
 
+// shows: threats T-14
 #[test]
 fn who_sends_in_the_name_of_a_backup_is_told_of_and_moves_nothing() {
     if !require_root() {

@@ -6,6 +6,7 @@ use windlass_engine::{Engine, Event, RouterConfig, State};
 
 use crate::lab::{Lan, address, await_some, require_root, router, source};
 
+// shows: allocation 103; rfc9568 T18
 #[test]
 fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_comes() {
     if !require_root() {
@@ -43,6 +44,7 @@ fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_co
     node.await_status("Initialize", |status| status.state == State::Initialize);
 }
 
+// shows: rfc9568 T18, T20
 #[test]
 fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent() {
     if !require_root() {

@@ -42,6 +42,7 @@ fn listed(host: &Host) -> Vec<InterfaceInfo> {
     host.run(|| Engine::interfaces().unwrap())
 }
 
+// shows: field-reports F-46
 #[test]
 fn a_router_stops_when_its_carrier_goes_and_runs_again_when_it_returns() {
     if !require_root() {
@@ -60,6 +61,7 @@ fn a_router_stops_when_its_carrier_goes_and_runs_again_when_it_returns() {
     await_halt(&node, "interface eth0 is down: `ip link set eth0 up`");
 }
 
+// shows: field-reports F-46
 #[test]
 fn an_interface_that_is_deleted_under_an_active_router_and_made_anew_is_used_again() {
     if !require_root() {

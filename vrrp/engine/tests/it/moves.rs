@@ -280,6 +280,7 @@ fn is_fin_from_vip(frame: &[u8]) -> bool {
         && frame.get(47).is_some_and(|flags| flags & 1 != 0)
 }
 
+// shows: field-reports F-12, F-75; placement P-02
 #[test]
 fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back() {
     if !require_root() {

@@ -26,6 +26,7 @@ fn await_cached(observer: &Host, host: &Host) {
     });
 }
 
+// shows: rfc9568 T16, T17
 #[test]
 fn only_the_active_answers_solicitations_and_the_asking_kernel_believes_it() {
     if !require_root() {
@@ -59,6 +60,7 @@ fn only_the_active_answers_solicitations_and_the_asking_kernel_believes_it() {
     assert!(!ip(&lan.hosts[0], "-6 addr show").contains(&VIP6.to_string()), "bound");
 }
 
+// shows: rfc9568 T4
 #[test]
 fn a_takeover_is_advertised_to_all_nodes() {
     if !require_root() {
@@ -164,6 +166,7 @@ fn a_vip_of_a_thousand_is_heard_by_its_group() {
     });
 }
 
+// shows: rfc9568 T17
 /// A switch that snoops MLD lets a solicitation through only to who has joined its group.
 #[test]
 fn a_backup_that_takes_over_is_asked_through_a_switch_that_snoops() {
@@ -204,6 +207,7 @@ fn bridge_groups(bridge: &Host) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+// shows: rfc9568 T22
 /// T22: both as Backup of the virtual router and as Active of another, and behind the guard.
 #[test]
 fn a_node_of_the_group_believes_the_announcement_of_the_next_active() {

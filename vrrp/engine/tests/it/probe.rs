@@ -46,6 +46,7 @@ fn probed(frame: &[u8]) -> Option<IpAddr> {
     arp.then(|| IpAddr::from(target))
 }
 
+// shows: allocation 121
 #[test]
 fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     if !require_root() {
@@ -246,6 +247,7 @@ fn a_stranger_keeps_his_address(lan: &Lan, routers: &[RouterConfig; 3], taken: I
     assert_eq!(highest.status().claimed, [free].into());
 }
 
+// shows: allocation 121
 #[test]
 fn of_nodes_that_start_at_once_none_claims_a_strangers_address() {
     if !require_root() {

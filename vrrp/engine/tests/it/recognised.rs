@@ -93,6 +93,7 @@ fn with_a_key_only_who_signs_with_it_is_recognised() {
     drop(forger);
 }
 
+// shows: field-reports F-66
 /// As an agent and the process that holds the control plane's address: to all others both would be one router.
 #[test]
 fn a_vrid_that_another_process_of_the_host_uses_is_left_to_it() {
@@ -113,6 +114,7 @@ fn a_vrid_that_another_process_of_the_host_uses_is_left_to_it() {
     second.await_state(State::Active);
 }
 
+// shows: threats T-23
 #[test]
 fn a_vrid_that_a_process_of_another_user_claims_is_used_all_the_same_and_that_is_told() {
     if !require_root() {

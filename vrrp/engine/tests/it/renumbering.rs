@@ -37,6 +37,7 @@ fn apply(node: &Node, config: RouterConfig) {
     node.engine.apply(vec![config]);
 }
 
+// shows: rfc9568 B1
 #[test]
 fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     if !require_root() {
@@ -132,6 +133,7 @@ fn a_vip_that_joins_another_router_which_is_active_on_the_same_host_is_asked_for
     await_claimed(&[moving, staying]);
 }
 
+// shows: rfc9568 B1
 #[test]
 fn who_was_preferred_to_it_in_the_new_router_preempts_it() {
     if !require_root() {
@@ -226,6 +228,7 @@ fn await_left_to_peer(node: &Node) -> (IpAddr, Vec<u8>) {
     })
 }
 
+// shows: rfc9568 B4
 #[test]
 fn of_two_that_serve_a_vip_in_different_routers_after_a_partition_one_leaves_it_to_the_other() {
     if !require_root() {
@@ -246,6 +249,7 @@ fn of_two_that_serve_a_vip_in_different_routers_after_a_partition_one_leaves_it_
     }
 }
 
+// shows: rfc9568 B4
 #[test]
 fn who_left_a_vip_to_a_peer_in_another_router_has_it_back_when_both_are_in_the_same_one() {
     if !require_root() {

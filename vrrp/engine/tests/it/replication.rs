@@ -170,6 +170,7 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     }
 }
 
+// shows: threats T-09
 /// As all nodes do when the Service is deleted.
 #[test]
 fn what_outlived_a_node_ends_with_the_owner_of_its_address() {
@@ -308,6 +309,7 @@ fn flows_of_udp_go_on_with_the_source_that_the_backend_knows() {
     assert_eq!(flows.iter().map(asked).collect::<Vec<_>>(), before);
 }
 
+// shows: threats T-16
 /// Half of the datagrams between the nodes lost, each way, and what a stranger and a liar send besides.
 #[test]
 fn they_go_on_though_datagrams_are_lost_and_forged() {
@@ -341,6 +343,7 @@ fn they_go_on_though_datagrams_are_lost_and_forged() {
     assert_eq!(kept(&streams), 2 * MANY);
 }
 
+// shows: threats T-16
 #[test]
 fn who_does_not_have_the_key_is_told_nothing_and_not_believed() {
     if !require_root() {

@@ -114,6 +114,7 @@ fn a_resignation_by_unicast_reaches_every_peer() {
     assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
+// shows: rfc9568 T19
 #[test]
 fn with_the_virtual_mac_adverts_come_from_it_in_both_families() {
     if !require_root() {

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// shows: rfc9568 T10
 #[test]
 fn adverts_keep_their_cadence_when_the_driver_is_a_little_late() {
     let mut router = router(State::Active, config(), START);
@@ -13,6 +14,7 @@ fn adverts_keep_their_cadence_when_the_driver_is_a_little_late() {
     }
 }
 
+// shows: rfc9568 B11
 /// Backups whose timer still runs on the old interval must hear of the longer one before it ends.
 #[test]
 fn an_active_tells_changes_at_once_and_stays_active() {
@@ -46,6 +48,7 @@ fn a_peer_that_is_one_no_longer_is_not_obeyed_any_more() {
     assert_eq!(router.handle_advert(advert(LOWER, 200, 1000), Time::default()), AdvertOutcome::Obeyed);
 }
 
+// shows: rfc9568 B11
 /// The timer counts from the last advert obeyed, whatever the priority was then. Skew at 1 s: 256 - priority in 1/256 s.
 #[test]
 fn a_backup_whose_priority_changes_waits_as_long_as_the_new_one_says() {
@@ -86,6 +89,7 @@ fn after_a_resignation_a_changed_priority_counts_for_the_skew() {
     assert_eq!(router.poll_timeout(), Some(START + Duration::from_micros(218_750)));
 }
 
+// shows: rfc9568 I3
 /// Until it hears an Active a Backup counts with its own interval, thereafter with the Active's (version 3).
 #[test]
 fn a_changed_interval_counts_for_a_backup_that_has_heard_no_active() {
@@ -108,6 +112,7 @@ fn a_much_shorter_interval_makes_a_waiting_backup_take_over_at_once() {
     assert_eq!(router.state(), State::Active);
 }
 
+// shows: rfc9568 T7
 /// T7: a Backup raised above the Active ignores it from then on; the timer is that of the last advert obeyed.
 #[test]
 fn a_backup_raised_above_the_active_preempts_within_the_active_down_interval() {

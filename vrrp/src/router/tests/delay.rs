@@ -24,6 +24,7 @@ fn preempted_after(router: &mut Router, from: Time) -> Option<Duration> {
     None
 }
 
+// shows: rfc9568 T21
 /// The four outcomes (scenario 65). With the delay the last advert obeyed comes at 9 s, 3.6 s before the takeover.
 #[test]
 fn preempt_and_its_delay_have_four_outcomes() {
@@ -72,6 +73,7 @@ fn a_resigning_active_is_replaced_at_once_whatever_the_delay() {
     assert_eq!(router.poll_timeout(), Some(START + millis(10) + Duration::from_micros(609_375)));
 }
 
+// shows: rfc9568 B10
 #[test]
 fn a_restarted_router_waits_the_whole_delay_again() {
     let mut router = router(State::Backup, delayed(), START);
@@ -84,6 +86,7 @@ fn a_restarted_router_waits_the_whole_delay_again() {
     assert_eq!(took.as_micros(), 8_000_000 + 3_609_375);
 }
 
+// shows: rfc9568 T14
 /// T14: the owner of the addresses takes them whatever is configured.
 #[test]
 fn an_owner_in_backup_preempts_whatever_preempt_and_delay_say() {
@@ -93,6 +96,7 @@ fn an_owner_in_backup_preempts_whatever_preempt_and_delay_say() {
     assert_eq!(router.poll_timeout(), Some(START + interval(1000).active_down(Priority::OWNER)));
 }
 
+// shows: rfc9568 T14
 /// T14: Preempt_Mode is no reason to give up what one has.
 #[test]
 fn an_active_yields_to_a_superior_one_and_to_no_other_whatever_preempt_and_delay_say() {

@@ -48,6 +48,7 @@ fn priority_0_of_the_active_is_its_resignation() {
     }
 }
 
+// shows: rfc9568 T5
 /// No trailer says where an advert goes to: a question that was recorded and is sent to the group cannot be told from a resignation.
 #[test]
 fn priority_0_of_a_peer_that_is_not_active_moves_nothing_by_multicast_as_by_unicast() {
@@ -75,6 +76,7 @@ fn the_active_that_is_followed_resigns_though_an_inferior_one_was_heard_since_an
     }
 }
 
+// shows: rfc9568 T5
 #[test]
 fn a_backup_that_knows_no_active_obeys_a_resignation_to_the_group_and_no_question() {
     for (heard, expected) in [

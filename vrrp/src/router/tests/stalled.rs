@@ -4,6 +4,7 @@ use super::*;
 
 type Wake = fn(&mut Router, Time);
 
+// shows: rfc9568 B5
 /// The rule from both sides: an Active that was away for less than a peer's patience goes on, one nanosecond later it
 /// yields; and nothing is sent before it listens, whatever wakes it.
 #[test]
@@ -48,6 +49,7 @@ fn an_active_without_peers_has_nobody_to_listen_to() {
     assert_eq!(router.state(), State::Active);
 }
 
+// shows: rfc9568 B6
 #[test]
 fn a_backup_that_stalled_listens_for_one_more_interval_and_only_one() {
     let mut router = router(State::Backup, config(), Time::default());
@@ -58,6 +60,7 @@ fn a_backup_that_stalled_listens_for_one_more_interval_and_only_one() {
     }
 }
 
+// shows: rfc9568 B5
 /// The margin: two clocks of which one is 2 % slow and the other 2 % fast still agree that the active period ends first.
 #[test]
 fn the_active_period_ends_before_the_fastest_peer_takes_over() {

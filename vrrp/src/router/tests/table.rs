@@ -260,6 +260,7 @@ fn the_table_has_one_plain_row_for_every_state_and_event_and_no_row_twice() {
     }
 }
 
+// shows: rfc9568 B2, B6, B10, R11, T2 to T13, T15, V3
 #[test]
 fn every_state_meets_every_event_under_every_guard_as_the_table_says() {
     let table = table();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+// shows: rfc9568 R13, T23
 /// Erratum 8298: an owner listens to another owner; the higher address stays.
 #[test]
 fn of_two_owners_the_one_with_the_lower_address_yields() {
@@ -16,6 +17,7 @@ fn of_two_owners_the_one_with_the_lower_address_yields() {
     assert_eq!(staying.state(), State::Active);
 }
 
+// shows: rfc9568 T12
 /// Addresses compare as unsigned numbers in network order, not as text and not octet by octet signed.
 #[test]
 fn addresses_break_ties_as_unsigned_numbers() {
@@ -47,6 +49,7 @@ fn a_changed_primary_address_decides_the_next_tie() {
     assert_eq!(router.handle_advert(advert(primary, 100, 1000), START), AdvertOutcome::OwnAddress);
 }
 
+// shows: rfc9568 T13
 /// A peer that does not hear us and advertises every 10 ms gets an advert for an advert, twice, and then those that are due.
 #[test]
 fn a_deaf_peer_gets_two_answers_between_adverts_that_are_due_and_nothing_more() {
@@ -90,6 +93,7 @@ fn adverts_and_timers_allocate_nothing() {
 }
 
 proptest! {
+    // shows: rfc9568 T12
     /// T12 and T13 over all pairs: of two Actives that hear each other exactly one yields, and after that nothing is
     /// answered any more. So two routers never both think that they win, and cannot storm each other.
     #[test]

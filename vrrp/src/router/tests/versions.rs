@@ -6,6 +6,7 @@ fn in_v2(heard: ReceivedAdvert) -> ReceivedAdvert {
     ReceivedAdvert { version: Version::V2, ..heard }
 }
 
+// shows: rfc9568 I4
 /// RFC 3768 §6.1: skew in seconds whatever the interval; RFC 9568 §6.1: a share of the interval.
 #[test]
 fn the_skew_of_version_2_does_not_depend_on_the_interval() {
@@ -23,6 +24,7 @@ fn the_skew_of_version_2_does_not_depend_on_the_interval() {
     }
 }
 
+// shows: rfc9568 R11
 /// R11: dropped in every state, whoever sends it, with priority 0 too.
 #[test]
 fn in_version_2_an_advert_with_another_interval_is_dropped() {
@@ -39,6 +41,7 @@ fn in_version_2_an_advert_with_another_interval_is_dropped() {
     }
 }
 
+// shows: rfc9568 I4
 #[test]
 fn a_version_3_interval_learned_before_the_change_to_version_2_does_not_count_any_more() {
     let mut router = router(State::Backup, config(), START);
@@ -47,6 +50,7 @@ fn a_version_3_interval_learned_before_the_change_to_version_2_does_not_count_an
     assert_eq!(router.poll_timeout(), Some(START + Duration::from_micros(3_609_375)));
 }
 
+// shows: rfc9568 V2
 /// RFC 9568 §8.4.2: the Backup times out by the rate of the Active, in seconds or centiseconds.
 #[test]
 fn with_both_versions_a_backup_adopts_the_interval_of_a_version_2_active() {
@@ -56,6 +60,7 @@ fn with_both_versions_a_backup_adopts_the_interval_of_a_version_2_active() {
     assert_eq!(router.poll_timeout(), Some(START + Duration::from_micros(7_218_750)));
 }
 
+// shows: rfc9568 V3
 /// An Active would else answer each advert of a peer twice.
 #[test]
 fn of_an_advert_in_both_versions_one_counts() {
@@ -78,6 +83,7 @@ fn of_an_advert_in_both_versions_one_counts() {
     }
 }
 
+// shows: rfc9568 V3
 /// From both sides: until an Active_Down_Interval after its last version 3 advert, and not longer.
 #[test]
 fn a_peer_that_went_back_to_version_2_counts_again_after_the_active_down_interval() {

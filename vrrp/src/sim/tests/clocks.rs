@@ -18,6 +18,7 @@ fn a_clock_shows_an_instant_first_when_it_says_so() {
     }
 }
 
+// shows: rfc9568 B5
 /// The fastest peer, with the shortest skew, must not take over from the slowest Active that was just away long enough to
 /// keep its active period: the margin of `Config::active_period`, from both sides.
 #[test]
@@ -38,6 +39,7 @@ fn a_peer_with_a_faster_clock_takes_over_only_after_the_active_period_of_the_fro
     }
 }
 
+// shows: rfc9568 B13
 /// Its clock does not tell that it was away, but the first advert does.
 #[test]
 fn a_suspended_active_yields_to_the_first_advert_of_the_one_that_took_over() {

@@ -78,6 +78,7 @@ fn where_multicast_passes_nowhere_from_the_start_one_becomes_active_and_no_other
     assert_settled(&lan);
 }
 
+// shows: rfc9568 B8
 #[test]
 fn multicast_that_is_filtered_while_all_is_well_moves_nothing() {
     for filtered in [&[(0, 1)][..], &[(1, 0)], &[(0, 1), (1, 0)], &[(0, 1), (0, 2), (1, 2), (2, 1)]] {
@@ -92,6 +93,7 @@ fn multicast_that_is_filtered_while_all_is_well_moves_nothing() {
     }
 }
 
+// shows: rfc9568 B9
 /// Whichever is there first, and whichever direction is filtered: a lesser one does not become Active, a better one does as anywhere.
 #[test]
 fn a_router_that_starts_where_it_hears_nothing_finds_the_active_by_asking() {
@@ -115,6 +117,7 @@ fn a_router_that_starts_where_it_hears_nothing_finds_the_active_by_asking() {
     }
 }
 
+// shows: rfc9568 B9
 /// A switch that was restarted has forgotten who listens to the group.
 #[test]
 fn two_actives_that_were_parted_meet_again_though_no_multicast_passes_any_more() {
@@ -169,6 +172,7 @@ fn on_a_healthy_lan_a_new_active_tells_each_peer_by_unicast_once_and_then_one_in
     }
 }
 
+// shows: rfc9568 B8
 #[test]
 fn who_is_only_late_costs_a_few_packets() {
     let mut lan = fallback_lan(&[200, 100]);
@@ -208,6 +212,7 @@ fn a_resignation_reaches_by_unicast_whom_multicast_does_not_reach() {
     assert!(took <= skew + LATENCY * 2, "{took:?}");
 }
 
+// shows: rfc9568 T5
 /// One Backup hears the Active by unicast alone and asks for more of it. An attacker sends each question to the other Backup as if to the
 /// group, where it looks like a resignation.
 #[test]

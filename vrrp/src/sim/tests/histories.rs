@@ -16,6 +16,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
+// shows: rfc9568 B12
 /// Looked at after every step of every history: see [`crate::sim::invariants`].
 #[test]
 fn the_invariants_hold_through_random_histories() {

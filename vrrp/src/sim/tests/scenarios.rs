@@ -24,6 +24,7 @@ fn a_router_that_starts_later_with_a_higher_priority_takes_over() {
     assert_settled(&lan);
 }
 
+// shows: field-reports F-05; rfc9568 T4
 /// From both sides: a crash is noticed not before 2·A + skew and not after 3·A + skew.
 #[test]
 fn a_crash_is_made_good_within_three_intervals_and_skew() {
@@ -65,6 +66,7 @@ fn backups_of_one_priority_are_active_beside_each_other_for_no_longer_than_an_ad
     }
 }
 
+// shows: rfc9568 T5
 /// Scenario 66.
 #[test]
 fn a_resignation_is_followed_within_the_skew() {
@@ -75,6 +77,7 @@ fn a_resignation_is_followed_within_the_skew() {
     assert!(took <= skew + LATENCY * 2, "{took:?}");
 }
 
+// shows: field-reports F-21
 #[test]
 fn a_partition_has_one_active_on_each_side_and_one_after_it() {
     let mut lan = lan(&[200, 150, 100, 50]);
@@ -87,6 +90,7 @@ fn a_partition_has_one_active_on_each_side_and_one_after_it() {
     assert_settled(&lan);
 }
 
+// shows: field-reports F-21; rfc9568 B7
 /// keepalived #166: after a partition the winner must announce again, whoever speaks first, else hosts on the other side
 /// keep the loser's entry.
 #[test]
@@ -186,6 +190,7 @@ fn after_heavy_loss_the_routers_settle() {
     }
 }
 
+// shows: rfc9568 T13
 /// Scenario 12 and T13: an inferior that thinks it is Active costs an answer, its parting advert and an answer to that.
 #[test]
 fn a_contention_is_settled_with_four_adverts() {
@@ -202,6 +207,7 @@ fn a_contention_is_settled_with_four_adverts() {
     }
 }
 
+// shows: rfc9568 T23
 /// T23: a peer that hears nothing and is heard is answered advert for advert, for as long as it lasts.
 #[test]
 fn a_deaf_inferior_that_advertises_fast_does_not_make_the_active_storm() {
@@ -250,6 +256,7 @@ fn a_faster_active_shortens_what_its_backups_wait() {
     assert!(time_until_active(&mut lan, 1) <= Duration::from_millis(400));
 }
 
+// shows: rfc9568 B10
 /// Scenarios 62 and 65: a returning node waits for the delay; the Active meanwhile is replaced at once if it dies.
 #[test]
 fn with_a_delay_a_returning_router_waits_before_it_preempts() {
@@ -316,6 +323,7 @@ fn a_suspended_backup_does_not_disturb_the_active() {
     assert_eq!((promotions(&lan, 0), promotions(&lan, 1)), (1, 0));
 }
 
+// shows: rfc9568 T23
 /// Erratum 8298: the owner with the higher address stays, the other tries again after each silence only.
 #[test]
 fn two_owners_end_with_one_active() {

@@ -36,6 +36,7 @@ fn three_ipv6_routers_elect_the_highest_priority() {
     assert_settled(&lan);
 }
 
+// shows: rfc9568 V1
 /// RFC 9568 §8.4: node by node from version 2 over both to version 3, without a second Active or a gap.
 #[test]
 fn a_group_is_upgraded_node_by_node_without_a_change_of_active() {

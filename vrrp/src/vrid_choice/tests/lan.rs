@@ -216,6 +216,7 @@ impl Lan {
 }
 
 proptest! {
+    // shows: field-reports F-68
     #[test]
     fn each_address_comes_to_one_active_under_a_vrid_of_its_own(plan in plans()) {
         let mut lan = Lan::new(plan);

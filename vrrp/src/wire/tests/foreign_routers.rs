@@ -9,6 +9,7 @@ fn carp() -> Vec<u8> {
     [vec![0x21, 7, 100, 7, 0, 1, 0, 0], (0..28).collect()].concat()
 }
 
+// shows: rfc9568 R16
 #[test]
 fn a_carp_frame_is_no_advert_but_its_vhid_is_taken() {
     let (v4, v6) = (path("192.0.2.1", "224.0.0.18"), path("fe80::1", "ff02::12"));
@@ -45,6 +46,7 @@ fn an_advert_that_resembles_a_carp_frame_is_not_taken_for_one() {
     }
 }
 
+// shows: rfc9568 R18
 #[test]
 fn foreign_routers_of_every_kind_are_recognised() {
     let (v4, v6) = (path("192.0.2.1", "224.0.0.18"), path("fe80::1", "ff02::12"));
@@ -73,6 +75,7 @@ fn foreign_routers_of_every_kind_are_recognised() {
     }
 }
 
+// shows: rfc9568 R18
 #[test]
 fn nothing_is_recognised_in_what_no_router_on_this_link_sent() {
     let good = unhex("3133c80100644402c0000264");

@@ -36,6 +36,7 @@ fn speaking(version: Version) -> Versions {
     }
 }
 
+// shows: rfc9568 C6, K2, K3, P1, P7
 #[test]
 fn golden_vectors_are_emitted_and_parsed() {
     for Golden { advert, version, checksum, message } in golden() {
@@ -51,6 +52,7 @@ fn golden_vectors_are_emitted_and_parsed() {
     }
 }
 
+// shows: rfc9568 R6
 #[test]
 fn a_flipped_bit_in_a_message_is_noticed() {
     for Golden { advert, message, .. } in golden() {
@@ -69,6 +71,7 @@ fn a_flipped_bit_in_a_message_is_noticed() {
     }
 }
 
+// shows: rfc9568 K1 to K4, R6
 /// R6: both readings of version 3 for IPv4; one form for version 2 and for IPv6.
 #[test]
 fn only_version_3_for_ipv4_has_two_checksums() {
@@ -97,6 +100,7 @@ fn the_checksum_of_an_odd_number_of_bytes_is_padded_behind() {
     assert_eq!(ChecksumInput { message: &[1, 2, 3], source, destination }.compute(false), !0x0402);
 }
 
+// shows: rfc9568 K3
 #[test]
 fn the_pseudo_header_binds_the_addresses() {
     let bytes = unhex("3133c80100643935c0000264");
@@ -106,6 +110,7 @@ fn the_pseudo_header_binds_the_addresses() {
     assert_eq!(refused, Err(Rejection::Checksum));
 }
 
+// shows: rfc9568 C8
 /// RFC 9568 §7.3.
 #[test]
 fn the_virtual_router_mac_address_names_family_and_vrid() {

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// shows: rfc9568 C1 to C4, K5
 #[test]
 fn ip_headers_have_ttl_255_class_cs6_and_a_right_length() {
     let v4 = advert("198.51.100.10", 51, 200, 100, &["192.0.2.100"]);
@@ -48,6 +49,7 @@ fn with(options: u8, padding: usize) -> Vec<u8> {
     bytes
 }
 
+// shows: rfc9568 R1
 /// IHL 5, 6 and 15.
 #[test]
 fn options_and_padding_are_not_taken_for_the_message() {
@@ -63,6 +65,7 @@ fn options_and_padding_are_not_taken_for_the_message() {
     }
 }
 
+// shows: rfc9568 R1
 #[test]
 fn a_broken_ipv4_header_is_refused() {
     let good = with(0, 0);

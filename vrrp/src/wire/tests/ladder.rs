@@ -95,6 +95,7 @@ fn defects(specimen: &Specimen) -> Vec<Defect> {
     DEFECTS.into_iter().filter(|(label, _)| specimen.is_v2() || *label != "authentication_type").collect()
 }
 
+// shows: rfc9568 R1 to R9, R14
 #[test]
 fn checks_are_made_in_the_order_of_the_ladder() {
     for good in Specimen::all() {
@@ -115,6 +116,7 @@ fn checks_are_made_in_the_order_of_the_ladder() {
     }
 }
 
+// shows: rfc9568 P2, R3, R4, R8, R9
 #[test]
 fn every_reason_to_refuse_is_told_with_its_value() {
     let v3 = expecting(Versions::V3, Family::V4);
@@ -147,6 +149,7 @@ fn every_reason_to_refuse_is_told_with_its_value() {
     assert_eq!(unknown.to_string(), "VRID 51 is not configured on this interface");
 }
 
+// shows: rfc9568 R2
 #[test]
 fn a_router_hears_only_the_versions_it_speaks() {
     for (version, versions, heard) in [
@@ -163,6 +166,7 @@ fn a_router_hears_only_the_versions_it_speaks() {
     }
 }
 
+// shows: rfc9568 R2
 #[test]
 fn version_2_has_no_ipv6() {
     let v6 = path("fe80::1", "ff02::12");
@@ -173,6 +177,7 @@ fn version_2_has_no_ipv6() {
     assert_eq!(refused, Err(Rejection::Version(2)));
 }
 
+// shows: rfc9568 R17
 /// RFC 3768 §5.3.6: what is not 0 is discarded; a password of RFC 2338 does not help.
 #[test]
 fn a_version_2_advert_with_a_password_is_refused() {
@@ -185,6 +190,7 @@ fn a_version_2_advert_with_a_password_is_refused() {
     assert!(parse(&from_neighbour(&bytes), |_| Some(&expectation)).is_ok());
 }
 
+// shows: rfc9568 R7, R14
 /// R7 and R14.
 #[test]
 fn ttl_and_destination_fit_how_the_peers_are_reached() {
@@ -234,6 +240,7 @@ fn ttl_and_destination_fit_how_the_peers_are_reached() {
     }
 }
 
+// shows: rfc9568 R14
 #[test]
 fn a_datagram_of_two_families_is_refused() {
     let bytes = unhex("3133c80100644402c0000264");
@@ -248,6 +255,7 @@ fn a_datagram_of_two_families_is_refused() {
     }
 }
 
+// shows: rfc9568 P4, P5, R9, R15
 /// R15, and the whole range of R9.
 #[test]
 fn reserved_bits_are_ignored_and_intervals_are_exact() {
@@ -266,6 +274,7 @@ fn reserved_bits_are_ignored_and_intervals_are_exact() {
     }
 }
 
+// shows: rfc9568 P5
 #[test]
 fn an_interval_is_sent_as_far_as_the_version_can_say_it() {
     let sent = |interval, version| {
@@ -280,6 +289,7 @@ fn an_interval_is_sent_as_far_as_the_version_can_say_it() {
     assert_eq!(sent(Interval::from_millis(400).unwrap(), Version::V2), "0001");
 }
 
+// shows: rfc9568 K6, R5
 /// R5. The checksum covers the message in IPv4, the trailer as well in IPv6.
 #[test]
 fn a_trailer_is_taken_where_one_is_expected() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+// shows: rfc9568 P8
 /// RFC 9568 §5.2.9.
 #[test]
 fn the_capacity_of_an_advert_follows_from_the_mtu() {
@@ -28,6 +29,7 @@ fn the_capacity_of_an_advert_follows_from_the_mtu() {
     }
 }
 
+// shows: rfc9568 P8
 #[test]
 fn a_full_advert_fills_the_mtu_and_not_more() {
     for (source, version, mtu) in [
@@ -56,6 +58,7 @@ fn many(family: Family, count: usize) -> BTreeSet<IpAddr> {
         .collect()
 }
 
+// shows: rfc9568 P3
 #[test]
 fn a_list_that_does_not_fit_is_represented_by_one_address() {
     let primary = ip("192.0.2.1");
@@ -70,6 +73,7 @@ fn a_list_that_does_not_fit_is_represented_by_one_address() {
     assert_eq!(representing(0, 10), [primary]);
 }
 
+// shows: rfc9568 P6
 #[test]
 fn a_list_has_one_family_and_link_local_addresses_first() {
     let addresses: BTreeSet<IpAddr> =
@@ -82,6 +86,7 @@ fn a_list_has_one_family_and_link_local_addresses_first() {
     assert!(!list("fe80::1").contains(ip("192.0.2.8")));
 }
 
+// shows: rfc9568 R12
 /// R12.
 #[test]
 fn an_advert_with_another_list_is_valid_and_told_apart() {
@@ -102,6 +107,7 @@ fn an_advert_with_another_list_is_valid_and_told_apart() {
     assert!(parse(&from_neighbour(&reversed), |_| Some(&expectation)).unwrap().lists(&list));
 }
 
+// shows: rfc9568 R10
 /// R10 (erratum 8300): many senders break it, so it is told and does not refuse.
 #[test]
 fn a_list_that_does_not_begin_with_a_link_local_address_is_valid_and_told_apart() {
@@ -124,6 +130,7 @@ fn a_list_that_does_not_begin_with_a_link_local_address_is_valid_and_told_apart(
     assert!(packet.lacks_link_local(), "in the second place it does not count");
 }
 
+// shows: rfc9568 P9, R5
 #[test]
 fn adverts_of_255_addresses_are_parsed_whole() {
     for (source, version, length) in

@@ -110,6 +110,7 @@ fn canonical(message: &[u8], version: Version) -> Vec<u8> {
 }
 
 proptest! {
+    // shows: rfc9568 P1
     #[test]
     fn what_is_emitted_is_parsed_the_same((advert, version, form) in adverts()) {
         let bytes = advert.datagram(version, form);
@@ -129,6 +130,7 @@ proptest! {
         prop_assert_eq!(seen, advert.path.destination().is_multicast().then_some(expected));
     }
 
+    // shows: rfc9568 R19
     #[test]
     fn any_bytes_are_parsed_or_refused_without_panic(
         bytes in vec(any::<u8>(), 0..1200),
@@ -142,6 +144,7 @@ proptest! {
         }
     }
 
+    // shows: rfc9568 R19
     /// Damaged on the way or by an attacker who knows the checksum. What is still accepted says what its bytes say.
     #[test]
     fn a_changed_message_is_refused_or_means_what_it_says(

@@ -18,7 +18,7 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ),
     (
         "spec.passwordAuth",
-        "passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/auth.md)",
+        "passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/dev/auth.md)",
     ),
     ("spec.daemonsetAnnotations", OPERATION),
     ("spec.daemonsetPodAnnotations", OPERATION),

@@ -24,7 +24,7 @@ const ROWS: &[Row] = &[
     (&["advert_int"], "Windlass sends an advert every 100 ms. spec.vrrp.advertisementIntervalMilliseconds of an Announcement sets another interval", ""),
     (&["preempt_delay"], "", "`windlass vip` with `preempt: true` takes the address back at once. Leave `preempt` out, so that nothing moves back"),
     (&["authentication"],
-     "the passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/auth.md)",
+     "the passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/dev/auth.md)",
      "the passwords of VRRP 2 are none of version 3. `keysDir` signs adverts (docs/api-vip.md)"),
     (&["notify", "notify_master", "notify_backup", "notify_fault", "notify_stop", "notify_deleted", "notify_master_rx_lower_pri",
        "notify_priority_changes", "smtp_alert"],
@@ -52,10 +52,10 @@ const ROWS: &[Row] = &[
      "each address moves by itself, to a node that is fit. Give them the same checks, so that they move together"),
     (&["virtual_server", "virtual_server_group"],
      "it balances by IPVS; Services and kube-proxy do. Give the Service that address, and keep keepalived for servers outside of the cluster",
-     "it balances by IPVS. Name the servers in `balance.backends` (docs/balancing.md), or keep keepalived for it"),
+     "it balances by IPVS. Name the servers in `balance.backends` (docs/dev/balancing.md), or keep keepalived for it"),
     (&["user"], NOTHING, "the command runs as the user of `windlass vip`. See that this one may run it"),
     (&["global_defs", "garp_group", "enable_script_security", "script_user", "router_id", "vrrp_strict"],
-     "it is of keepalived's own operation. See docs/deploy.md for that of Windlass", "it is of keepalived's own operation. See docs/api-vip.md for that of Windlass"),
+     "it is of keepalived's own operation. See docs/reference.md for that of Windlass", "it is of keepalived's own operation. See docs/api-vip.md for that of Windlass"),
 ];
 const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
 

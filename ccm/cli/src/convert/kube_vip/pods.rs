@@ -47,7 +47,7 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ("vip_arpRate", "gratuitous ARP is sent at each takeover in a rhythm of its own. Nothing is to be done"),
     (
         "enable_service_security",
-        "the guard lets in only ports of the address' Services anyway (docs/guard.md)",
+        "the guard lets in only ports of the address' Services anyway (docs/dev/guard.md)",
     ),
     ("lb_class_legacy_handling", "Windlass reads only its own class. Make Services of another class again"),
     ("svc_namespace", "Windlass serves Services of all namespaces. Restrict its pools with spec.namespaces"),
@@ -64,7 +64,7 @@ const UNCONVERTED: &[(&str, &str)] = &[
     (
         "cp_namespace kubernetes_addr vip_nodename vip_loglevel prometheus_server health_check_port \
          k8s_config_file config_file annotation disable_service_updates enable_endpoints iptables_backend loadbalancer_",
-        "it is of kube-vip's own operation. See docs/deploy.md for that of Windlass",
+        "it is of kube-vip's own operation. See docs/reference.md for that of Windlass",
     ),
 ];
 
@@ -281,7 +281,7 @@ fn balance(pod: &Settings<'_>, port: u16, writer: &mut Writer) {
     if pod.is("lb_enable") {
         let what = format!(
             "{} not converted: kube-vip finds the API servers by their nodes, `windlass vip` has them in its settings. Name them in \
-             balance.backends to balance over all, as 192.0.2.11:{port} (docs/balancing.md)",
+             balance.backends to balance over all, as 192.0.2.11:{port} (docs/dev/balancing.md)",
             set.join(", ")
         );
         writer.warn(&pod.origin, &what);

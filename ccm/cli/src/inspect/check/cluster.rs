@@ -47,8 +47,7 @@ pub(super) fn findings(snapshot: &Snapshot, survey: &Survey, is_installed: bool)
 fn not_installed() -> Problem {
     Problem::warning("Definition", "windlass.dev", "NotInstalled").says(
         "Windlass' definitions are not in the cluster: it is not installed yet",
-        "fix the problems listed here, then install it: kubectl apply -f manifests/crds, kubectl apply -k \
-         manifests (docs/deploy.md)",
+        "fix the problems listed here, then install it: docs/install.md",
     )
 }
 
@@ -96,7 +95,7 @@ fn kube_proxy(survey: &Survey) -> Option<Problem> {
     Some(if strict {
         Problem::warning("ConfigMap", name, "IPVS").says(
             "mode is ipvs: agents do without the guard, so that ports which no Service takes are answered by the node itself",
-            "set mode: nftables, or leave it (docs/guard.md)",
+            "set mode: nftables, or leave it (docs/dev/guard.md)",
         )
     } else {
         Problem::error("ConfigMap", name, "StrictARP").says(
@@ -153,7 +152,7 @@ fn without_provider_id(snapshot: &Snapshot) -> Option<Problem> {
              and labels",
             leader.holder
         );
-        let remedy = "start the kubelet with --cloud-provider=external, or run Windlass as the load balancer only (docs/deploy.md)";
+        let remedy = "start the kubelet with --cloud-provider=external, or run Windlass as the load balancer only (docs/install.md)";
         Problem::warning("Node", nodes, "NoProviderID").says(message, remedy)
     })
 }

@@ -425,7 +425,7 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
 
 #[test]
 fn the_page_has_each_reason_that_is_found_here() {
-    let page = include_str!("../../../../../docs/answers.md");
+    let page = include_str!("../../../../../docs/conditions.md");
     let found = [
         include_str!("cluster.rs"),
         include_str!("rivals.rs"),

@@ -248,7 +248,7 @@ fn guard(vip: &VirtualIP) -> Vec<String> {
     words
 }
 
-/// Returns the effect of a move on connections, in words (docs/connections.md, docs/moves.md).
+/// Returns the effect of a move on connections, in words (docs/connections.md).
 fn connections(vip: Option<&VirtualIP>, router: Option<&VirtualRouter>) -> String {
     let Some(router) = router else { return String::new() };
     let conditions =

@@ -1,4 +1,4 @@
-//! Reasons for each node's place in a virtual router (docs/placement.md). Pure.
+//! Reasons for each node's place in a virtual router (docs/failover.md). Pure.
 
 use std::cmp::Reverse;
 

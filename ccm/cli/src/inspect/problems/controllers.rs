@@ -91,7 +91,7 @@ fn leading(snapshot: &Snapshot) -> Option<Problem> {
     is_foreign.then(|| {
         let message =
             format!("it is held from node {host}, where no pod of Windlass' controller runs: while another program holds it, {NOBODY}");
-        let remedy = "remove the other cloud controller manager, or run Windlass beside it with a lease of its own (docs/deploy.md)";
+        let remedy = "remove the other cloud controller manager, or run Windlass beside it with a lease of its own (docs/cloud-controller-manager.md)";
         Problem::warning("Lease", lease, "HeldByAnother").says(message, remedy)
     })
 }

@@ -46,7 +46,7 @@ fn agent_problems(name: &str, network: &NodeNetwork) -> Vec<Problem> {
         let message = format!("it ranks below nodes on which nothing fails: {first}{more}");
         problems.push(
             Problem::warning("Node", name, "CheckFailed")
-                .says(message, "fix what fails on the node; docs/placement.md describes each check"),
+                .says(message, "fix what fails on the node; docs/failover.md describes each check"),
         );
     }
     if !spec.without_multicast.is_empty() {
@@ -74,7 +74,7 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
             let message = one.message.clone().unwrap_or_default();
             Problem::warning("Node", &name, one.reason.as_deref().unwrap_or("ReportDoubted")).says(
                 message,
-                "check whether another program than its agent uses the node's credentials (docs/nodes.md)",
+                "check whether another program than its agent uses the node's credentials (docs/security.md)",
             )
         });
     let mut problems: Vec<Problem> = doubted.collect();

@@ -363,7 +363,7 @@ fn classless_services_are_another_controllers_if_ours_is_told_to_leave_them() {
 
 #[test]
 fn the_page_has_each_reason_that_is_told_here_for_the_first_time() {
-    let page = include_str!("../../../../../docs/answers.md");
+    let page = include_str!("../../../../../docs/conditions.md");
     let told = [
         include_str!("addresses.rs"),
         include_str!("controllers.rs"),

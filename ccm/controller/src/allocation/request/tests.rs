@@ -38,6 +38,7 @@ fn require() -> Value {
     json!({ "ipFamilies": ["IPv6", "IPv4"], "ipFamilyPolicy": "RequireDualStack" })
 }
 
+// shows: allocation 41, 45, 46, 63
 #[test]
 fn the_families_are_those_that_the_api_server_resolved_45_46() {
     let rows = [
@@ -65,6 +66,7 @@ fn the_families_are_those_that_the_api_server_resolved_45_46() {
     }
 }
 
+// shows: allocation 51, 59, 60
 #[test]
 fn a_service_asks_for_addresses_a_pool_a_number_or_nothing_51_59_60() {
     let rows = [
@@ -249,6 +251,7 @@ fn annotations_of_others_are_read_only_if_the_admin_lets_them() {
 const NINE: &str =
     "192.0.2.1,192.0.2.2,192.0.2.3,192.0.2.4,192.0.2.5,192.0.2.6,192.0.2.7,192.0.2.8,192.0.2.9";
 
+// shows: allocation 41, 51, 52, 59
 #[test]
 fn what_is_malformed_is_refused_with_place_value_reason_and_remedy_41_51_52_59() {
     let long_key = "k".repeat(254);

@@ -40,6 +40,7 @@ fn named(last: u8, ports: u16) -> Arc<VirtualIP> {
     Arc::new(vip)
 }
 
+// shows: threats T-03
 #[test]
 fn many_ports_are_named_while_the_cluster_has_room_few_always_and_what_is_named_stays() {
     let mut state = ClusterState::default();

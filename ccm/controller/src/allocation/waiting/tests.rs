@@ -135,6 +135,7 @@ fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
     assert!(desk.waiting.is_empty());
 }
 
+// shows: allocation 113
 #[test]
 fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_113() {
     let kept_back = pool("p", &["192.0.2.0/31"]).with_policy(Policy::default());
@@ -176,6 +177,7 @@ fn who_shows_an_address_joins_the_one_of_its_name_that_is_given_it() {
     assert_eq!(desk.source.allocator.holders(ip("192.0.2.0")), [owner("ns", "web"), anew]);
 }
 
+// shows: allocation 112
 #[test]
 fn who_names_an_address_has_it_before_those_that_take_any_112() {
     let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/31"])]);
@@ -194,6 +196,7 @@ fn who_names_an_address_has_it_before_those_that_take_any_112() {
     assert_eq!(desk.release("192.0.2.0"), ["both"]);
 }
 
+// shows: allocation 58
 #[test]
 fn thousands_that_cannot_use_an_address_are_not_tried() {
     let families = Families::Require([Family::V4, Family::V6]);

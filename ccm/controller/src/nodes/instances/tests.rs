@@ -52,6 +52,7 @@ fn known(node: &Node, network: Option<&NodeNetwork>) -> Option<(String, Vec<Stri
     Some((found.provider_id, addresses))
 }
 
+// shows: ccm-contract A-01
 #[test]
 fn addresses_come_from_the_annotation_else_the_node_else_its_agent() {
     let annotated = |ips: &str| json!({ "annotations": { ANNOTATION_PROVIDED_NODE_IP: ips } });
@@ -121,6 +122,7 @@ fn report(interfaces: &[&[&str]], primary: &[&str], further: &[&str]) -> NodeNet
     network
 }
 
+// shows: ccm-contract N-05
 #[test]
 fn a_vip_that_kubelet_names_is_refused_and_the_node_has_its_other_addresses() {
     let body = |ips: &str, existing: &[&str]| {
@@ -169,6 +171,7 @@ fn a_vip_that_kubelet_names_is_refused_and_the_node_has_its_other_addresses() {
     );
 }
 
+// shows: ccm-contract N-05
 #[test]
 fn an_address_that_a_node_had_before_a_service_got_it_stays_the_nodes() {
     for annotations in [json!({}), json!({ ANNOTATION_PROVIDED_NODE_IP: "192.0.2.201" })] {
@@ -183,6 +186,7 @@ fn an_address_that_a_node_had_before_a_service_got_it_stays_the_nodes() {
     }
 }
 
+// shows: ccm-contract A-01
 #[test]
 fn of_several_interfaces_that_of_the_default_route_gives_the_address() {
     let two: &[&[&str]] = &[&["198.51.100.1/24", "2001:db8:9::1/64"], &["192.0.2.11/24", "2001:db8::11/64"]];
@@ -219,6 +223,7 @@ fn of_several_interfaces_that_of_the_default_route_gives_the_address() {
     }
 }
 
+// shows: ccm-contract A-01
 #[test]
 fn an_address_that_is_still_on_the_machine_stays_the_nodes() {
     let two: &[&[&str]] = &[&["192.0.2.11/24"], &["198.51.100.1/24"]];

@@ -41,6 +41,7 @@ fn a_doubt_is_told_at_once_and_stays_until_nothing_is_doubted_any_more() {
     assert_eq!((&*believed.status, believed.last_transition_time), ("True", Some(Time(at(600)))));
 }
 
+// shows: threats T-13
 #[test]
 fn whatever_a_node_reports_its_condition_is_written_every_ten_minutes_at_most() {
     let number = |ignored| -> BTreeSet<Doubt> { [Doubt::Duplicates { ignored }].into() };

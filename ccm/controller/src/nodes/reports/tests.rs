@@ -234,6 +234,7 @@ fn any_report() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    // shows: threats T-13
     /// Whatever a captured node reports, what is believed of the others stays as it was, and no address is believed of two.
     #[test]
     fn no_report_changes_what_is_believed_of_another_node(forged in any_report(), early in any::<bool>()) {
@@ -276,6 +277,7 @@ fn machine(name: &str, uuid: &str, ready: bool, addresses: &[&str]) -> Arc<Node>
     Arc::new(serde_json::from_value(node).expect("a Node"))
 }
 
+// shows: field-reports F-53
 #[test]
 fn a_machine_that_joins_again_under_another_name_has_its_addresses_and_the_old_node_is_named() {
     const IP: &str = "192.0.2.11";
@@ -303,6 +305,7 @@ fn a_machine_that_joins_again_under_another_name_has_its_addresses_and_the_old_n
     }
 }
 
+// shows: field-reports F-50
 #[test]
 fn a_bridge_without_a_way_out_may_have_one_address_on_all_nodes_unless_the_node_is_known_by_it() {
     let nodes = [node("n1", &["192.0.2.11"]), node("n2", &["192.0.2.12"]), node("n3", &["10.88.0.1"])];

@@ -43,6 +43,7 @@ fn reports(seen: &[(&str, std::ops::Range<u8>, u8)]) -> ReviewedReports {
 
 const STRANGER: u8 = 0x99;
 
+// shows: threats T-13
 #[test]
 fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
     let mut taken = TakenAddresses::default();
@@ -81,6 +82,7 @@ fn a_candidate_that_answers_for_an_address_is_no_other_host() {
     assert_eq!(taken.believed(address(3), &one_another, NOW, |_| true), None, "nobody says so");
 }
 
+// shows: field-reports F-54
 #[test]
 fn a_host_that_answers_for_every_address_takes_two_and_is_named() {
     const PROXY: u8 = 0x77;

@@ -67,6 +67,7 @@ fn ready(node: &str) -> Pod<'_> {
     (node, READY.0, READY.1, READY.2)
 }
 
+// shows: allocation 88 to 91; field-reports F-40
 #[test]
 fn what_counts_as_serving_is_what_kube_proxy_uses() {
     let rows = [

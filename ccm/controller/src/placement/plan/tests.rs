@@ -390,6 +390,7 @@ fn names(plan: &PlacementPlan<'_>, router: &str) -> Vec<String> {
     ranking(plan, router).into_iter().map(|(name, _)| name).collect()
 }
 
+// shows: ccm-contract S-28; field-reports F-47
 #[test]
 fn a_vip_goes_to_a_router_of_the_subnet_that_holds_it() {
     let mut cluster = Cluster::new(&[
@@ -421,6 +422,7 @@ fn a_vip_in_quarantine_is_planned_for_as_if_it_did_not_exist() {
     assert_eq!(planned(&cluster.input()), PlacementPlan::default());
 }
 
+// shows: allocation 93, 94; field-reports F-47
 #[test]
 fn a_pool_is_announced_on_the_interface_that_its_announcement_names_even_outside_its_subnet() {
     let mut cluster = Cluster::new(&[]);
@@ -473,6 +475,7 @@ fn a_router_without_vips_is_removed_and_its_vrid_used_again() {
     assert_eq!(cluster.router("192.0.2.102").as_deref(), Some("v4-192.0.2.0-24-64"));
 }
 
+// shows: allocation 116
 #[test]
 fn a_vip_stays_on_its_router_when_others_empty() {
     let mut cluster = Cluster::of(2);
@@ -490,6 +493,7 @@ fn a_vip_stays_on_its_router_when_others_empty() {
     assert_eq!(after.routers_by_vip.len(), 3);
 }
 
+// shows: allocation 115, 118; placement P-04
 #[test]
 fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
     let mut cluster = Cluster::of(3);
@@ -511,6 +515,7 @@ fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
     );
 }
 
+// shows: allocation 93 to 95, 118; ccm-contract S-28; field-reports F-07, F-20
 #[test]
 fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
     let mut cluster = Cluster::of(3);
@@ -531,6 +536,7 @@ fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
     assert_eq!(all, [60, 59, 58]);
 }
 
+// shows: allocation 96
 #[test]
 fn a_missing_report_moves_nobody_and_an_empty_ranking_is_never_written() {
     let mut cluster = Cluster::of(3);

@@ -180,6 +180,7 @@ async fn an_address_that_another_controller_claimed_is_left_to_it() {
     assert_eq!(refused, rejected("AddressInUse", message));
 }
 
+// shows: allocation 111
 #[tokio::test]
 async fn two_controllers_at_once_give_no_address_twice() {
     let api = Api::default();
@@ -283,6 +284,7 @@ async fn a_service_made_anew_under_the_same_name_takes_the_address_of_its_former
     assert!(provider.get("kubernetes", &after).await.expect("known").is_some());
 }
 
+// shows: allocation 61
 #[tokio::test]
 async fn a_changed_wish_withdraws_the_old_address_only_when_the_new_one_works() {
     let api = Api::default();
@@ -325,6 +327,7 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     assert!(writes(&api).is_empty());
 }
 
+// shows: allocation 79; field-reports F-01
 #[tokio::test]
 async fn nothing_is_given_or_taken_before_every_list_is_complete() {
     let api = Api::default();

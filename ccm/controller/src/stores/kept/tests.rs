@@ -61,6 +61,7 @@ fn of_a_service_what_is_read_is_kept_and_nothing_else() {
     assert_eq!((is.name, is.namespace, is.resource_version), (was.name, was.namespace, was.resource_version));
 }
 
+// shows: threats T-10
 #[test]
 fn two_thousand_services_with_as_many_annotations_as_there_may_be_fit_into_a_hundred_megabytes() {
     let all = 256 * 1024;
@@ -105,6 +106,7 @@ fn a_text_that_is_too_long_to_be_kept_is_refused_and_never_taken_for_a_shorter_o
     assert_eq!(ranges.ranges().len(), MOST_SOURCES, "as many as a Service may have are kept");
 }
 
+// shows: threats T-10
 #[test]
 fn lists_that_nobody_reads_to_their_end_are_kept_in_part_or_refused_as_a_whole() {
     let kept_of = |externals: usize, ranges: Vec<String>| {

@@ -129,6 +129,7 @@ fn sources_of_every_service_of_an_address_hold_each_for_its_ports() {
     assert_eq!(doors.len(), 3);
 }
 
+// shows: threats T-03
 #[test]
 fn an_address_of_which_the_kernel_refuses_the_sources_goes_and_no_other_notices() {
     let of = |text| Restricted {

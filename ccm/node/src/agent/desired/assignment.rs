@@ -16,7 +16,7 @@ use windlass_vrrp::{Family, Interval, Priority, Vrid};
 const PROBE: Duration = Duration::from_millis(60);
 
 /// Time that each preferred node has to take an address over before this one does: nodes learn of a changed list at different moments, and
-/// an address that moves twice leaves connections behind (docs/moves.md).
+/// an address that moves twice leaves connections behind (docs/connections.md).
 const PREEMPT_TURN: Duration = Duration::from_millis(500);
 /// Number of preferred nodes that get a turn: more than that are not slow at the same time.
 pub(crate) const TURNS: usize = 3;

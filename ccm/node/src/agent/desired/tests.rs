@@ -185,6 +185,7 @@ fn an_address_that_no_node_announces_is_unproven() {
     assert_eq!(got.assignments[0].config().unwrap().unproven, unproven);
 }
 
+// shows: threats T-27
 #[test]
 fn what_is_being_deleted_is_announced_until_it_is_gone() {
     let deleting_vip = {

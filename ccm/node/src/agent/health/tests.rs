@@ -135,6 +135,7 @@ fn a_check_fails_after_its_patience_and_passes_again_when_it_has_done_so_for_a_w
 }
 
 proptest! {
+    // shows: field-reports F-44
     #[test]
     fn whatever_is_found_a_check_fails_at_most_once_a_minute(
         findings in prop::collection::vec((prop_oneof![Just(passed()), Just(failed()), Just(silent())], 1..20u64), 1..200),
@@ -156,6 +157,7 @@ proptest! {
     }
 }
 
+// shows: field-reports F-71; placement P-16
 #[test]
 fn kube_proxy_is_waited_for_after_a_reboot_and_only_then() {
     let folder = Folder::new("memory");
@@ -267,6 +269,7 @@ fn a_late_node_ranks_below_good_ones_and_above_those_that_are_about_to_serve_no_
     assert_eq!(all.collect::<Vec<_>>(), [90, 89, 88, 87, 86], "where all are late they rank as before");
 }
 
+// shows: placement P-17
 #[test]
 fn a_node_that_does_not_forward_is_unfit_where_that_matters_and_one_without_a_pod_network_keeps_what_it_has()
 {

@@ -140,6 +140,7 @@ impl Agent {
     }
 }
 
+// shows: threats T-27
 #[test]
 fn all_that_vanishes_at_once_goes_on_as_it_was_until_the_time_is_over() {
     let mut agent = Agent::new("n1", 4);
@@ -169,6 +170,7 @@ fn one_of_several_that_vanishes_is_left_after_a_moment_in_which_it_can_be_made_a
     assert!(agent.hold.due().is_none());
 }
 
+// shows: threats T-27
 #[test]
 fn what_was_taken_out_of_service_before_is_left_at_once_however_much_it_is() {
     let mut agent = Agent::new("n1", 4);
@@ -239,6 +241,7 @@ fn objects_that_are_made_anew_count_again_one_by_one() {
     assert_eq!(agent.desired, before);
 }
 
+// shows: threats T-27
 #[test]
 fn a_restarted_agent_holds_what_its_file_says_and_one_that_is_told_not_to_holds_nothing() {
     let before = Agent::new("n1", 4).desired;
@@ -340,6 +343,7 @@ impl Agent {
 }
 
 proptest! {
+    // shows: threats T-27
     /// Two nodes of the same virtual routers hold the same; what objects say is done, nothing that they gainsay; what is held
     /// is given up in time.
     #[test]

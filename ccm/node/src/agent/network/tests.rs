@@ -138,6 +138,7 @@ fn a_flood_of_strangers_is_bounded() {
     assert_eq!(foreign_routers.foreign(start + GRACE).len(), MAX_STRANGERS);
 }
 
+// shows: threats T-15
 #[test]
 fn a_flood_of_strangers_hides_none_that_uses_a_vrid_of_the_cluster() {
     let start = Instant::now();

@@ -40,6 +40,7 @@ fn who_takes_packets_is_told_by_kube_proxy_then_by_ipvs_then_by_interfaces() {
     }
 }
 
+// shows: threats T-11
 #[test]
 fn there_is_no_guard_beside_ipvs_and_none_that_claims_to_see_what_it_does_not() {
     use GuardMode::{Auto, Off, On};

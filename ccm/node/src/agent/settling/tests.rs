@@ -48,6 +48,7 @@ fn standing(vrid: u8, active: Option<u8>) -> Standing {
     }
 }
 
+// shows: field-reports F-72
 #[test]
 fn an_agent_is_ready_once_every_router_has_had_its_active_for_a_while() {
     let begin = Instant::now();

@@ -80,6 +80,7 @@ fn with_addresses(count: u8) -> Arc<Desired> {
     Arc::new(desired)
 }
 
+// shows: threats T-27
 #[tokio::test(start_paused = true)]
 async fn where_most_addresses_go_at_once_the_state_before_is_kept() {
     let folder = folder("previous");

@@ -144,6 +144,7 @@ fn active_patches(
     patches_of(&activity(number), Instant::now(), routers, vips, reported)
 }
 
+// shows: allocation 104, 105
 #[test]
 fn a_new_active_says_so_on_router_and_address_conditional_on_what_it_saw() {
     let got = active_patches(&[router(Some("n2"), 4)], &[vip(Some("n2"), vec![])], 1, &Reported::default());
@@ -351,6 +352,7 @@ fn the_condition_keeps_its_time_while_it_stays_true_and_others_conditions_stay()
     assert_eq!(flipped[0].body["status"]["conditions"][0]["lastTransitionTime"], "2023-11-14T22:13:20Z");
 }
 
+// shows: allocation 105
 #[test]
 fn another_nodes_word_is_overwritten_once_and_then_stands_for_a_while_so_that_two_actives_do_not_fight() {
     let theirs = [router(Some("n2"), 4)];
@@ -373,6 +375,7 @@ fn another_nodes_word_is_overwritten_once_and_then_stands_for_a_while_so_that_tw
     assert_eq!(active_patches(&[newer(&theirs[0])], &newer_vips, 2, &reported).len(), 2);
 }
 
+// shows: allocation 105
 #[test]
 fn who_stays_active_has_the_last_word_and_two_that_do_not_hear_each_other_write_less_and_less() {
     const LAST: u64 = 3600;
@@ -451,6 +454,7 @@ fn an_address_that_is_asked_for_is_not_called_announced_yet() {
     assert_eq!(patches_of(&asking, Instant::now(), &[], &vips, &Reported::default()), []);
 }
 
+// shows: allocation 121
 #[test]
 fn an_address_that_another_host_has_is_called_taken_after_a_while_and_announced_when_it_is_free() {
     let start = Instant::now();
@@ -506,6 +510,7 @@ fn who_announced_an_address_says_that_it_is_in_quarantine_and_nobody_else_does()
     assert_eq!(patches_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &reported), []);
 }
 
+// shows: allocation 105
 #[test]
 fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
     let routers = [router(Some("n1"), 4)];

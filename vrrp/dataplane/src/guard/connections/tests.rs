@@ -58,6 +58,7 @@ fn windows_are_judged_unless_both_directions_say_otherwise() {
     assert!(judges_windows(&[]));
 }
 
+// shows: threats T-19
 /// Somebody who can send from a client's address says something that fits nothing, right after a VIP came here.
 #[test]
 fn a_made_up_packet_ends_no_connection_that_another_node_told() {

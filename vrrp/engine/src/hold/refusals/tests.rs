@@ -19,6 +19,7 @@ fn restricted(addresses: impl IntoIterator<Item = u8>, range: &str) -> Restricti
     restrictions
 }
 
+// shows: threats T-03
 #[test]
 fn all_but_what_is_refused_is_in_force_and_what_is_refused_is_as_it_was() {
     for bad in [&[][..], &[1], &[64], &[7, 8], &[1, 30, 31, 64]] {

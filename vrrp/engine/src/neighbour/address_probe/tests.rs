@@ -148,6 +148,7 @@ fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free(
     assert!(address_probe.is_clear(all[0]));
 }
 
+// shows: threats T-17
 #[test]
 fn what_is_to_be_claimed_whoever_has_it_is_asked_for_and_claimed_at_the_first_answer() {
     let mut address_probe = listed(2);

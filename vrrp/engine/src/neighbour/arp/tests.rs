@@ -62,6 +62,7 @@ fn every_packet_claims_its_sender_and_a_request_asks_for_its_target() {
     }
 }
 
+// shows: allocation 101
 #[test]
 fn other_frames_are_not_taken_for_arp() {
     let good = announce_as_request(VIP, OURS);

@@ -36,6 +36,7 @@ fn run(plan: &mut Plan, from: u64, until: u64) -> Vec<(u64, &'static str, usize)
     }
 }
 
+// shows: allocation 119; field-reports F-09
 #[test]
 fn a_takeover_is_announced_at_once_then_repeated_then_refreshed_each_minute() {
     let mut plan = Plan::new();
@@ -71,6 +72,7 @@ fn the_newest_takeover_goes_first_and_repeats_wait_for_first_bursts() {
     assert_eq!(batch(&mut plan, at(250)), Some(("third", 1)));
 }
 
+// shows: allocation 100
 #[test]
 fn a_withdrawn_router_is_not_announced_any_more_even_within_a_burst() {
     let mut plan = Plan::new();

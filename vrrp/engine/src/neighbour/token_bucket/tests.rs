@@ -24,6 +24,7 @@ fn send(token_bucket: &mut TokenBucket, micros: u64) -> (usize, usize) {
     (sent, woken)
 }
 
+// shows: allocation 117
 #[test]
 fn beyond_a_burst_frames_go_at_the_even_pace() {
     for (rate, per_second) in [(1_000, 1_064), (20_000, 20_064), (100_000, 100_064)] {

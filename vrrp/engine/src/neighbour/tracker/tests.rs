@@ -73,6 +73,7 @@ fn a_takeover_from_a_peer_announces_everything_without_a_question() {
     assert_eq!(scene.follow(1), [], "rung again for nothing");
 }
 
+// shows: allocation 101
 #[test]
 fn a_backup_neither_answers_nor_announces() {
     let mut scene = Scene::new(Hold::Respond);
@@ -175,6 +176,7 @@ fn a_removed_address_is_let_go_at_once() {
     assert!(!scene.tracker.answers(addresses(0..1)[0]));
 }
 
+// shows: rfc9568 T18
 #[test]
 fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel() {
     for hold in [Hold::Address, Hold::Vmac] {

@@ -39,6 +39,7 @@ fn who_has_the_most_yields_first() {
 }
 
 proptest! {
+    // shows: threats T-16
     /// Whatever the node itself and its peers do: never more than the table's half, and never beyond 95 % for the replicas' sake.
     #[test]
     fn replicas_never_take_what_the_node_needs(

@@ -162,6 +162,7 @@ fn only_what_began_towards_the_vip_is_deleted() {
     assert_eq!(listed(&mut first), []);
 }
 
+// shows: threats T-16
 #[test]
 fn a_table_that_is_full_for_replicas_has_room_for_the_nodes_own() {
     if !require_root() {

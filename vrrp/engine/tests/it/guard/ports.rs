@@ -35,6 +35,7 @@ fn owning(ports: &[ProtocolPort]) -> Guarded {
     Guarded { restrictions: Arc::new(restrictions), ..both_held() }
 }
 
+// shows: threats T-02
 #[test]
 fn a_port_of_no_owner_is_refused_before_kube_proxy_gives_it_away_in_every_mode() {
     if !require_root() {

@@ -165,6 +165,7 @@ fn source(host: &Host, to: &str) -> String {
     said.split_once(" src ").and_then(|(_, rest)| rest.split(' ').next()).expect("a source").to_owned()
 }
 
+// shows: field-reports F-57
 #[test]
 fn the_vip_is_neither_the_first_address_nor_a_source_whatever_comes_and_goes_beside_it() {
     if !require_root() {

@@ -183,6 +183,7 @@ fn an_equal_address_on_the_parent_bars_the_router() {
     await_vip(host, Family::V4, true);
 }
 
+// shows: field-reports F-55
 #[test]
 fn a_port_of_a_bridge_is_named_as_the_reason_and_other_routers_run() {
     if !require_root() {

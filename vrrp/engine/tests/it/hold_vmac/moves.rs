@@ -17,6 +17,7 @@ fn await_answer(client: &Host, asking: &Client, family: Family, number: u8) {
     assert!(entry.contains(family.virtual_mac()), "{entry}");
 }
 
+// shows: rfc9568 T17
 #[test]
 fn traffic_follows_the_vip_while_the_clients_neighbour_entry_stays() {
     if !require_root() {
@@ -101,6 +102,7 @@ fn text(mac: &[u8]) -> String {
     mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
+// shows: rfc9568 T17
 #[test]
 fn who_asks_the_virtual_mac_address_itself_is_answered() {
     if !require_root() {
@@ -159,6 +161,7 @@ fn two_actives_that_meet_hear_each_other() {
     }
 }
 
+// shows: rfc9568 T16, T17
 #[test]
 fn a_backup_takes_nothing_that_is_for_the_virtual_mac_address() {
     if !require_root() {

@@ -9,6 +9,7 @@ use crate::interop::setup::{Implementation, group};
 use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
+// shows: interop I-01 to I-04, I-06
 #[test]
 fn windlass_of_higher_priority_is_active_and_hands_over_to_the_peer() {
     each(pairs(&Dialect::ALL, &Implementation::FOREIGN), |case, (dialect, implementation)| {
@@ -30,6 +31,7 @@ fn windlass_of_higher_priority_is_active_and_hands_over_to_the_peer() {
     });
 }
 
+// shows: interop I-01 to I-04, I-06
 #[test]
 fn a_peer_of_higher_priority_is_active_and_windlass_replaces_it_when_it_resigns_or_dies() {
     each(pairs(&Dialect::ALL, &Implementation::FOREIGN), |case, (dialect, implementation)| {
@@ -65,6 +67,7 @@ fn a_peer_of_higher_priority_is_active_and_windlass_replaces_it_when_it_resigns_
     });
 }
 
+// shows: interop I-04
 #[test]
 fn of_equal_priorities_the_higher_address_is_active_after_a_parting() {
     let orders = [true, false];

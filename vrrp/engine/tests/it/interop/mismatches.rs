@@ -8,6 +8,7 @@ use crate::interop::setup::{Implementation, group};
 use crate::interop::wire::{Covers, PacketTap};
 use crate::interop::{each, pairs, site};
 
+// shows: interop I-07
 /// RFC 9568 §6.4.2: a Backup waits by the interval of the Active.
 #[test]
 fn in_version_3_a_backup_waits_by_the_interval_of_the_active() {
@@ -43,6 +44,7 @@ fn in_version_3_a_backup_waits_by_the_interval_of_the_active() {
     );
 }
 
+// shows: interop I-08
 /// RFC 3768 §7.1: a version 2 router discards adverts of another interval than its own. Nothing copes but equal intervals.
 #[test]
 fn in_version_2_routers_of_different_intervals_are_both_active() {
@@ -57,6 +59,7 @@ fn in_version_2_routers_of_different_intervals_are_both_active() {
     });
 }
 
+// shows: interop I-09
 /// Windlass reads both forms. keepalived does, too; FRR understands its own alone.
 #[test]
 fn frr_is_a_second_active_unless_checksums_have_a_pseudo_header() {
@@ -88,6 +91,7 @@ fn frr_is_a_second_active_unless_checksums_have_a_pseudo_header() {
     });
 }
 
+// shows: field-reports F-28; interop I-10
 /// R12: the list informs and decides nothing.
 #[test]
 fn another_list_of_addresses_keeps_no_backup_from_following() {

@@ -6,6 +6,7 @@ use crate::interop::setup::{Implementation, group};
 use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
+// shows: interop I-05
 #[test]
 fn a_higher_priority_takes_over_if_it_may_preempt_and_else_waits() {
     let newcomers = pairs(&[false, true], &[true, false]);

@@ -7,6 +7,7 @@ use crate::interop::setup::{Implementation, group};
 use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
+// shows: field-reports F-30; interop I-13
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_is_active() {
     each(pairs(&Dialect::ALL, &Implementation::ORDERS), |case, (dialect, [first, second, third])| {

@@ -7,6 +7,7 @@ use crate::interop::setup::{AdvertDelivery, Implementation, group};
 use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
+// shows: field-reports F-30; interop I-11
 #[test]
 fn windlass_and_keepalived_elect_and_replace_each_other_by_unicast() {
     let orders = [

@@ -7,6 +7,7 @@ use crate::interop::setup::{Implementation, group};
 use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
+// shows: interop I-12
 #[test]
 fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
     let orders = [true, false];
@@ -39,6 +40,7 @@ fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
     );
 }
 
+// shows: interop I-12
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_has_the_virtual_mac_address() {
     each(

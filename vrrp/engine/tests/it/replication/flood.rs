@@ -24,6 +24,7 @@ fn refused(host: &Host) -> u64 {
     })
 }
 
+// shows: threats T-16
 /// In its own name, and in a peer's from beyond a router, as fast as the third host can.
 #[test]
 fn a_flood_from_a_third_host_is_refused_in_the_kernel_and_leaves_both_nodes_in_sync() {

@@ -48,6 +48,7 @@ fn answers_that_were_lost_are_asked_for_again() {
     });
 }
 
+// shows: threats T-16
 /// A node that lies about its backends leads nobody to the sockets of its peers.
 #[test]
 fn a_replica_whose_backend_is_this_node_waits_for_what_this_node_has_accepted_or_is_refused() {

@@ -20,6 +20,7 @@ fn given(addresses: &[&str], routes: &[Route]) -> Vec<String> {
     lasting(&mut info).map(|(address, length)| format!("{address}/{length}")).collect()
 }
 
+// shows: field-reports F-49
 #[test]
 fn an_address_without_a_subnet_has_the_length_of_the_subnet_that_is_on_the_link() {
     let on_link = route("2001:db8::/64", 2, None);

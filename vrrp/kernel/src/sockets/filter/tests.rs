@@ -77,6 +77,7 @@ fn a_socket_without_routers_gets_nothing_and_its_census_everything() {
     assert_eq!(passing(&foreign(Family::V6, &AdvertFilter::NOTHING), &packets), [0, 1]);
 }
 
+// shows: rfc9568 B3
 /// (Of IPv6 a packet on this kind of socket has no network header: `hostile` of the laboratory tries that.)
 #[test]
 fn adverts_of_others_than_the_candidates_go_to_the_census() {

@@ -63,6 +63,7 @@ fn portions(shared: &SharedState) -> Vec<usize> {
     }
 }
 
+// shows: threats T-04
 #[test]
 fn a_pass_leaves_the_state_to_others_after_a_number_of_entries_however_services_share_them() {
     assert_eq!(portions(&listed(300, 1)), [256, 44, 0], "many Services");
@@ -72,6 +73,7 @@ fn a_pass_leaves_the_state_to_others_after_a_number_of_entries_however_services_
     assert_eq!(portions(&listed(0, 1)), [0]);
 }
 
+// shows: threats T-04
 #[test]
 fn a_pool_that_changes_has_those_looked_at_that_hold_an_external_ip_and_not_all_that_list_one() {
     let shared = listed(300, 64);
@@ -94,6 +96,7 @@ fn a_pool_that_changes_has_those_looked_at_that_hold_an_external_ip_and_not_all_
     assert_eq!(looked_at(3, false), (vec!["s000".to_owned()], vec!["s000".to_owned()]));
 }
 
+// shows: threats T-04
 #[tokio::test(start_paused = true)]
 async fn a_victim_is_told_however_many_services_have_to_be_told_that_they_may_not_have_what_they_list() {
     // More than there is room for among the events that are yet to be written.

@@ -69,6 +69,7 @@ fn an_owner_is_told_of_the_first_services_that_list_its_address_and_not_of_a_flo
     assert_empty(&all);
 }
 
+// shows: threats T-02
 /// Else it would list the address on another port first, or have five Services that do.
 #[test]
 fn who_takes_a_port_of_an_owner_is_told_though_it_or_many_others_listed_the_address_before() {
@@ -112,6 +113,7 @@ fn refused_in_every_way(entries: u8) -> Refused {
     refused
 }
 
+// shows: threats T-04
 #[test]
 fn what_is_kept_of_a_service_grows_neither_with_its_entries_nor_with_what_others_list() {
     let mut all = RefusedExternalIps::default();

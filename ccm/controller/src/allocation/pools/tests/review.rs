@@ -53,6 +53,7 @@ fn node(name: &str, addresses: &[&str], pod_cidrs: &[&str]) -> Value {
     })
 }
 
+// shows: allocation 77, 122
 #[test]
 fn one_bad_piece_stops_neither_the_rest_of_the_pool_nor_the_others() {
     let pools =
@@ -73,6 +74,7 @@ fn one_bad_piece_stops_neither_the_rest_of_the_pool_nor_the_others() {
     assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[]), expected);
 }
 
+// shows: allocation 83
 #[test]
 fn where_pools_overlap_the_older_one_keeps_the_addresses_but_those_it_excludes() {
     let older = pool_with("z", EARLY, &["192.0.2.4-192.0.2.20"], &json!({ "exclude": ["192.0.2.6"] }));
@@ -225,6 +227,7 @@ fn who_may_have_external_ips_of_a_pool() {
     }
 }
 
+// shows: threats T-13
 #[test]
 fn report_of_one_node_keeps_back_a_few_addresses_and_never_a_pool() {
     let pools = [pool("a", EARLY, &["192.0.2.0/27"]), pool("b", LATE, &["203.0.113.0/27"])];

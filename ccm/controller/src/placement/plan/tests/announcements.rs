@@ -196,6 +196,7 @@ fn without_a_vrid_for_it_the_vips_stay_as_they_are_and_it_is_said() {
     );
 }
 
+// shows: field-reports F-29
 #[test]
 fn a_range_that_has_no_vrid_left_for_a_new_vip_says_so() {
     let mut cluster = Cluster::of(1);
@@ -210,6 +211,7 @@ fn a_range_that_has_no_vrid_left_for_a_new_vip_says_so() {
     );
 }
 
+// shows: field-reports F-35
 #[test]
 fn a_node_that_is_left_out_stays_the_last_as_long_as_it_is_active() {
     let mut cluster = Cluster::of(3);
@@ -233,6 +235,7 @@ fn a_node_that_is_left_out_stays_the_last_as_long_as_it_is_active() {
     assert!(!names(&plan, &router).contains(&first), "another one has taken over");
 }
 
+// shows: field-reports F-36
 #[test]
 fn preferred_nodes_come_first_while_they_are_well_and_share_the_vips() {
     let mut cluster = Cluster::of(4);
@@ -262,6 +265,7 @@ fn preferred_nodes_come_first_while_they_are_well_and_share_the_vips() {
     assert!(counts.keys().all(|node| ["n1", "n3"].contains(&node.as_str())), "{counts:?}");
 }
 
+// shows: placement P-07
 #[test]
 fn a_cordoned_node_yields_the_addresses_of_announcements_that_say_so_and_no_others() {
     let mut cluster = cluster_of_two_pools(3, 6);

@@ -87,6 +87,7 @@ fn a_node_that_is_not_ready_and_does_not_tell_keeps_it_below_what_that_node_was_
     assert_eq!(cluster.turn(), (vec![], "n4".to_owned()));
 }
 
+// shows: placement P-05
 #[test]
 fn a_node_with_another_address_joins_anew_and_gets_its_place_back() {
     let mut cluster = Cluster::of(3);
@@ -144,6 +145,7 @@ fn a_node_that_is_alone_has_nobody_to_wait_for() {
     assert_eq!(cluster.turn(), (vec![], "n2".to_owned()));
 }
 
+// shows: placement P-13
 /// Its agent may live: it hears of that, resigns, and the others have to know whose word that is.
 #[test]
 fn a_node_whose_node_object_was_deleted_stays_the_last_while_it_is_active() {

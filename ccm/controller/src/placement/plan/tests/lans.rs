@@ -23,6 +23,7 @@ fn placed(nodes: &[&[&str]], address: &str) -> String {
     found.map_or_else(|| "nowhere".to_owned(), |(segment, nodes)| format!("{segment}: {}", nodes.join(" ")))
 }
 
+// shows: field-reports F-48
 #[test]
 fn the_prefix_length_of_one_node_gives_it_no_address_alone_and_takes_none_from_others() {
     let lan: [&[&str]; 2] = [&["192.0.2.1/24"], &["192.0.2.2/24"]];
@@ -125,6 +126,7 @@ fn all_elect(
 }
 
 proptest! {
+    // shows: field-reports F-48
     #[test]
     fn a_lan_that_grows_or_shrinks_node_by_node_moves_no_address_and_loses_no_candidate(
         order in (2..7u8).prop_flat_map(|count| Just((1..=count).collect::<Vec<u8>>()).prop_shuffle()),
@@ -154,6 +156,7 @@ proptest! {
         prop_assert_eq!(&cluster.plan().routers[&router].segment, &segment);
     }
 
+    // shows: threats T-13
     #[test]
     fn one_nodes_report_takes_no_candidate_from_others(
         honest in 2..6u8,

@@ -9,6 +9,7 @@ use EndpointState::{JustReady, Ready, Terminating};
 /// What each node has.
 type Pods<'a> = &'a [(&'a str, EndpointState)];
 
+// shows: allocation 88 to 91
 #[test]
 fn a_local_vip_has_a_router_of_its_own_whose_node_has_an_endpoint() {
     let mut cluster = Cluster::of(4);
@@ -30,6 +31,7 @@ fn a_local_vip_has_a_router_of_its_own_whose_node_has_an_endpoint() {
     assert_eq!(others, [27, 28, 29], "the others still serve if nobody is left");
 }
 
+// shows: placement P-21
 #[test]
 fn it_follows_a_pod_from_node_to_node_once_kube_proxy_serves_it_there_and_never_goes_back_by_itself() {
     let mut cluster = Cluster::of(3);
@@ -67,6 +69,7 @@ fn a_drained_node_with_an_endpoint_is_better_than_a_healthy_one_without() {
     assert_eq!(preferred(&cluster.plan(), WEB), "n2");
 }
 
+// shows: allocation 88 to 91
 #[test]
 fn of_the_nodes_that_may_take_over_the_one_with_the_most_endpoints_is_next() {
     let mut cluster = Cluster::of(4);
@@ -192,6 +195,7 @@ fn a_router_that_is_left_is_used_again() {
     assert_eq!(preferred(&plan, "192.0.2.101"), "n2");
 }
 
+// shows: field-reports F-42
 #[test]
 fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_may() {
     let mut cluster = Cluster::of(3);

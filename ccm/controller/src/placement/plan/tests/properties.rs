@@ -236,6 +236,7 @@ fn take(cluster: &mut Cluster, step: &Step) {
 }
 
 proptest! {
+    // shows: threats T-31
     #[test]
     fn every_plan_is_sound_and_sticky(strangers in prop_oneof![Just(0), Just(130u8)], steps in prop::collection::vec(step(), 1..60)) {
         let mut cluster = Cluster::of(3);

@@ -125,6 +125,7 @@ fn routers_that_came_to_have_the_same_nodes_are_replaced_by_one_each() {
     }
 }
 
+// shows: field-reports F-27
 #[test]
 fn clusters_that_begin_alike_on_one_lan_part_for_good() {
     let mut clusters = ["a", "b", "c"].map(cluster);

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// shows: allocation 120
 #[test]
 fn vips_of_one_service_are_on_different_nodes_as_far_as_there_are() {
     let mut cluster = Cluster::of(3);
@@ -60,6 +61,7 @@ fn a_router_is_made_for_a_node_that_is_first_in_none_when_a_service_has_vips_on_
     assert_eq!(cluster.plan().routers.len(), 6);
 }
 
+// shows: allocation 92, 120
 #[test]
 fn routers_are_made_as_needed_at_most_two_per_node_and_vips_spread_over_them() {
     let mut cluster = Cluster::of(3);
@@ -78,6 +80,7 @@ fn routers_are_made_as_needed_at_most_two_per_node_and_vips_spread_over_them() {
     assert_eq!(firsts, ["n1", "n1", "n2", "n2", "n3", "n3"], "every node is the first of two");
 }
 
+// shows: field-reports F-32
 #[test]
 fn a_dead_nodes_share_spreads_over_the_survivors() {
     for nodes in 3..=9 {
@@ -97,6 +100,7 @@ fn a_dead_nodes_share_spreads_over_the_survivors() {
     }
 }
 
+// shows: field-reports F-31
 #[test]
 fn however_many_vips_there_are_each_node_has_as_many_but_one() {
     for nodes in [1, 2, 3, 7, 13] {

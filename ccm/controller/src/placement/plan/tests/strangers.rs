@@ -39,6 +39,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
+// shows: threats T-15
 #[test]
 fn one_host_that_sends_every_vrid_takes_few_and_many_take_half() {
     let all = || 1..=255u8;
@@ -60,6 +61,7 @@ fn one_host_that_sends_every_vrid_takes_few_and_many_take_half() {
     }
 }
 
+// shows: threats T-15
 #[test]
 fn who_chases_the_vrids_in_use_has_them_changed_ever_more_rarely() {
     let mut cluster = cluster();

@@ -35,6 +35,7 @@ fn difference(shares: &BTreeMap<&str, usize>) -> usize {
 }
 
 proptest! {
+    // shows: field-reports F-32
     /// In virtual routers: 0 while all live, 1 when one has died, 2 when two have. From six nodes on it cannot be less for each two:
     /// each is second behind two others, so that one takes over two when these die, and another takes over none.
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// shows: ccm-contract S-28
 #[test]
 fn what_no_node_can_announce_is_said_with_its_reason() {
     let mut cluster = Cluster::of(2);

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 
+// shows: placement P-18
 #[test]
 fn a_node_waits_for_its_pod_network_while_the_condition_says_so_and_for_a_while_after_a_boot() {
     let node = |status: &str, reason: &str, written: &str| -> Node {
@@ -29,6 +30,7 @@ fn a_node_waits_for_its_pod_network_while_the_condition_says_so_and_for_a_while_
     }
 }
 
+// shows: field-reports F-71; placement P-18
 #[test]
 fn a_node_waits_for_its_pod_network_while_the_kubelet_or_a_taint_says_that_there_is_none() {
     const NO_PLUGIN: &str = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \

@@ -1,3 +1,0 @@
-//! Tests of what is written about the library.
-
-mod documents;
