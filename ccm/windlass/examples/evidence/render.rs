@@ -213,11 +213,8 @@ impl Evidence {
     }
 
     fn faults_of_marks(&self) -> Vec<String> {
-        let known: BTreeSet<(&str, &str)> = self
-            .pages
-            .iter()
-            .flat_map(|page| page.ids().map(move |id| (&*page.name, id)))
-            .collect();
+        let known: BTreeSet<(&str, &str)> =
+            self.pages.iter().flat_map(|page| page.ids().map(move |id| (&*page.name, id))).collect();
         let mut faults = Vec::new();
         for Mark { page, id, test, file } in &self.marks {
             if test.is_none() {

@@ -57,8 +57,8 @@ impl PoolReviewer {
             let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
             let networks: Vec<_> = stores.reports().of_nodes().map(|network| &**network).collect();
             let service_cidrs: Vec<_> = stores.service_cidrs.iter().map(|cidr| &**cidr).collect();
-            let unusable =
-                UnusableAddresses::new(&nodes, &networks, &service_cidrs).with_services(self.foreign.by_address());
+            let unusable = UnusableAddresses::new(&nodes, &networks, &service_cidrs)
+                .with_services(self.foreign.by_address());
             changed |= unusable != self.unusable;
             self.unusable = unusable;
         }
