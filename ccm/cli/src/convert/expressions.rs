@@ -189,6 +189,14 @@ fn repeated(rest: &mut &str, part: Names) -> Option<Names> {
     }
 }
 
+/// Name of a Linux network interface, or a pattern of names.
+pub(super) fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && !name.contains(|c: char| c.is_whitespace() || c == '/')
+        && name != "."
+        && name != ".."
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,12 +247,4 @@ mod tests {
             assert_eq!(patterns(expression, 32), None, "{expression}");
         }
     }
-}
-
-/// Name of a Linux network interface, or a pattern of names.
-pub(super) fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len())
-        && !name.contains(|c: char| c.is_whitespace() || c == '/')
-        && name != "."
-        && name != ".."
 }

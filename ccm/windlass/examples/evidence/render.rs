@@ -165,9 +165,9 @@ pub(crate) fn marks(file: &str, text: &str) -> Vec<Mark> {
     let mut marks = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let Some(shown) = line.strip_prefix(MARK) else { continue };
-        let test = test_after(&lines[at + 1..]);
+        let shower = test_after(&lines[at + 1..]);
         for (page, named) in shown.split(';').map(|part| part.trim().split_once(' ').unwrap_or((part, ""))) {
-            let mark = |id| Mark { page: page.to_owned(), id, test: test.clone(), file: file.to_owned() };
+            let mark = |id| Mark { page: page.to_owned(), id, test: shower.clone(), file: file.to_owned() };
             marks.extend(ids(named).into_iter().map(mark));
         }
     }
