@@ -3,7 +3,18 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
+//! Both use [`keys`], [`flaps`], [`engine_events`] and [`helper_metrics`].
+//!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
 pub mod agent;
+mod engine_events;
+mod flaps;
+mod helper_metrics;
+mod keys;
 pub mod vip;
+
+/// Formats a link-layer address as `02:00:00:00:00:01`.
+pub(crate) fn mac(bytes: [u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}

@@ -11,7 +11,7 @@ use super::desired::{Desired, Problem};
 use super::engine_state::EngineState;
 use super::hold::{Hold, News, Objects};
 use super::index::{Index, Part, Update};
-use super::keys::{KeyFolder, Keys};
+use crate::keys::{KeyFolder, Keys};
 
 /// Copies of the cluster's objects, and the decisions made from them.
 pub(super) struct Decider {

@@ -14,8 +14,9 @@ use super::addresses::Answered;
 use super::admission::Unguarded;
 use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
-use super::network::{ForeignRouters, mac};
+use super::network::ForeignRouters;
 use super::replication::Finding;
+use crate::mac;
 
 #[cfg(test)]
 mod tests;

@@ -12,13 +12,13 @@ use windlass_vrrp::Priority;
 use super::admission::{Unguarded, admit, admitted, restrictions};
 use super::desired::{Assignment, Desired, TURNS};
 use super::engine_state::EngineState;
-use super::flaps::Flaps;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
-use super::keys::Keys;
 use super::replication::way_back::WaysBack;
 use super::replication::{Known, Obstacle, Replication, Share, Standing};
 use super::service_proxy::ServiceProxy;
+use crate::flaps::Flaps;
+use crate::keys::Keys;
 
 #[cfg(test)]
 mod tests;

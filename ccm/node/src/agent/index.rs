@@ -11,8 +11,8 @@ use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
 
 use super::addresses::Answered;
 use super::desired::{Assignment, Desired, desired, is_announceable, is_forced, is_wanted};
-use super::keys::Keys;
 use super::restricted::Restricted;
+use crate::keys::Keys;
 
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use windlass_api::CheckAction;
 use windlass_common::samples::{self, counters, family, gauges};
 use windlass_engine::{
-    Engine, Family, ForwardingStatus, HelperStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus,
-    State,
+    Engine, Family, ForwardingStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus, State,
 };
 
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::service_proxy::ServiceProxy;
+use crate::helper_metrics::helpers;
 
 #[cfg(test)]
 mod tests;
@@ -275,25 +275,6 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
             "Times the kernel refused to store a connection of another node for another reason",
             [],
             [([], status.refused)],
-        ),
-    ]
-}
-
-/// Returns the metrics of the engine's helper threads, for the agent and for `windlass vip`.
-pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
-    let thread = |helper: &HelperStatus| [helper.thread.to_owned()];
-    vec![
-        gauges(
-            "windlass_engine_helper_away",
-            "1 while a thread that the election does not need is missing: it panicked, failed or stalls",
-            ["thread"],
-            helpers.iter().map(|helper| (thread(helper), i64::from(helper.error.is_some()))),
-        ),
-        counters(
-            "windlass_engine_helper_faults_total",
-            "Times a thread that the election does not need panicked, failed or stalled",
-            ["thread"],
-            helpers.iter().map(|helper| (thread(helper), helper.faults)),
         ),
     ]
 }

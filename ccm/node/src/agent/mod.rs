@@ -13,7 +13,7 @@
 //! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`engine_state`], [`activity`], [`duplicates`] | last reported state of the engine | no |
-//! | [`keys`] | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
+//! | [`keys`](crate::keys) | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
 //! | [`health`] | checks that this node can serve (kube-proxy, Announcements' checks); failures lower its priority | no |
 //! | [`status`], [`report`] | report what this node is Active for | yes; retried with the state by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and hosts with our addresses → this node's NodeNetwork | yes; retried |
@@ -32,14 +32,11 @@ mod cluster;
 mod decide;
 mod desired;
 mod duplicates;
-pub(crate) mod engine_events;
 mod engine_state;
 mod engine_updates;
-pub(crate) mod flaps;
 mod health;
 mod hold;
 mod index;
-pub(crate) mod keys;
 pub(crate) mod metrics;
 mod network;
 mod node_events;
@@ -64,11 +61,11 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 pub use self::health::request::proxy_mode;
-pub use self::keys::SECRET as KEYS_SECRET;
 pub use self::network::is_containers;
 pub use self::options::Options;
 pub use self::service_proxy::{GuardMode, MasqueradeMark};
 use self::start::Started;
+pub use crate::keys::SECRET as KEYS_SECRET;
 
 /// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
 pub async fn run(

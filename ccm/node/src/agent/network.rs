@@ -111,7 +111,7 @@ pub(crate) fn interfaces(
             let v6 = v6.into_iter().map(|(address, length)| format!("{address}/{length}"));
             InterfaceInfo {
                 name: interface.name.clone(),
-                mac: mac(interface.mac),
+                mac: crate::mac(interface.mac),
                 addresses: v4.chain(v6).collect(),
                 link_local: link_local.into_iter().map(|(address, _)| address).min(),
                 isolated: interface.isolated,
@@ -132,11 +132,6 @@ pub(crate) fn without_multicast<'a>(
         UnicastPeer { interface, address, node }
     };
     peers.into_iter().map(peer).take(MAX_STRANGERS).collect()
-}
-
-/// Formats a link-layer address as `02:00:00:00:00:01`.
-pub(crate) fn mac(bytes: [u8; 6]) -> String {
-    bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// Foreign routers observed lately.

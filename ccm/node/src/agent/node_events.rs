@@ -10,8 +10,8 @@ use windlass_ccm::events::{EventSink, EventType};
 use windlass_common::listing::first_of;
 use windlass_engine::HelperStatus;
 
-use super::engine_events::{Fault, MULTICAST_REMEDY};
 use super::hold::News;
+use crate::engine_events::{Fault, MULTICAST_REMEDY};
 
 #[cfg(test)]
 mod tests;

@@ -26,9 +26,9 @@ use super::changes::{ChangeQueue, Changed};
 use super::desired::Desired;
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
-use super::keys::{Keys, SECRET};
 use super::network::Carriers;
 use super::{addresses, network};
+use crate::keys::{Keys, SECRET};
 
 /// Field manager of the agents' server-side apply, and source of their events.
 pub(crate) const FIELD_MANAGER: &str = "windlass-agent";

@@ -16,19 +16,19 @@ use super::changes::{ChangeQueue, Changed};
 use super::cluster::{ClusterFile, Origin};
 use super::decide::Decider;
 use super::desired::Desired;
-use super::engine_events::{self, Fault};
 use super::engine_state::EngineState;
 use super::engine_updates::EngineUpdates;
 use super::health::FailedChecks;
 use super::hold::Hold;
 use super::index::Update;
-use super::keys::{KeyFolder, Keys};
 use super::node_events::NodeEvents;
 use super::replication::way_back::WaysBack;
 use super::report::Reporter;
 use super::service_proxy::{GuardMode, MasqueradeMark, ServiceProxy};
 use super::tasks::Tasks;
 use super::throttle::Throttle;
+use crate::engine_events::{self, Fault};
+use crate::keys::{KeyFolder, Keys};
 
 /// Interval at which lasting faults are checked for a repeated event on the Node.
 const TELL_LASTING: Duration = Duration::from_secs(5);

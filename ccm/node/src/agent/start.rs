@@ -24,7 +24,6 @@ use super::engine_updates::EngineUpdates;
 use super::health::{self, FailedChecks, HealthMonitor};
 use super::hold::Hold;
 use super::index::Update;
-use super::keys::{KeyFolder, Keys};
 use super::node_events::NodeEvents;
 use super::options::Options;
 use super::publish::FIELD_MANAGER;
@@ -38,6 +37,7 @@ use super::tasks::Tasks;
 use super::throttle::Throttle;
 use super::watch::{follow, follow_own};
 use super::{addresses, metrics, settling, state_writer};
+use crate::keys::{KeyFolder, Keys};
 
 /// Capacity of the queue of engine events; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;

@@ -18,9 +18,9 @@ use super::activity::{ActivePeriod, RouterActivity};
 use super::admission::Unguarded;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
-use super::engine_events::MULTICAST_REMEDY;
-use super::network::mac;
 use super::replication::Finding as Replicated;
+use crate::engine_events::MULTICAST_REMEDY;
+use crate::mac;
 
 #[cfg(test)]
 mod tests;

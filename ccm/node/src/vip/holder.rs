@@ -17,10 +17,10 @@ use super::election::LostPriority;
 use super::metrics::{Display, Shown};
 use super::place;
 use super::settings::{Settings, VipSettings};
-use super::signing_keys::KeysFolder;
 use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
-use crate::agent::engine_events::{self, Fault, Remedies};
+use crate::engine_events::{self, Fault, Remedies};
+use crate::keys::signing::KeysFolder;
 
 /// Time for which a virtual IP that is held no longer is still served for packets that come here, until all hosts have learned of the new
 /// Active.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `flags`, `settings` | what the process is to do, from the command line or a file, validated |
 //! | `checks`, `checked` | whether this node and its backends are well |
-//! | `place`, `election`, `signing_keys`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
+//! | `place`, `election`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
 //! | `holder`, `translation` | configuration of the engine and the kernel for all of them |
 //! | `metrics` | what is shown of them |
 //! | `run` | the process, the only one of the host |
@@ -20,7 +20,6 @@ mod metrics;
 mod place;
 mod run;
 mod settings;
-mod signing_keys;
 mod translation;
 mod virtual_ip;
 

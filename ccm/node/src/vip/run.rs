@@ -21,7 +21,7 @@ use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
-use crate::agent::metrics;
+use crate::helper_metrics::helpers as helper_metrics;
 
 /// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
@@ -63,7 +63,7 @@ pub async fn run(
     let watched = Arc::downgrade(&engine);
     samples::register(&shown, move || {
         let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
-        metrics::helpers(&helpers)
+        helper_metrics(&helpers)
     })?;
     let mut holder = Holder::new(Arc::clone(&engine), settings, display).context("cannot start a thread")?;
     let news = Arc::clone(holder.news());

@@ -16,7 +16,7 @@ use windlass_vrrp::{Family, Time, Versions};
 use super::election::{LostPriority, PASSING_FROM, priority};
 use super::place::{self, Place};
 use super::settings::{SourceAddress, VipSettings};
-use super::signing_keys::SigningKeys;
+use crate::keys::signing::SigningKeys;
 
 #[cfg(test)]
 mod tests;

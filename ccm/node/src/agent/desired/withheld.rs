@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Assignment, Desired, Problem, Refused};
-use crate::agent::keys::SECRET;
+use crate::keys::SECRET;
 
 impl Desired {
     /// Returns the ids of the keys with which this node's virtual routers sign.

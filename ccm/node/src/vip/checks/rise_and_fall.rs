@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Answer;
-use crate::agent::flaps::Flaps;
+use crate::flaps::Flaps;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! Keys that sign adverts, from the Secret [`SECRET`] as mounted into the agent. Pure but for [`folder`], which reads it.
 //!
 //! A missing, empty or broken entry breaks nothing that works: a key that a virtual router of this node signs with stays known until the
-//! agent exits. A virtual router whose key this node has never had is not run: [`Desired::withhold`](super::desired::Desired::withhold).
+//! agent exits. A virtual router whose key this node has never had is not run: [`Desired::withhold`](crate::agent::desired::Desired::withhold).
 
 mod folder;
+pub(crate) mod signing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -90,6 +91,20 @@ fn key(content: &[u8]) -> Result<Key, String> {
     text.parse().map_err(|error: windlass_vrrp::auth::InvalidKey| error.to_string())
 }
 
+/// Returns the authentication that signs with the key `signing` and accepts adverts signed with any known key; `None`: that key is not
+/// known.
+fn authentication(
+    known: &BTreeMap<KeyId, Key>,
+    signing: KeyId,
+    interval: Interval,
+) -> Option<Authentication> {
+    let mut others = known.iter().filter(|(id, _)| **id != signing);
+    let keyring = Keyring::new(signing, known.get(&signing)?.clone());
+    let keyring = others.try_fold(keyring, |ring, (id, key)| ring.with(*id, key.clone())).ok()?;
+    let anti_replay = AntiReplay::Window(Window::for_interval(interval));
+    Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay })
+}
+
 /// Keys that this node has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -125,12 +140,7 @@ impl Keys {
     /// Returns the authentication of a virtual router with this interval that signs with the key `id`: it accepts adverts signed with any
     /// of the keys, and no others. `None`: this node does not have the key.
     pub(crate) fn authentication(&self, id: u8, interval: Interval) -> Option<Authentication> {
-        let (signing, key) = self.get(id)?;
-        let mut others = self.known.iter().filter(|(id, _)| **id != signing);
-        let keyring = Keyring::new(signing, key.clone());
-        let keyring = others.try_fold(keyring, |ring, (id, key)| ring.with(*id, key.clone())).ok()?;
-        let anti_replay = AntiReplay::Window(Window::for_interval(interval));
-        Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay })
+        authentication(&self.known, KeyId::new(id).ok()?, interval)
     }
 
     /// Returns the keys to use from now on, given the folder's `content` and the keys `used` by this node's virtual routers.

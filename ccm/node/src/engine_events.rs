@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use windlass_api::node_event;
 use windlass_engine::{Event, RouterKey};
 
-use super::network::mac;
+use crate::mac;
 
 #[cfg(test)]
 mod tests;

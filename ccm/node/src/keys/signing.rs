@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use windlass_vrrp::Interval;
-use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
+use windlass_vrrp::auth::{Authentication, Key, KeyId};
 
-use crate::agent::keys::FolderContent;
+use super::{FolderContent, authentication};
 
 /// The keys that this process knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct SigningKeys {
+pub(crate) struct SigningKeys {
     known: BTreeMap<KeyId, Key>,
     signs: Option<KeyId>,
 }
@@ -22,7 +22,7 @@ pub(super) struct SigningKeys {
 impl SigningKeys {
     /// The key of this id that consists of one digit.
     #[cfg(test)]
-    pub(super) fn of(id: u8, digit: &str) -> Self {
+    pub(crate) fn of(id: u8, digit: &str) -> Self {
         let mut content = FolderContent::default();
         content.add(&id.to_string(), Ok(digit.repeat(64).as_bytes()));
         Self::default().renewed(&content)
@@ -36,19 +36,14 @@ impl SigningKeys {
     }
 
     /// Returns the authentication of adverts for a virtual router with this interval; `None` while there is no key.
-    pub(super) fn authentication(&self, interval: Interval) -> Option<Authentication> {
-        let signs = self.signs?;
-        let keyring = Keyring::new(signs, self.known.get(&signs)?.clone());
-        let mut others = self.known.iter().filter(|(id, _)| **id != signs);
-        let keyring = others.try_fold(keyring, |ring, (id, key)| ring.with(*id, key.clone())).ok()?;
-        let anti_replay = AntiReplay::Window(Window::for_interval(interval));
-        Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay })
+    pub(crate) fn authentication(&self, interval: Interval) -> Option<Authentication> {
+        authentication(&self.known, self.signs?, interval)
     }
 }
 
 /// The folder, and the keys that were read there.
 #[derive(Debug)]
-pub(super) struct KeysFolder {
+pub(crate) struct KeysFolder {
     path: PathBuf,
     keys: SigningKeys,
     /// The warnings that hold, each of which the log has once.
@@ -57,18 +52,18 @@ pub(super) struct KeysFolder {
 
 impl KeysFolder {
     /// Reads the folder for the first time.
-    pub(super) fn open(path: PathBuf) -> Self {
+    pub(crate) fn open(path: PathBuf) -> Self {
         let mut folder = Self { path, keys: SigningKeys::default(), told: BTreeSet::new() };
         folder.refresh();
         folder
     }
 
-    pub(super) fn keys(&self) -> &SigningKeys {
+    pub(crate) fn keys(&self) -> &SigningKeys {
         &self.keys
     }
 
     /// Reads it again; whether other keys are known, or another one signs.
-    pub(super) fn refresh(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self) -> bool {
         let content = FolderContent::read(&self.path);
         let keys = self.keys.renewed(&content);
         let mut warnings = content.faults(&self.path);
