@@ -201,7 +201,7 @@ fn versions(snapshot: &Snapshot) -> Vec<Problem> {
         );
         findings.push(
             Problem::warning("Deployment", "windlass-system/windlass-controller", "ControllerVersion")
-                .says(message, "update the agents first, then the controller (docs/operations.md)"),
+                .says(message, "finish the upgrade: give both the same image (docs/operations.md)"),
         );
     }
     let own = env!("CARGO_PKG_VERSION");
