@@ -15,8 +15,8 @@ pub const DEFAULT_EXCLUDED_INTERFACES: &[&str] = &["docker*", "podman*", "virbr*
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 
-/// Virtual IPs to announce, their nodes and interfaces, and VRRP settings. Of several that select a virtual IP one applies: that with the
-/// lowest `priority`, of equal ones the oldest.
+/// Virtual IPs to announce, their nodes and interfaces, and VRRP settings. If several Announcements select a virtual IP, the one with the
+/// lowest `priority` applies; of equal ones, the oldest.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "windlass.dev",
@@ -40,21 +40,22 @@ pub struct AnnouncementSpec {
     #[serde(default = "default_priority")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub priority: i32,
-    /// Names of the `VirtualIPPool`s whose addresses it is for. Default: all.
+    /// Names of the `VirtualIPPool`s whose addresses it applies to. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::object_names")]
     pub pools: Vec<String>,
-    /// Namespaces whose Services it is for, besides those that `namespaceSelectors` select. With both empty, all.
+    /// Namespaces whose Services it applies to, besides those that `namespaceSelectors` select.
+    /// With both empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::namespaces")]
     pub namespaces: Vec<String>,
-    /// Namespaces whose Services it is for, by label: one selector that matches is enough. Default: those that `namespaces`
+    /// Namespaces whose Services it applies to, by label: one selector that matches is enough. Default: those that `namespaces`
     /// names, or all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub namespace_selectors: Vec<LabelSelector>,
-    /// Services that it is for, by label: one selector that matches is enough; with none, all. An address that several Services
-    /// share is announced as that of the one that had it first.
+    /// Services that it applies to, by label: one selector that matches is enough; with none, all. If several Services share an
+    /// address, the Service that had it first decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
@@ -62,26 +63,26 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub node_selectors: Vec<LabelSelector>,
-    /// Nodes that are preferred: the weights of all that match a node are added up, and of the nodes that are well those with
-    /// the most announce. Default: all alike.
+    /// Preferred nodes: Windlass adds up the weights of all entries that match a node. Of the nodes without faults, those with
+    /// the highest sum announce. Default: all alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::node_preferences")]
     pub preferred_nodes: Vec<PreferredNodes>,
     /// Handling of the addresses of a node that is unschedulable, as after `kubectl cordon` and `kubectl drain`. Default: Serve.
     #[serde(default)]
     pub unschedulable_nodes: UnschedulableNodePolicy,
-    /// Interfaces that announce, as `eth0` or `bond*`. On these, a subnet that does not hold the address will do as well.
-    /// Default: those whose subnet holds the address.
+    /// Interfaces that announce, as `eth0` or `bond*`. They announce an address even if their subnet does not hold it.
+    /// Default: the interfaces whose subnet holds the address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::interface_patterns")]
     pub interfaces: Vec<String>,
-    /// Interfaces that do not announce, as `docker*`; what `interfaces` names without `*` does all the same. Default: the
-    /// bridges of containers and virtual machines.
+    /// Interfaces that do not announce, as `docker*`. An interface that `interfaces` names without `*` announces nevertheless.
+    /// Default: the bridges of containers and virtual machines.
     #[serde(default = "default_excluded_interfaces")]
     #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
     pub exclude_interfaces: Vec<String>,
-    /// Checks that each node runs by itself, without the API server, up to 8. A node on which a check fails announces only what no node on
-    /// which all pass can. Default: none.
+    /// Checks that each node runs by itself, without the API server, up to 8. A node on which a check fails announces only addresses that no
+    /// node on which all checks pass can announce. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
@@ -190,8 +191,8 @@ pub struct VrrpSettings {
     #[serde(default = "default_interval")]
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// Time for which a preferred node leaves another node in place that announces already, in seconds. A node that stops sending adverts
-    /// is replaced without this delay. Default: 0.
+    /// Time for which a preferred node waits before it replaces a node that announces, in seconds. It replaces a node that stops sending
+    /// adverts without this delay. Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
     pub preempt_delay_seconds: u32,
@@ -201,15 +202,15 @@ pub struct VrrpSettings {
     /// True if nodes that multicast does not reach receive adverts by unicast, too. Default: true.
     #[serde(default = "default_unicast_fallback")]
     pub unicast_fallback: bool,
-    /// True if virtual IPs use the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, and not that of the node that
-    /// has them: for hosts, routers and firewalls that ignore gratuitous ARP. The LAN has to let a second MAC address through each node's
-    /// port. Default: false.
+    /// True if virtual IPs use the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, instead of the node's own: for
+    /// hosts, routers and firewalls that ignore gratuitous ARP. The LAN must let a second MAC address through each node's port.
+    /// Default: false.
     #[serde(default, rename = "virtualMAC")]
     pub virtual_mac: bool,
-    /// Signs adverts, and takes signed ones only. Default: neither.
+    /// Signing of adverts: nodes sign their adverts and accept only signed adverts. Default: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
-    /// VRIDs that may be used. Default: 1 to 255.
+    /// VRIDs that Windlass may use. Default: 1 to 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::vrid_range")]
     pub vrid_range: Option<VridRange>,
@@ -253,8 +254,8 @@ impl Transport {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct Authentication {
-    /// The key that signs, 1 to 255: an entry of the Secret `windlass-vrrp-keys` with this number as its name. Adverts signed by
-    /// any other entry of it are taken, too, so that keys can be changed one node at a time.
+    /// The key that signs, 1 to 255: an entry of the Secret `windlass-vrrp-keys` with this number as its name. Nodes also accept
+    /// adverts signed by any other entry of the Secret, so that keys can be changed one node at a time.
     #[schemars(schema_with = "crate::validation::key_id")]
     pub key_id: u8,
 }
@@ -273,7 +274,7 @@ pub struct VridRange {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncementStatus {
-    /// Virtual IPs that are announced by it.
+    /// Number of virtual IPs to which it applies.
     #[serde(default, rename = "virtualIPs")]
     pub virtual_ips: i64,
     /// `Applied`.

@@ -100,7 +100,7 @@ pub struct LinkCheck {
     /// Number of them that must have carrier. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<u32>,
-    /// Least total speed of those with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed will do.
+    /// Least total speed of the links with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_megabits_per_second: Option<u32>,
 }

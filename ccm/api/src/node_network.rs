@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     printcolumn = r#"{"name": "Interface", "type": "string", "jsonPath": ".spec.interfaces[0].name"}"#,
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.interfaces[0].addresses"}"#,
-    printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router heard that is not ours", "priority": 1}"#,
-    printcolumn = r#"{"name": "Failed", "type": "string", "jsonPath": ".spec.failedChecks[0]", "description": "What does not work on the node"}"#,
-    printcolumn = r#"{"name": "No-Multicast", "type": "string", "jsonPath": ".spec.withoutMulticast[0].node", "description": "A node between which and this one multicast of VRRP does not pass", "priority": 1}"#,
+    printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router that is not Windlass' own", "priority": 1}"#,
+    printcolumn = r#"{"name": "Failed", "type": "string", "jsonPath": ".spec.failedChecks[0]", "description": "A fault of the node"}"#,
+    printcolumn = r#"{"name": "No-Multicast", "type": "string", "jsonPath": ".spec.withoutMulticast[0].node", "description": "A node to or from which multicast of VRRP does not pass", "priority": 1}"#,
     printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
-    printcolumn = r#"{"name": "Capabilities", "type": "string", "jsonPath": ".spec.capabilities", "description": "What the agent obeys", "priority": 1}"#,
+    printcolumn = r#"{"name": "Capabilities", "type": "string", "jsonPath": ".spec.capabilities", "description": "Restrictions that the agent obeys", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -32,7 +32,7 @@ pub struct NodeNetworkSpec {
     /// Version of the agent that wrote this.
     #[serde(default)]
     pub agent_version: String,
-    /// Restrictions that the agent obeys and that it would do harm to ignore: see [`Capability`]. An agent that reports none is older than
+    /// Restrictions that the agent obeys, and whose violation would do harm: see [`Capability`]. An agent that reports none is older than
     /// this field, and obeys none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 63)))]
@@ -50,7 +50,7 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ip_addresses")]
     pub further_addresses: Vec<IpAddr>,
-    /// VRRP and CARP routers that are not Windlass' own, whose VRIDs must not be taken.
+    /// VRRP and CARP routers that are not Windlass' own: Windlass does not use their VRIDs.
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub foreign_routers: Vec<ForeignRouter>,
@@ -58,15 +58,15 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub duplicates: Vec<DuplicateAddress>,
-    /// Faults of the node, with their reasons: it ranks below all nodes on which nothing fails.
+    /// Faults of the node, with their reasons: it ranks below all nodes without faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 1024)))]
     pub failed_checks: Vec<String>,
-    /// Nodes between which and this one multicast of VRRP does not pass, so that unicast takes its place.
+    /// Nodes with which this node exchanges adverts by unicast: multicast of VRRP does not pass between them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub without_multicast: Vec<UnicastPeer>,
-    /// The keys of adverts that the node has, by their ids: virtual routers are not made to sign before all of their nodes have the
+    /// IDs of the keys of adverts that the node has: the controller lets virtual routers sign only after all of their nodes have the
     /// key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::key_ids")]
@@ -119,7 +119,7 @@ pub struct DuplicateAddress {
     pub mac: String,
 }
 
-/// Node between which and this one multicast does not pass: one of the two is Active for a virtual router, and the other does not receive
+/// Node without multicast to or from this node: one of the two nodes is Active for a virtual router, and the other node does not receive
 /// its multicast.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
@@ -152,8 +152,8 @@ pub struct InterfaceInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::optional_ipv6_address")]
     pub link_local: Option<Ipv6Addr>,
-    /// A bridge without a port that leads out of the node, as container networks and virtual machines have: its addresses may be the
-    /// same on every node. Absent: it is none, or the agent is of a version before this field.
+    /// True for a bridge without a port that leads out of the node, as container networks and virtual machines have: its addresses may be
+    /// the same on every node. Absent: it is no such bridge, or the agent is older than this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
 }

@@ -48,7 +48,7 @@ pub struct VirtualIPSpec {
     /// Name of the `VirtualIPPool` that holds it, or held it last.
     #[schemars(length(max = 253))]
     pub pool: String,
-    /// Names of the `VirtualIPPool`s that held it before and that its Services still ask for: it stays theirs.
+    /// Names of the `VirtualIPPool`s that held it before and that its Services still ask for: the Services keep it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub former_pools: Vec<String>,
@@ -63,25 +63,25 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub announcement: Option<String>,
-    /// Ports of the address that not everybody may send to; to all others everybody may.
+    /// Ports of the address with restricted clients: every client may send to all other ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub sources: Vec<PortSources>,
-    /// All ports of its Services: nodes refuse what is for others. Absent: they are not known, and nothing is refused for that.
+    /// All ports of its Services: nodes refuse packets to other ports. Absent: the ports are unknown, and nodes refuse nothing by port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4096))]
     pub ports: Vec<RestrictedPort>,
-    /// `Local` if its Services have that, whose traffic only nodes with an endpoint of theirs serve.
+    /// `Local` if its Services have `externalTrafficPolicy: Local`: only nodes with an endpoint of these Services serve their traffic.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
     /// With `Local`, the Services' `healthCheckNodePort`: a node's answer there shows whether it has a ready endpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ports_of_owners")]
     pub health_check_node_ports: Vec<u16>,
-    /// `Claim` if its pool has that: it is announced although another host of the LAN answers for it.
+    /// `Claim` if its pool has `onAddressInUse: Claim`: nodes announce it although another host of the LAN answers for it.
     #[serde(default, skip_serializing_if = "OnAddressInUse::refuses")]
     pub on_address_in_use: OnAddressInUse,
-    /// Set while nobody has the address and nobody may be given it: no agent announces it.
+    /// Set while no Service has the address and other Services cannot get it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
 }
@@ -100,11 +100,11 @@ pub struct PortSources {
     /// The ports.
     #[schemars(length(min = 1, max = 4096))]
     pub ports: Vec<RestrictedPort>,
-    /// Ranges of the address's family, as `192.0.2.0/24`; without any, nobody may. What is no range lets nobody in.
+    /// Allowed ranges of the address's family, as `192.0.2.0/24`. Empty: no client may send. An entry that is not a range allows no client.
     #[serde(default)]
     #[schemars(length(max = 1024), inner(length(max = 49)))]
     pub allowed: Vec<String>,
-    /// kube-proxy keeps the others out by itself: a node whose agent cannot may announce the address all the same.
+    /// True if kube-proxy itself keeps other clients out: a node whose agent cannot keep them out may then announce the address, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_kube_proxy: bool,
 }
@@ -145,10 +145,10 @@ pub enum PortProtocol {
 pub struct Quarantine {
     /// Cause of the quarantine.
     pub reason: QuarantineReason,
-    /// End of the quarantine: the object is deleted then, and the address can be given again.
+    /// End of the quarantine: the controller then deletes the object, and any Service can get the address again.
     #[schemars(schema_with = "crate::validation::moment")]
     pub until: Time,
-    /// One sentence for people.
+    /// Cause in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
@@ -222,8 +222,8 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`, `AddressConflict` while another host uses the address, too, and `ConnectionsReplicated` where its Announcement
-    /// wants that.
+    /// `Announced`, `AddressConflict` while another host uses the address, too, and `ConnectionsReplicated` if its Announcement
+    /// has `connections: Replicate`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
     validation = (crate::validation::LIMITS_IN_ORDER, "spec.maxPerService is above spec.maxPerNamespace: a Service has no more \
         addresses than its namespace"),
     validation = (crate::validation::WAITS_FOR_ITS_OWN, "spec.whenFull: Wait needs spec.namespaces or spec.namespaceSelectors, \
-        which say whose only pool this is, and spec.autoAssign: true"),
+        which select the namespaces that the pool is for, and spec.autoAssign: true"),
     printcolumn = r#"{"name": "Auto", "type": "boolean", "jsonPath": ".spec.autoAssign", "priority": 1}"#,
     printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.ipv4.total"}"#,
     printcolumn = r#"{"name": "Assigned", "type": "integer", "jsonPath": ".status.ipv4.assigned"}"#,
@@ -47,10 +47,10 @@ pub struct VirtualIPPoolSpec {
     /// True if Services that name no pool may get an address from this one. Default: true.
     #[serde(default = "yes")]
     pub auto_assign: bool,
-    /// Gives nothing new; what was given stays. Default: false.
+    /// True if the pool gives no new addresses; Services keep the addresses that they have. Default: false.
     #[serde(default)]
     pub disabled: bool,
-    /// Addresses that are not given because some equipment treats them specially. Default: None.
+    /// Addresses that Windlass does not give, because some equipment treats them specially. Default: None.
     #[serde(default)]
     pub avoid_reserved: AvoidReserved,
     /// Pools are searched in ascending order of this number; of equal ones, those that select their Services first, then
@@ -75,26 +75,26 @@ pub struct VirtualIPPoolSpec {
     /// they wait, pools for all namespaces give them none at all. Default: UseOthers.
     #[serde(default)]
     pub when_full: WhenFull,
-    /// Largest number of addresses of each family for the Services of one namespace, including those kept back for them. They keep what
-    /// they have. Default: any number.
+    /// Largest number of addresses of each family for the Services of one namespace, including addresses kept back for them. The Services
+    /// keep the addresses that they have. Default: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_namespace: Option<u32>,
-    /// Largest number of addresses of each family for one Service, including those kept back for it. It keeps what it has. Default: any
-    /// number.
+    /// Largest number of addresses of each family for one Service, including addresses kept back for it. It keeps the addresses that it has.
+    /// Default: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_service: Option<u32>,
     /// Order in which its free addresses are given. Default: Lowest.
     #[serde(default)]
     pub allocation_order: AllocationOrder,
-    /// Time before a released address is given to another Service, in seconds: stale neighbour tables, DNS and clients must not reach a
+    /// Time before another Service can get a released address, in seconds: stale neighbour tables, DNS and clients must not reach a
     /// foreign Service. Default: 60.
     #[serde(default = "default_quarantine")]
     #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
-    /// Time for which a released address stays with the namespace of the Service that had it, in seconds, if that is longer. Meanwhile
-    /// other Services of the namespace may have it if they name it, as DNS names and clients of the namespace may still lead there.
+    /// Time for which a released address stays with the namespace of its Service, in seconds, if longer than `quarantineSeconds`. Meanwhile
+    /// another Service of the namespace can get it by naming it: DNS names and clients of the namespace may still use the address.
     /// Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::namespace_quarantine_seconds")]
@@ -105,8 +105,8 @@ pub struct VirtualIPPoolSpec {
     /// Handling of an address of this pool for which another host of the LAN answers before its first use. Default: Refuse.
     #[serde(default)]
     pub on_address_in_use: OnAddressInUse,
-    /// True if addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the selectors above let
-    /// use the pool. A client that may write that field may take any address of the pool (CVE-2020-8554). Default: false.
+    /// True if Windlass announces addresses of this pool that a Service names in `spec.externalIPs`, for Services that the selectors above
+    /// let use the pool. A client that may write that field may take any address of the pool (CVE-2020-8554). Default: false.
     #[serde(default, rename = "allowExternalIPs")]
     pub allow_external_ips: bool,
 }
@@ -229,12 +229,12 @@ pub struct VirtualIPPoolStatus {
     /// IPv6 counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<AddressCounts>,
-    /// The addresses of the pool as CIDRs, ascending, and those given from it that no pool holds any more: what `spec.externalIPs` of
-    /// Services are compared with when they are written. Of more than 1024 the largest.
+    /// The addresses of the pool as CIDRs, ascending, and those given from it that no pool holds any more. The API server compares
+    /// `spec.externalIPs` of Services with them. Of more than 1024 CIDRs, only the largest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 43)))]
     pub cidrs: Vec<String>,
-    /// Conditions of the pool, with what keeps it, or part of it, from being used.
+    /// Conditions of the pool, with the reasons: why Windlass does not use it, or part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,

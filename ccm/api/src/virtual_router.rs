@@ -47,19 +47,19 @@ pub struct VirtualRouterSpec {
     /// Time between two adverts, in milliseconds, a multiple of 10 (10 to 40950).
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// Candidates, in the order in which they are preferred while all is well. Their priority shows which one is preferred now: a node that
-    /// is being drained keeps its place here.
+    /// Candidates, in the order of preference while no node has a fault. Their priority shows the current preference: a node that is being
+    /// drained keeps its place here.
     #[schemars(length(max = 254))]
     pub nodes: Vec<RankedNode>,
-    /// `externalTrafficPolicy` of the Services whose addresses it carries. With `Local` a node without an endpoint of theirs ranks below
-    /// all that have one.
+    /// `externalTrafficPolicy` of the Services whose addresses it carries. With `Local`, a node without an endpoint of these Services ranks
+    /// below all nodes that have one.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
     /// Name of the `Announcement` that applies to its virtual IPs; absent: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub announcement: Option<String>,
-    /// Time for which a preferred node leaves another node in place that is Active already, in seconds.
+    /// Delay in seconds: a preferred node waits for this time before it replaces another Active node.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
     pub preempt_delay_seconds: u32,
@@ -75,7 +75,7 @@ pub struct VirtualRouterSpec {
     /// Signing of adverts; absent: they are not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
-    /// Checks that each node runs by itself: a node on which a check fails takes part with a priority below all on which all pass.
+    /// Checks that each node runs by itself: a node on which a check fails has a lower priority than all nodes on which all checks pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
@@ -86,7 +86,7 @@ pub struct VirtualRouterSpec {
     #[serde(default, skip_serializing_if = "ConnectionPolicy::is_forward")]
     pub connections: ConnectionPolicy,
     /// UID of the virtual router that it replaces, with the same nodes under another VRID: the addresses that the old one still carries
-    /// move here, and nothing else does because of it. Absent: it replaces none.
+    /// move here, and no other address moves because of it. Absent: it replaces none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub replaces: Option<String>,
@@ -156,11 +156,11 @@ pub struct RankedNode {
     /// The node's interface on the segment.
     #[schemars(length(max = 15))]
     pub interface: String,
-    /// True if some of the other candidates may not know it yet, or not with this address, and would not obey it. Until each of them has
-    /// reported that it does (`NodeNetwork.spec.knownRouters`), it ranks above none that may not.
+    /// True if other candidates may not know it yet, or not with this address, and would not obey it. It ranks above such a candidate only
+    /// after the candidate reported that it knows it (`NodeNetwork.spec.knownRouters`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joining: bool,
-    /// While it is joining with another address: that by which the others have known it until now. They obey it as well.
+    /// While it is joining with another address: the address by which the other candidates know it until now. They obey both addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::optional_ip_address")]
     pub former_address: Option<IpAddr>,

@@ -34,7 +34,7 @@ const ATTEMPTS: u32 = 5;
 pub struct Options {
     /// True if the actions are printed and not taken.
     pub dry_run: bool,
-    /// True if the controller that works is another one.
+    /// True to continue although a controller renews its lease, as another cloud controller manager does.
     pub even_so: bool,
 }
 
@@ -59,7 +59,7 @@ pub async fn run(client: Client, options: Options) -> anyhow::Result<()> {
             left.push(format!("Service {name}: {error:#}"));
         }
     }
-    // Objects come last: they say which Services were ours, should this end before its time.
+    // Objects come last: they record which Services Windlass served, in case this process stops early.
     let objects = [
         delete_all::<VirtualIP>(&client, options).await,
         delete_all::<VirtualRouter>(&client, options).await,
@@ -70,11 +70,16 @@ pub async fn run(client: Client, options: Options) -> anyhow::Result<()> {
     let announcements = list::<Announcement>(&client).await?.unwrap_or_default().len();
     if pools + announcements > 0 {
         println!(
-            "kept: {pools} VirtualIPPools and {announcements} Announcements. kubectl delete -f manifests/crds removes them with their \
-             definitions"
+            "kept: {pools} VirtualIPPools and {announcements} Announcements. Run `kubectl delete -f manifests/crds` to remove \
+             them and their definitions"
         );
     }
-    ensure!(left.is_empty(), "{} things are left; run this again: {}", left.len(), left.join("; "));
+    ensure!(
+        left.is_empty(),
+        "{} steps failed; correct the errors and run `windlass uninstall` again: {}",
+        left.len(),
+        left.join("; ")
+    );
     Ok(())
 }
 
@@ -93,8 +98,8 @@ async fn refuse_while_one_works(client: &Client, lease: (&str, &str)) -> anyhow:
         let since = Timestamp::now().duration_since(renewed.0).unsigned_abs();
         if since < SILENCE {
             bail!(
-                "lease {namespace}/{name} was renewed {} s ago by {holder}: a controller that works would write everything again. \
-                 Remove Windlass first (kubectl delete -k manifests), or give --even-so if that is another cloud controller manager",
+                "lease {namespace}/{name} was renewed {} s ago by {holder}: a running controller would write everything again. \
+                 Remove Windlass first (kubectl delete -k manifests), or give --even-so if {holder} is another cloud controller manager",
                 since.as_secs()
             );
         }
@@ -125,7 +130,9 @@ async fn clean(client: &Client, service: Service, given: &Given, options: Option
         println!("Service {namespace}/{name}: {}: {}", removed(options), cleanup.what.join(", "));
         return Ok(());
     }
-    bail!("another program changes it all the time; stop that program, and try again")
+    bail!(
+        "another program changed the Service during every attempt; stop that program, and run `windlass uninstall` again"
+    )
 }
 
 /// All objects of a kind; `None`: there is no such kind.

@@ -105,7 +105,8 @@ struct UninstallArgs {
     /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Go on although a controller holds the lease kube-system/cloud-controller-manager, as another cloud controller manager may
+    /// Continue although a program renews the lease kube-system/cloud-controller-manager or windlass-system/windlass-controller, as
+    /// another cloud controller manager may
     #[arg(long)]
     even_so: bool,
 }

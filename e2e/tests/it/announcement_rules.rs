@@ -264,7 +264,7 @@ fn refused() -> Vec<(Value, String)> {
     for path in ["healthz", "/a b", "/ü", "/a#b", "/%4", "/%zz", "/'", "http://192.0.2.1/"] {
         row(
             check(json!({ "httpGet": { "port": 80, "path": path } })),
-            &format!("path \"{path}\" cannot be asked for: it begins with \"/\""),
+            &format!("path \"{path}\" cannot be requested: it must begin with \"/\""),
         );
     }
     row(check(json!({ "httpGet": { "port": 80, "path": "" } })), "should be at least 1 chars long");

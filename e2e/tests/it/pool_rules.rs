@@ -162,7 +162,7 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
         ),
         (
             json!({ "whenFull": "Wait", "namespaces": ["a"], "autoAssign": false }),
-            "which say whose only pool this is, and spec.autoAssign: true",
+            "which select the namespaces that the pool is for, and spec.autoAssign: true",
         ),
         (json!({ "whenFull": "Panic" }), "supported values: \"UseOthers\", \"Wait\""),
         (json!({ "namespaceQuarantineSeconds": 2_592_001 }), "should be less than or equal to 2592000"),

@@ -63,8 +63,8 @@ fn http_get() -> Value {
                 "default": DEFAULT_PATH,
                 "x-kubernetes-validations": [{
                     "rule": format!("self.matches('{PATH}')"),
-                    "messageExpression": "'path \"' + self + '\" cannot be asked for: it begins with \"/\" and has only what RFC \
-                        3986 has in a path and a query; write any other character as % and its two hexadecimal digits'",
+                    "messageExpression": "'path \"' + self + '\" cannot be requested: it must begin with \"/\" and have only what RFC \
+                        3986 allows in a path and a query; write any other character as % and its two hexadecimal digits'",
                 }],
             },
             "scheme": {
@@ -105,7 +105,7 @@ fn link() -> Value {
             },
             "minimum": count("Number of links that must have carrier. Default: all.", 256),
             "minimumMegabitsPerSecond": count(
-                "Least total speed of those with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed \
+                "Least total speed of the links with carrier, in Mbit/s. A link of unknown speed is fast enough. Default: any speed \
                     will do.",
                 100_000_000,
             ),

@@ -17,9 +17,7 @@ pub(super) enum RangeError {
         "{0:?} is neither a CIDR nor a range of two addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
     )]
     Unreadable(String),
-    #[error(
-        "{0:?} is a template: have `helm template`, envsubst or what else fills it in print the addresses"
-    )]
+    #[error("{0:?} is a template: render it first, for example with `helm template` or envsubst")]
     Template(String),
     #[error("{0:?} mixes IPv4 and IPv6: write one range for each family")]
     MixedFamilies(String),

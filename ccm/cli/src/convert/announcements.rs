@@ -34,8 +34,8 @@ pub(super) fn convert(pools: &[(&Pool, String)], advertisements: &[Advertisement
     for one in layer2.iter().filter(|one| !one.is_open()) {
         for name in one.pools.iter().filter(|name| !pools.iter().any(|(pool, _)| pool.name == **name)) {
             let what = format!(
-                "spec.ipAddressPools names {name:?}, and the input has no such pool that was converted: no Announcement is for it. \
-                 Convert both at once"
+                "spec.ipAddressPools names {name:?}, which is none of the converted pools, so no Announcement covers it. Convert \
+                 the pool and the advertisement together"
             );
             writer.warn(&one.origin, &what);
         }
@@ -80,8 +80,8 @@ fn groups<'a>(
         if let [_, _, ..] = of_services[..] {
             let origins = origins(of_services.iter().flatten());
             let what = format!(
-                "a Service of pool {:?} that several of them select is announced by MetalLB as all of them say, and by Windlass as \
-                 one: see that their spec.serviceSelectors select different Services",
+                "if several of them select the same Service of pool {:?}, MetalLB applies them all, and Windlass applies one. \
+                 Make sure that their spec.serviceSelectors select different Services",
                 pool.name
             );
             writer.warn(&origins, &what);
@@ -114,8 +114,9 @@ impl Group<'_> {
         if !self.is_product(&node_selectors, &interfaces) {
             writer.warn(
                 &origins,
-                "MetalLB announces on the spec.interfaces of each from the spec.nodeSelectors of each; the Announcement has all of \
-                 these interfaces on all of these nodes, because one Announcement applies to an address: see that this is right",
+                "MetalLB applies the spec.interfaces of each only to its own spec.nodeSelectors. Only one Announcement applies \
+                 to an address, so the converted one combines all these interfaces with all these nodes. Check that this is \
+                 intended",
             );
         }
         let interfaces = self.existing(interfaces, writer)?;
@@ -139,8 +140,8 @@ impl Group<'_> {
         ];
         if let Some((field, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
             let why = format!(
-                "an Announcement of it would have {count} entries in spec.{field}, and it has {most} at most; split it. Until then its \
-                 pools are announced from every node that has their subnet"
+                "the Announcement would have {count} entries in spec.{field}, and the maximum is {most}; split it. Until then \
+                 every node with the subnet of its pools announces them"
             );
             writer.refuse(&origins, &why);
             return None;
@@ -173,11 +174,12 @@ impl Group<'_> {
             return Some(good);
         }
         let said = format!(
-            "spec.interfaces has {bad:?}, and no interface can be called so: its name has 1 to 15 characters without blanks and \"/\""
+            "spec.interfaces has {bad:?}, which cannot be names of interfaces: a name has 1 to 15 characters without spaces and \
+             \"/\""
         );
         if good.is_empty() {
             let why = format!(
-                "{said}; correct it. Until then its pools are announced from every node that has their subnet"
+                "{said}; correct it. Until then every node with the subnet of its pools announces them"
             );
             writer.refuse(&self.origins(), &why);
             return None;

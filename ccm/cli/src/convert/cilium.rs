@@ -17,7 +17,7 @@ const NAME: &str = "io.kubernetes.service.name";
 const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
 
 const ACROSS: Becomes = Becomes::Nothing(
-    "windlass.dev/share-with names the namespaces; both sides name each other, and * is none",
+    "set windlass.dev/share-with on both Services to each other's namespace; * does not stand for all",
 );
 
 const PROGRAM: Program = Program {
@@ -117,7 +117,7 @@ fn listed(
                     has_errors = true;
                     writer.refuse(
                         &format!("{origin}: {}", block.path("")),
-                        "it has neither a cidr alone nor a start; correct it",
+                        "it has neither cidr alone nor start; write cidr, or start with an optional stop",
                     );
                     continue;
                 }
@@ -140,10 +140,7 @@ fn pool(
         Some("No") => true,
         Some(other) => {
             object.mark("spec");
-            writer.refuse(
-                origin,
-                &format!("spec.allowFirstLastIPs is {other:?}, and there are Yes and No; correct it"),
-            );
+            writer.refuse(origin, &format!("spec.allowFirstLastIPs is {other:?}; write Yes or No"));
             return Ok(());
         }
     };
@@ -176,8 +173,8 @@ fn pool(
         "only BGP announces it, which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only Services that name it \
          get its addresses. Keep Cilium for it, or set autoAssign: true if its addresses are in a subnet of the nodes"
     } else {
-        "the input has no CiliumL2AnnouncementPolicy with loadBalancerIPs: true, so Cilium announces nothing of it by ARP and NDP. \
-         Windlass does, and does not speak BGP: see that the addresses are in a subnet of the nodes"
+        "the input has no CiliumL2AnnouncementPolicy with loadBalancerIPs: true, so Cilium announces no address of the pool by \
+         ARP and NDP. Windlass announces by ARP and NDP, not by BGP: make sure that the addresses are in a subnet of the nodes"
     };
     writer.warn(origin, what);
     Ok(())
@@ -193,12 +190,15 @@ fn policy(
     if fields::boolean(object, "spec.externalIPs", false)? {
         writer.warn(
             origin,
-            "spec.externalIPs: Windlass announces addresses of spec.externalIPs of Services only if their VirtualIPPool has \
-             allowExternalIPs: true",
+            "spec.externalIPs is not converted: Windlass announces addresses of spec.externalIPs of Services only if their \
+             VirtualIPPool has allowExternalIPs: true",
         );
     }
     if !fields::boolean(object, "spec.loadBalancerIPs", false)? {
-        writer.warn(origin, "spec.loadBalancerIPs is false, so it announces no address of a pool: no Announcement was made of it");
+        writer.warn(
+            origin,
+            "spec.loadBalancerIPs is false, so the policy announces no address of a pool and became no Announcement",
+        );
         object.mark("spec");
         return Ok(());
     }
@@ -230,8 +230,8 @@ fn policy(
     if is_one_of_many {
         writer.warn(
             origin,
-            "of several policies for a Service the nodes and interfaces of all announce it with Cilium; of several Announcements one \
-             applies: see that they select different Services",
+            "if several policies select a Service, Cilium announces it on the nodes and interfaces of all. Of several \
+             Announcements, Windlass applies one: make sure that they select different Services",
         );
     }
     if spec != AnnouncementSpec::default() {
@@ -267,7 +267,7 @@ fn selected(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Op
         .partition(|one| one.key == NAMESPACE || one.key == NAME);
     if of_names.iter().any(|one| one.key == NAME) {
         let why = format!(
-            "{field} selects Services by {NAME}, and Windlass knows labels only: label the Services and select them by that"
+            "{field} selects Services by {NAME}, and Windlass selects by labels only: label the Services and select that label"
         );
         writer.refuse(origin, &why);
         return Ok(None);

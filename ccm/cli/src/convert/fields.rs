@@ -12,7 +12,7 @@ use super::selectors::{self, SelectorError};
 /// Reason why a field cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FieldError {
-    #[error("{field} is {found} where {expected} belongs: correct it")]
+    #[error("{field} is {found} instead of {expected}: correct it")]
     WrongKind { field: String, expected: &'static str, found: String },
     #[error("{field} is missing: add it")]
     Missing { field: String },

@@ -22,13 +22,13 @@ fn objects_within(max_values: usize, text: &str) -> (Vec<Value>, Vec<String>) {
         match serde_saphyr::from_str_with_options::<Value>(&document, options) {
             Ok(value) => flatten(value, MAX_NESTING, &mut objects),
             Err(_) if template(&document).is_some() => errors.push(format!(
-                "the document that begins in line {line} is a template: it holds {:?}. It was left out: have `helm template` or \
-                 what else fills it in print it, and convert that",
+                "the document that begins in line {line} is a template: it holds {:?}. It was left out: render it, for example \
+                 with `helm template`, and convert the result",
                 template(&document).unwrap_or_default()
             )),
             Err(error) => errors.push(format!(
                 "the document that begins in line {line} {} and was left out: {}",
-                if is_too_much(&error.to_string()) { "is too much at once" } else { "is not YAML" },
+                if is_too_much(&error.to_string()) { "is too large" } else { "is not YAML" },
                 mistake(line, &error.to_string())
             )),
         }
@@ -111,7 +111,7 @@ fn mistake(line: usize, error: &str) -> String {
     let Some((number, rest)) = counted else { return first.to_owned() };
     if is_too_much(rest) {
         return format!(
-            "line {number}: it is nested too deeply or has too many values; give fewer pools at a time"
+            "line {number}: it is nested too deeply or has too many values; convert fewer pools at a time"
         );
     }
     format!("line {number} {rest}")
@@ -125,7 +125,7 @@ mod tests {
     fn too_many_values_are_refused_with_a_remedy_and_ten_thousand_services_are_read() {
         let many: String = (0..500).map(|_| "- {a: 1}\n").collect();
         let (_, errors) = objects_within(1000, &many);
-        assert!(errors[0].contains("too many values; give fewer pools at a time"), "{errors:?}");
+        assert!(errors[0].contains("too many values; convert fewer pools at a time"), "{errors:?}");
         let service = "- {apiVersion: v1, kind: Service, metadata: {name: a, namespace: b, labels: {a: b}}, spec: {type: LoadBalancer, \
                        ports: [{port: 80, protocol: TCP, targetPort: 80, nodePort: 30000}]}, status: {}}\n";
         let (services, errors) = objects(&format!("kind: List\nitems:\n{}", service.repeat(10_000)));

@@ -12,16 +12,16 @@ pub(super) fn patterns(expression: &str, origin: &str, field: &str, writer: &mut
         .filter(|Patterns { patterns, .. }| patterns.iter().all(|pattern| is_interface(pattern)));
     let Some(Patterns { patterns, is_wider }) = patterns else {
         let why = format!(
-            "{field} {expression:?} is a regular expression without a counterpart in an Announcement, which knows * for any characters: \
-             write the names of the interfaces, or patterns of them, into its spec.interfaces"
+            "{field} {expression:?} is a regular expression that an Announcement cannot express, because its only wildcard is *: \
+             write the names of the interfaces, or patterns with *, into its spec.interfaces"
         );
         writer.refuse(origin, &why);
         return Vec::new();
     };
     if is_wider {
         let what = format!(
-            "{field} {expression:?} became {patterns:?}, which does not take exactly the same names, as an Announcement knows only \
-             *: see that no other interface of the nodes is called so"
+            "{field} {expression:?} became {patterns:?}, which does not match exactly the same names, because the only wildcard \
+             of an Announcement is *: make sure that it matches no other interface of the nodes"
         );
         writer.warn(origin, &what);
     }

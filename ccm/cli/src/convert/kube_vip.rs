@@ -32,11 +32,16 @@ const PROGRAM: Program = Program {
         (
             "kube-vip.io/serviceInterface",
             Becomes::Nothing(
-                "an Announcement with spec.serviceSelectors and spec.interfaces says it for the Services it selects",
+                "write an Announcement with spec.serviceSelectors and spec.interfaces for the Service",
             ),
         ),
         ("kube-vip.io/egress", EGRESS),
-        ("kube-vip.io/loadbalancerHostname", Becomes::Nothing("Windlass asks no DHCP server and no DNS")),
+        (
+            "kube-vip.io/loadbalancerHostname",
+            Becomes::Nothing(
+                "Windlass uses neither DHCP nor DNS; name the address in windlass.dev/addresses",
+            ),
+        ),
         (
             "kube-vip.io/ignore",
             Becomes::Nothing("give the Service a loadBalancerClass of another controller"),
@@ -139,8 +144,8 @@ impl<'a> ConfigMap<'a> {
                 .then(|| [of, GLOBAL].into_iter().find(|of| self.get("cidr", of).is_some()));
             if let Some(first) = first.flatten() {
                 let what = format!(
-                    "kube-vip gives nothing of it, because cidr-{first} comes first; left out. If Services have addresses of it, \
-                     take cidr-{first} out of the input and convert this apart"
+                    "kube-vip assigns no address of it, because cidr-{first} comes first, so it was left out. If Services have \
+                     addresses of it, remove cidr-{first} from the input and convert this range separately"
                 );
                 writer.warn(&place, &what);
                 continue;
@@ -148,7 +153,7 @@ impl<'a> ConfigMap<'a> {
             if value == DHCP {
                 writer.refuse(
                     &place,
-                    "it has kube-vip ask a DHCP server, which Windlass does not; give a range of the LAN",
+                    "kube-vip requests its addresses from a DHCP server, which Windlass does not do; give a range of the LAN",
                 );
                 continue;
             }
@@ -172,8 +177,8 @@ impl<'a> ConfigMap<'a> {
             let has_pool = of == GLOBAL || self.get("cidr", of).is_some() || self.get("range", of).is_some();
             if kind == "interface" && !has_pool {
                 let what = format!(
-                    "it is for namespace {of:?}, which has no pool of its own: make an Announcement with spec.namespaces and \
-                     spec.interfaces"
+                    "it is for namespace {of:?}, which has no cidr-{of} or range-{of}: write an Announcement with \
+                     spec.namespaces and spec.interfaces"
                 );
                 writer.warn(&place, &what);
             } else if !is_range(key)
@@ -183,7 +188,7 @@ impl<'a> ConfigMap<'a> {
             {
                 writer.warn(
                     &place,
-                    "it is not converted: kube-vip's cloud provider has no such key. Take it out",
+                    "it is not converted: kube-vip's cloud provider has no such key. Remove it",
                 );
             }
         }
@@ -227,8 +232,8 @@ fn config_map(map: &ConfigMap<'_>, announcing: &pods::Announcing<'_>, writer: &m
         if group.of.iter().any(|of| map.or_global("allow-share", of).is_some_and(is_true)) {
             writer.warn(
                 &place,
-                "allow-share lets Services share addresses by themselves; with Windlass those do that have the same annotation \
-                 windlass.dev/sharing-key. Give it to those that share one now",
+                "with allow-share, kube-vip lets Services share addresses without an annotation. With Windlass, only Services \
+                 with the same windlass.dev/sharing-key share one. Set it on Services that share an address now",
             );
         }
     }
@@ -241,8 +246,8 @@ fn leaves_out_ends(map: &ConfigMap<'_>, group: &Group<'_>, place: &str, writer: 
     if without_ends && group.value.split(',').filter(|text| trims(text)).count() > 1 {
         writer.warn(
             place,
-            "kube-vip joins CIDRs that adjoin before it leaves out their first and last address; the VirtualIPPool leaves out \
-             those of each. See that no Service has one",
+            "kube-vip joins adjacent CIDRs before it leaves out the first and last address; the VirtualIPPool leaves out the \
+             first and last address of each CIDR. Make sure that no Service has one of them",
         );
     }
     without_ends

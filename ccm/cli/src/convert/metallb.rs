@@ -329,8 +329,8 @@ impl MetalLbObjects {
         let others: Vec<String> = values.unread(&[]).into_iter().map(|(path, _)| path).collect();
         if !others.is_empty() {
             let what = format!(
-                "the values {} are of MetalLB's own installation and not converted: see whether manifests/ or the chart of Windlass \
-                 needs the same",
+                "the values {} configure MetalLB's own installation and are not converted: check whether manifests/ or the chart \
+                 of Windlass needs the same settings",
                 others.join(", ")
             );
             self.writer.warn(origin, &what);

@@ -34,8 +34,8 @@ pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
         } else if protocols.is_empty() && !advertisements.is_empty() {
             writer.warn(
                 &pool.origin,
-                "no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set spec.disabled on \
-                 the VirtualIPPool to give nothing from it",
+                "no advertisement of MetalLB names it, so MetalLB did not announce it; Windlass announces every pool. Set \
+                 spec.disabled: true in the VirtualIPPool to assign no address of it",
             );
         }
         converted.push((pool, name));
@@ -99,7 +99,7 @@ fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, writer: &mut W
         Ok(_) | Err(_) => {
             let nearest = if allocation.priority < 0 { 0 } else { LAST - 1 };
             let what = format!(
-                "{field} is {}, and a VirtualIPPool has 0 to {LAST}: it became {nearest}; look at the order of the pools",
+                "{field} is {}, and a VirtualIPPool has 0 to {LAST}: it became {nearest}; check the order of the pools",
                 allocation.priority
             );
             writer.warn(&pool.origin, &what);

@@ -23,7 +23,7 @@ const PROGRAM: Program = Program {
         (
             "purelb.io/multi-pool",
             Becomes::Nothing(
-                "windlass.dev/addresses names an address of each subnet, if the Service is to have several",
+                "name an address of each subnet in windlass.dev/addresses if the Service shall have several",
             ),
         ),
         (
@@ -32,7 +32,7 @@ const PROGRAM: Program = Program {
         ),
         (
             "purelb.io/allow-local",
-            Becomes::Nothing("externalTrafficPolicy: Local needs none with Windlass; take it out"),
+            Becomes::Nothing("externalTrafficPolicy: Local needs no annotation with Windlass; remove it"),
         ),
         ("purelb.io/re-evaluate", Becomes::Record),
         ("purelb.io/allocated-by", Becomes::Record),
@@ -51,7 +51,8 @@ const PROGRAM: Program = Program {
 const UNCONVERTED: &[(&str, &str)] = &[
     (
         "spec.local.skipIPv6DAD",
-        "Windlass probes an address before its first use; spec.onAddressInUse: Claim of the VirtualIPPool takes it all the same",
+        "Windlass probes an address before its first use. Set spec.onAddressInUse: Claim of the VirtualIPPool to use it although \
+         another host has it",
     ),
     ("spec.local.multiPool", MULTI),
     ("spec.remote.multiPool", MULTI),
@@ -61,25 +62,26 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ("spec.local.extlbint", DUMMY),
     (
         "spec.local.garpConfig",
-        "Windlass sends gratuitous ARP at each takeover in a rhythm of its own. Nothing is to be done",
+        "Windlass sends gratuitous ARP at each takeover at its own intervals. No action is needed",
     ),
     (
         "spec.local.addressConfig",
-        "Windlass puts no address on an interface, so there is nothing that the CNI could mistake. Nothing is to be done",
+        "Windlass adds no address to an interface, so the CNI cannot mistake it for a node's address. No action is needed",
     ),
     (
         "spec.local.addressGuard",
-        "the guard of Windlass lets in only ports of the address' Services, on every interface (docs/dev/guard.md). Run the agent with \
-         --guard=false to have none",
+        "the guard of Windlass accepts only ports of the address' Services, on every interface (docs/dev/guard.md). Run the \
+         agent with --guard=false to disable it",
     ),
     (
         "spec.local.interfaces",
-        "these are interfaces whose subnets count; Windlass takes each whose subnet holds the address. Name them in spec.interfaces of \
-         an Announcement to have no other",
+        "PureLB uses the subnets of these interfaces; Windlass uses each interface whose subnet holds the address. Name the \
+         interfaces in spec.interfaces of an Announcement to use no other",
     ),
 ];
 const MULTI: &str = "a Service gets one address, not one of each range. Name several in its annotation windlass.dev/addresses";
-const BALANCE: &str = "the VirtualIPPool gives its lowest free address. Set spec.allocationOrder, or make a VirtualIPPool of each range";
+const BALANCE: &str = "the VirtualIPPool gives its lowest free address. Set spec.allocationOrder, or write one VirtualIPPool for \
+                       each range";
 const DUMMY: &str = "Windlass does not announce by routing, so it needs no such interface. Keep PureLB for addresses that are routed";
 
 /// Converts every object of PureLB in `text`.
@@ -112,7 +114,7 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     for (field, giver) in [("external", "another program"), ("netbox", "Netbox")] {
         if object.value()["spec"].get(field).is_some_and(|value| !value.is_null()) {
             let why = format!(
-                "spec.{field} has {giver} give addresses{}; make a VirtualIPPool of a range of its own",
+                "with spec.{field}, {giver} assigns the addresses{}; write a VirtualIPPool with a separate range",
                 set_fields(object)
             );
             writer.refuse(origin, &why);
@@ -134,8 +136,8 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     if (is_default || enforced) && !is_restricted {
         writer.warn(
             origin,
-            "spec.enforceNamespaces and spec.namespaceDefault are for the namespaces in spec.namespaces, and there are none: they have no \
-             effect. Name them",
+            "spec.enforceNamespaces and spec.namespaceDefault have no effect, because spec.namespaces is empty. Name the \
+             namespaces there",
         );
     }
     let is_given = if is_restricted {
@@ -160,16 +162,16 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     if is_restricted && !enforced {
         writer.warn(
             origin,
-            "spec.enforceNamespaces is false: PureLB lets Services of other namespaces name the group; the VirtualIPPool does not. \
-             Add their namespaces to its spec.namespaces",
+            "spec.enforceNamespaces is false: PureLB allows Services of other namespaces to name the group; the VirtualIPPool \
+             does not. Add their namespaces to its spec.namespaces",
         );
     }
     if is_remote {
         writer.warn(
             origin,
-            "spec.remote is announced by routing (BGP), which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only \
-             Services that name it get its addresses. Keep PureLB for it, or set autoAssign: true if its addresses are in a subnet of \
-             the nodes",
+            "PureLB announces spec.remote by routing (BGP), which Windlass does not speak: the VirtualIPPool has autoAssign: \
+             false, so only Services that name it get its addresses. Keep PureLB for it, or set autoAssign: true if its \
+             addresses are in a subnet of the nodes",
         );
     }
     Ok(())
@@ -186,7 +188,8 @@ fn listed(pools: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Optio
             && !range.without(&[within]).is_empty()
         {
             let why = format!(
-                "{field} {text:?} is not within its subnet {subnet:?}, so PureLB gives nothing of the group; correct one"
+                "{field} {text:?} is not within its subnet {subnet:?}, so PureLB assigns no address of the group; correct the \
+                 range or the subnet"
             );
             writer.refuse(origin, &why);
             return Ok(None);
@@ -195,8 +198,8 @@ fn listed(pools: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Optio
             fields::text(&pool, "aggregation")?.filter(|is| !matches!(*is, "" | "default"))
         {
             let what = format!(
-                "{} {aggregation:?} is for routing protocols; Windlass announces single addresses by ARP and NDP: see that they are in \
-                 a subnet of the nodes, and keep PureLB for those that are not",
+                "{} {aggregation:?} is for routing protocols; Windlass announces single addresses by ARP and NDP: make sure that \
+                 they are in a subnet of the nodes, and keep PureLB for the others",
                 pool.path("aggregation")
             );
             writer.warn(origin, &what);
@@ -258,8 +261,8 @@ fn agent(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<(), F
     if !spec.node_selectors.is_empty() {
         writer.warn(
             origin,
-            "spec.nodeSelector says for which nodes these settings are, and nodes without any use the defaults; an Announcement with \
-             spec.nodeSelectors has only those nodes announce. See that this is right",
+            "PureLB applies these settings to the nodes that spec.nodeSelector selects, and the defaults to the others. With \
+             spec.nodeSelectors of an Announcement, only the selected nodes announce. Check that this is intended",
         );
     }
     if spec != AnnouncementSpec::default() {

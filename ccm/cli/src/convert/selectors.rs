@@ -12,19 +12,19 @@ const MAX_VALUES: usize = 32;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
     #[error(
-        "has {0} labels or expressions, and a selector of Windlass {MAX_PARTS} of each at most; split it"
+        "has {0} labels or expressions, and a selector of Windlass has at most {MAX_PARTS} of each; split it"
     )]
     TooManyParts(usize),
-    #[error("has {0} values, and a selector of Windlass {MAX_VALUES} at most; split it")]
+    #[error("has {0} values, and a selector of Windlass has at most {MAX_VALUES}; split it")]
     TooManyValues(usize),
-    #[error("has {0:?}, and no label is called so; correct it")]
+    #[error("has {0:?}, which is not a valid name of a label; correct it")]
     Name(String),
-    #[error("has the value {0:?}, and no label has such a value; correct it")]
+    #[error("has the value {0:?}, which is not a valid value of a label; correct it")]
     Value(String),
-    #[error("has the operator {0:?}, and there are In, NotIn, Exists and DoesNotExist; correct it")]
+    #[error("has the operator {0:?}; write In, NotIn, Exists or DoesNotExist")]
     Operator(String),
     #[error(
-        "has the operator {0} with {1} values: In and NotIn need some, Exists and DoesNotExist have none"
+        "has the operator {0} with {1} values: In and NotIn need at least one, Exists and DoesNotExist take none; correct it"
     )]
     Values(String, usize),
 }

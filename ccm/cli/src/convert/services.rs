@@ -50,8 +50,8 @@ pub(super) fn look(services: &[Value], program: &Program, classes: &[String], wr
     for (key, namespaces) in sharing.iter().filter(|(_, namespaces)| namespaces.len() > 1) {
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         let what = format!(
-            "they share an address across the namespaces {}, which {} allows and Windlass only to Services that name each other's \
-             namespace: write windlass.dev/share-with on both sides",
+            "they share an address across the namespaces {}. {} allows this; Windlass requires that the Services name each \
+             other's namespace. Set windlass.dev/share-with on all of them",
             namespaces.join(", "),
             program.name
         );
@@ -75,7 +75,7 @@ fn is_served(
         return Ok(false);
     }
     let what = format!(
-        "spec.loadBalancerClass is {class:?}, which Windlass does not serve and Kubernetes does not let you change: make the \
+        "spec.loadBalancerClass is {class:?}, which Windlass does not serve and Kubernetes does not allow to change: create the \
          Service again without it, or with windlass.dev/windlass, and name its addresses in windlass.dev/addresses"
     );
     writer.warn(origin, &what);
@@ -93,10 +93,11 @@ fn look_at_annotations(
         let becomes = program.annotations.iter().find(|(other, _)| other == key).map(|(_, becomes)| *becomes);
         let what = match becomes {
             Some(Becomes::Ours(ours)) => {
-                format!("annotation {key} is not read; write {ours}: {value:?} instead")
+                format!("annotation {key} has no effect with Windlass; write {ours}: {value:?} instead")
             }
             Some(Becomes::IsRead(ours)) => format!(
-                "annotation {key} is read only by a controller with --compat-annotations=true: set it, or write {ours}: {value:?}"
+                "annotation {key} has an effect only if the controller runs with --compat-annotations=true: set that flag, or \
+                 write {ours}: {value:?}"
             ),
             Some(Becomes::Nothing(why)) => format!("annotation {key} has no counterpart: {why}"),
             None if program.prefixes.iter().any(|prefix| key.starts_with(prefix)) => format!(
@@ -138,7 +139,7 @@ fn look_at(
         match text.parse::<IpAddr>() {
             Ok(address) if addresses.contains(&address) => {}
             Ok(address) => addresses.push(address),
-            Err(_) => writer.warn(origin, &format!("{text:?} is no address: correct it")),
+            Err(_) => writer.warn(origin, &format!("{text:?} is not an IP address: correct it")),
         }
     }
     for address in addresses {
@@ -146,13 +147,14 @@ fn look_at(
             writer.warn(
                 origin,
                 &format!(
-                    "{address} asks a DHCP server for an address, which Windlass does not: name one of a pool"
+                    "{address} requests an address from a DHCP server, which Windlass does not do: name an address of a pool"
                 ),
             );
         } else if !writer.has(address) {
             writer.warn(
                 origin,
-                &format!("its address {address} is in no pool that was converted: add it to one, or the Service gets another"),
+                &format!("its address {address} is in no pool that was converted: add it to one, otherwise the Service gets \
+                          another address"),
             );
         }
     }

@@ -159,7 +159,7 @@ fn nonsense_of_any_size_and_depth_is_told_with_its_line_and_a_remedy() {
     let deep = format!("# deep\n{}", "[".repeat(100_000));
     contains_all(
         &convert(&deep).errors,
-        &[&["begins in line 1 is too much at once", "line 2: ", "nested", "fewer"]],
+        &[&["begins in line 1 is too large", "line 2: ", "nested", "fewer"]],
     );
     // Each is told of by itself, without reading what stands before it again.
     let documents = convert(&"---\n{\n".repeat(20_000));
@@ -194,7 +194,7 @@ fn the_config_map_of_old_versions_is_read() {
     );
     contains_all(
         &conversion.errors,
-        &[&["address-pools[2]", "address-pools[2].addresses is 7 where a list belongs"]],
+        &[&["address-pools[2]", "address-pools[2].addresses is 7 instead of a list"]],
     );
 }
 
@@ -294,12 +294,8 @@ fn what_cannot_be_converted_is_an_error_and_never_opens_a_pool_to_others() {
         (pool("  addresses: [0.0.0.0/0]"), 0, &[&["spec.addresses[0]"]]),
         (pool("  addresses: ['${RANGE}']"), 0, &[&["spec.addresses[0]", "\"${RANGE}\" is a template"]]),
         (pool("  addresses: []"), 0, &[&["0 usable ranges", "add one"]]),
-        (
-            pool("  addresses: 192.0.2.0/24"),
-            0,
-            &[&["spec.addresses is \"192.0.2.0/24\" where a list belongs"]],
-        ),
-        (pool("  addresses: [{}]"), 0, &[&["spec.addresses[0] is an object where a text belongs"]]),
+        (pool("  addresses: 192.0.2.0/24"), 0, &[&["spec.addresses is \"192.0.2.0/24\" instead of a list"]]),
+        (pool("  addresses: [{}]"), 0, &[&["spec.addresses[0] is an object instead of a text"]]),
         (many(65), 0, &[&["65 usable ranges", "split the pool"]]),
         (with("  autoAssign: sometimes"), 0, &[&["spec.autoAssign is \"sometimes\""]]),
         (

@@ -91,7 +91,10 @@ impl Writer {
                 return None;
             }
             None => {
-                self.refuse(&origin, &format!("no VirtualIPPool can be called {named:?}; rename it"));
+                self.refuse(
+                    &origin,
+                    &format!("{named:?} cannot be the name of a VirtualIPPool; rename the pool"),
+                );
                 return None;
             }
         };
@@ -115,8 +118,8 @@ impl Writer {
         }
         if name != named {
             let what = format!(
-                "the VirtualIPPool is called {name:?}, because Kubernetes has no object called {named:?}; annotations of Services \
-                 that name it have to follow"
+                "the VirtualIPPool is called {name:?}, because {named:?} is not a valid name in Kubernetes. Change the \
+                 annotations of Services that name the pool"
             );
             self.warn(&origin, &what);
         }
@@ -145,8 +148,8 @@ impl Writer {
             };
             if let Some(subnet) = Range::subnet_of_host(text) {
                 let what = format!(
-                    "{text:?} has bits set behind its prefix length, and {} gives all of {subnet}: so does the VirtualIPPool. If \
-                     only that address was meant, write it with its full prefix length",
+                    "{text:?} has bits set behind its prefix length, and {} assigns all of {subnet}: so does the VirtualIPPool. \
+                     If you mean only that address, write it with its full prefix length (/32 or /128)",
                     self.program
                 );
                 self.note(&origin, &what);
@@ -155,8 +158,8 @@ impl Writer {
             let of_others = range.without(&self.given);
             if of_others != [range] {
                 let what = format!(
-                    "{text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. See that \
-                     the Services that have them may use that one"
+                    "{text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. Make \
+                     sure that the Services with these addresses may use that pool"
                 );
                 self.warn(&origin, &what);
             }
@@ -174,7 +177,12 @@ impl Writer {
             }
             let new: Vec<Range> = left.iter().flat_map(|part| part.without(&ranges)).collect();
             if new != left {
-                self.note(&origin, &format!("{text:?} overlaps an earlier range: taken once"));
+                self.note(
+                    &origin,
+                    &format!(
+                        "{text:?} overlaps an earlier range: the VirtualIPPool has the common addresses once"
+                    ),
+                );
             }
             ranges.extend(new);
         }
@@ -189,7 +197,7 @@ impl Writer {
     pub(super) fn announcement(&mut self, origin: &str, name: &str, spec: &AnnouncementSpec) {
         if let Some(bad) = spec.interfaces.iter().find(|name| !is_interface(name)) {
             let why = format!(
-                "no interface can be called {bad:?}: its name has 1 to 15 characters without blanks and \"/\"; correct it"
+                "{bad:?} cannot be the name of an interface: a name has 1 to 15 characters without spaces and \"/\"; correct it"
             );
             self.refuse(origin, &why);
             return;
@@ -200,7 +208,9 @@ impl Writer {
             ("pools", spec.pools.len(), MAX_NAMESPACES),
         ];
         if let Some((field, count, most)) = lists.into_iter().find(|(_, count, most)| count > most) {
-            let why = format!("an Announcement has {most} {field} at most, not {count}; split it");
+            let why = format!(
+                "an Announcement has at most {most} {field}, and this one would have {count}; split it"
+            );
             self.refuse(origin, &why);
             return;
         }
@@ -259,7 +269,9 @@ struct Addresses {
 fn unsupported_restriction(spec: &VirtualIPPoolSpec, field: &str) -> Option<String> {
     let VirtualIPPoolSpec { namespaces, namespace_selectors, service_selectors, .. } = spec;
     if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
-        return Some(format!("{field}.namespaces has {bad:?}, and no namespace is called so; correct it"));
+        return Some(format!(
+            "{field}.namespaces has {bad:?}, which cannot be the name of a namespace; correct it"
+        ));
     }
     let counts = [
         ("namespaces", namespaces.len(), MAX_NAMESPACES),
@@ -267,7 +279,7 @@ fn unsupported_restriction(spec: &VirtualIPPoolSpec, field: &str) -> Option<Stri
         ("serviceSelectors", service_selectors.len(), MAX_SELECTORS),
     ];
     counts.into_iter().find(|(_, count, most)| count > most).map(|(list, count, most)| {
-        format!("{field}.{list} has {count} entries, and a VirtualIPPool {most} at most; split the pool")
+        format!("{field}.{list} has {count} entries, and a VirtualIPPool has at most {most}; split the pool")
     })
 }
 

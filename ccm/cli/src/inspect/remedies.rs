@@ -6,23 +6,23 @@ use windlass_api::{
 };
 
 /// Remedy for a reason that this version does not know.
-const OTHER: &str = "do as the message says; this program is older than what wrote it";
+const OTHER: &str = "do as the message says; this program is older than the one that wrote the condition";
 
 /// Returns the remedy for a Service's condition AddressAllocated (docs/conditions.md).
 pub(super) fn of_service(reason: &str) -> &'static str {
     match reason {
         address_allocated::NOT_ANNOUNCED => {
-            "`windlass explain` the Service: its VirtualIP says why no node announces the address"
+            "run `windlass explain` for the Service: its VirtualIP shows why no node announces the address"
         }
-        address_allocated::ADDRESS_CONFLICT => "take the address off the other host",
+        address_allocated::ADDRESS_CONFLICT => "remove the address from the other host",
         address_allocated::NO_LOCAL_ENDPOINT => {
-            "let pods run on nodes that may announce the address, or let the Announcement select the pods' nodes"
+            "run pods on nodes that may announce the address, or select the pods' nodes in the Announcement"
         }
         address_allocated::SUBNET_GONE => {
-            "list addresses of the nodes' new subnet in the pool in place of the old ones, with spec.onRemoval: Move"
+            "replace the pool's addresses by addresses of the nodes' new subnet, and set its spec.onRemoval: Move"
         }
         address_allocated::ADDRESS_OUTSIDE_POOLS => {
-            "add the address to a pool, or let the Service move: spec.onRemoval: Move of the pool"
+            "add the address to a pool, or set spec.onRemoval: Move in the pool, which moves the Service to another address"
         }
         address_allocated::ADDRESS_IN_OTHER_POOL => {
             "name the pool that has the address, or add the address to the pool that the Service names"
@@ -33,14 +33,14 @@ pub(super) fn of_service(reason: &str) -> &'static str {
         address_allocated::NO_FREE_ADDRESS => {
             "add addresses to a pool that the Service may use, or free some"
         }
-        address_allocated::LIMIT_REACHED => "free an address, or have the limit of the pool raised",
+        address_allocated::LIMIT_REACHED => "free an address, or raise the limit of the pool",
         address_allocated::NO_SUCH_POOL => "create the pool, or correct the annotation windlass.dev/pool",
         address_allocated::INVALID_REQUEST => "correct the field or annotation that the message names",
         address_allocated::ADDRESS_IN_USE => {
             "free the address, wait for the end of its quarantine, or name another"
         }
         address_allocated::SHARING_REFUSED => {
-            "let both Services have one sharing key and different ports, or name another address"
+            "give both Services the same windlass.dev/sharing-key and different ports, or name another address"
         }
         address_allocated::POOL_NOT_ALLOWED => {
             "change the selectors of the pool or the labels, or name another pool or address"
@@ -52,22 +52,22 @@ pub(super) fn of_service(reason: &str) -> &'static str {
 /// Returns the remedy for a VirtualIP's condition Announced (docs/conditions.md).
 pub(super) fn of_announced(reason: &str) -> &'static str {
     match reason {
-        announced::ADDRESS_TAKEN => "take the address off the other host",
+        announced::ADDRESS_TAKEN => "remove the address from the other host",
         announced::ADDRESS_REFUSED => {
-            "take the address off the node, add the key that is missing, or exclude the address from its pool"
+            "remove the address from the node, add the missing key, or exclude the address from its pool"
         }
         announced::UNGUARDED => {
             "run the agent of that node with the guard, or remove the source ranges of the Service"
         }
         announced::AGENT_STOPPED => "start the agent of that node",
         announced::NO_SEGMENT => {
-            "give the pool addresses of the nodes' subnet, run an agent on a node of that subnet, or let an Announcement name \
-             interfaces"
+            "give the pool addresses of the nodes' subnet, run an agent on a node of that subnet, or name interfaces in an \
+             Announcement"
         }
         announced::NO_INTERFACE => {
             "correct nodeSelectors, interfaces or excludeInterfaces of the Announcement"
         }
-        announced::NO_SUBNET => "give the nodes addresses with the length of the subnet's prefix",
+        announced::NO_SUBNET => "give the nodes addresses with the subnet's prefix length, not /32 or /128",
         announced::NO_LINK_LOCAL_ADDRESS => "give the interfaces an IPv6 link-local address",
         announced::NO_VRID => "free a VRID of the segment, or widen spec.vrrp.vridRange of the Announcement",
         announced::AGENT_TOO_OLD => {
@@ -82,24 +82,24 @@ pub(super) fn of_announced(reason: &str) -> &'static str {
 pub(super) fn of_connections(reason: &str) -> &'static str {
     match reason {
         connections_replicated::OVERLAY | connections_replicated::NO_WAY_BACK => {
-            "let pods be reached by routes of the LAN instead of a tunnel, or ask for connections: Forward"
+            "route pods over the LAN instead of a tunnel, or set connections: Forward"
         }
         connections_replicated::SERVICE_PROXY => {
-            "let kube-proxy serve in nftables or iptables mode, and tell its mode at its metrics address"
+            "run kube-proxy in nftables or iptables mode, and let the agent read the mode at its metrics address"
         }
         connections_replicated::UNGUARDED => "run the agent of that node with the guard",
         connections_replicated::NO_OTHER_NODE => "run an agent on another node of the subnet",
         connections_replicated::NOT_IN_SYNC => {
-            "wait some seconds; if it stays so, let UDP port 10112 pass between the nodes"
+            "wait some seconds; if the condition is still False, allow UDP port 10112 between the nodes"
         }
         connections_replicated::ROUTES_UNKNOWN | connections_replicated::REPLICATION_FAILED => {
-            "look into the log of the node's agent"
+            "read the log of the node's agent"
         }
         connections_replicated::LOCAL_TRAFFIC => {
-            "use externalTrafficPolicy: Cluster, or ask for connections: Forward"
+            "use externalTrafficPolicy: Cluster, or set connections: Forward"
         }
         connections_replicated::VIRTUAL_MAC_ADDRESS => {
-            "leave virtualMAC out of the Announcement, or ask for connections: Forward"
+            "remove virtualMAC from the Announcement, or set connections: Forward"
         }
         _ => OTHER,
     }
@@ -111,29 +111,29 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
         pool_ready::INVALID_ADDRESSES | pool_ready::INVALID_EXCLUSION | pool_ready::INVALID_SELECTOR => {
             "correct what the message names"
         }
-        pool_ready::OVERLAP => "take the addresses out of one of the two pools",
+        pool_ready::OVERLAP => "remove the addresses from one of the two pools",
         pool_ready::NODE_ADDRESS => "exclude the address from the pool",
         pool_ready::SUBNET_ADDRESS => "exclude the address, or set avoidReserved: Subnet",
-        pool_ready::POD_CIDR | pool_ready::SERVICE_CIDR => "take the addresses out of the pool",
+        pool_ready::POD_CIDR | pool_ready::SERVICE_CIDR => "remove the addresses from the pool",
         pool_ready::FOREIGN_SERVICE => {
-            "exclude the address, unless its Service is to come to Windlass and keep it"
+            "exclude the address, unless Windlass shall serve its Service, which then keeps the address"
         }
         pool_ready::UNKNOWN_VALUE => "upgrade the controller",
         pool_ready::DUPLICATE_ADDRESSES => "write each address once",
         pool_ready::NO_ADDRESSES => "add addresses, or exclude fewer",
         // NoSegment and NoInterface are the same words of a VirtualIP.
         pool_announceable::PARTLY | pool_announceable::NO_SEGMENT => {
-            "list addresses of the nodes' subnets, or let an Announcement name interfaces"
+            "list addresses of the nodes' subnets, or name interfaces in an Announcement"
         }
         pool_announceable::NO_INTERFACE => {
             "correct nodeSelectors, interfaces or excludeInterfaces of the Announcement"
         }
         REASON_OUTSIDE_POOLS => {
-            "add the addresses to a pool again, or let the Services move: spec.onRemoval: Move"
+            "add the addresses to a pool again, or set spec.onRemoval: Move, which moves the Services to others"
         }
-        announced::ADDRESS_TAKEN => "take the address off the other host, or exclude it from the pool",
+        announced::ADDRESS_TAKEN => "remove the address from the other host, or exclude it from the pool",
         windlass_api::event::EXTERNAL_IP_REFUSED => {
-            "have the Services give up those spec.externalIPs, or set allowExternalIPs in the pool"
+            "remove the addresses from spec.externalIPs of the Services, or set allowExternalIPs in the pool"
         }
         _ => OTHER,
     }
@@ -143,7 +143,7 @@ pub(super) fn of_pool(reason: &str) -> &'static str {
 pub(super) fn of_announcement(reason: &str) -> &'static str {
     match reason {
         applied::INVALID_SELECTOR => "correct the selector",
-        applied::OVERRULED => "lower its priority, or let it select less",
+        applied::OVERRULED => "lower its priority, or narrow its selectors",
         applied::NO_NODE => "correct nodeSelectors, interfaces or excludeInterfaces",
         applied::NO_KEY => "add the key to the Secret windlass-vrrp-keys",
         applied::NO_VRID => "widen spec.vrrp.vridRange, or free a VRID",
@@ -154,9 +154,9 @@ pub(super) fn of_announcement(reason: &str) -> &'static str {
 /// Returns the remedy for an address that another host uses beside the announcing node, and for multicast that does not arrive.
 pub(super) fn of_lan(reason: &str) -> &'static str {
     match reason {
-        REASON_DEFENDED => "take the address off the other host",
+        REASON_DEFENDED => "remove the address from the other host",
         multicast_heard::UNICAST_FALLBACK => {
-            "let the switch pass 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)"
+            "configure the switch to forward 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)"
         }
         _ => OTHER,
     }

@@ -523,7 +523,8 @@ impl ToldDoubts {
                 told != doubts && now.duration_since(*at) >= TELL_EVERY
             };
             if self.0.get(node).is_none_or(is_due) {
-                let message = format!("part of the report of node {node} is ignored: {}", told(doubts));
+                let message =
+                    format!("Windlass does not act on part of the report of node {node}: {}", told(doubts));
                 news.push((node.clone(), message));
                 self.0.insert(node.clone(), (now, doubts.clone()));
             }

@@ -230,7 +230,9 @@ fn reason_and_message(
         let missing = missing.into_iter().collect::<Vec<_>>().join(" and ");
         return (
             address_allocated::FAMILY_MISSING,
-            format!("{has}; no {missing} address can be had from any pool: add some to a pool it may use"),
+            format!(
+                "{has}; no pool can give the Service an {missing} address: add some to a pool that it may use"
+            ),
         );
     }
     (address_allocated::ALLOCATED, has)

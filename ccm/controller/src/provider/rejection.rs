@@ -95,7 +95,8 @@ fn stays_until(
     let until = Timestamp::from_millisecond(i64::try_from(quarantined.until.0).ok()?).ok()?;
     let others = if others == 0 { String::new() } else { format!(" and {others} more") };
     let whose = match stays_with {
-        StaysWith::Service => "that Service".to_owned(),
+        StaysWith::Service if others.is_empty() => "that Service".to_owned(),
+        StaysWith::Service => "these Services".to_owned(),
         StaysWith::Namespace => format!("namespace {:?}", former.namespace),
     };
     Some(format!(

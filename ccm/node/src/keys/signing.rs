@@ -69,8 +69,8 @@ impl KeysFolder {
         let mut warnings = content.faults(&self.path);
         if keys.signs.is_none() {
             warnings.insert(format!(
-                "{} has no key: no virtual IP is held before it has; write one to a file named by its id, as 'openssl rand -hex 32 > \
-                 {}/1'",
+                "{} has no key, and this node announces no virtual IP without one: write a key to a file named by its id, as \
+                 'openssl rand -hex 32 > {}/1'",
                 self.path.display(),
                 self.path.display()
             ));

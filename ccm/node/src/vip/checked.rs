@@ -155,8 +155,8 @@ impl Checked {
                         state.proves_until.map(|until| until.saturating_duration_since(now).as_secs());
                     tracing::warn!(
                         %address,
-                        "{kind} {name} is well, but has failed again and again ({error}): for {} s other \
-                         nodes that are well have precedence; find out why its server comes and goes, or \
+                        "{kind} {name} is well, but has failed repeatedly ({error}): for {} s other fit \
+                         nodes have precedence; find out why its server comes and goes, or \
                          raise fall or intervalMs",
                         proves.unwrap_or_default()
                     );

@@ -26,16 +26,16 @@ pub struct SettingsFlags {
 /// The settings themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct VipFlags {
-    /// Virtual IP; given again: another one with the same settings
+    /// Virtual IP; repeatable: further ones have the same settings
     #[arg(long = "address", value_name = "ADDRESS")]
     pub(super) addresses: Vec<String>,
-    /// Interface of the address [default: the one whose network has it]
+    /// Interface that announces the address [default: the interface whose network has it]
     #[arg(long, value_name = "NAME")]
     pub(super) interface: Option<String>,
-    /// TCP port that is served at the address; may be given again [default: those that checks ask on this host]
+    /// TCP port to serve at the address; repeatable [default: the ports that the checks ask on this host]
     #[arg(long = "port", value_name = "PORT")]
     pub(super) ports: Vec<String>,
-    /// Check that has to pass on this node; may be given again: http://…, https://…, tcp://HOST:PORT, grpc://HOST:PORT[/SERVICE] or
+    /// Check that must pass on this node; repeatable: http://…, https://…, tcp://HOST:PORT, grpc://HOST:PORT[/SERVICE] or
     /// exec:/PROGRAM ARGUMENTS
     #[arg(long = "check", value_name = "URL")]
     pub(super) checks: Vec<String>,
@@ -51,46 +51,46 @@ pub(crate) struct VipFlags {
     /// Number of failures in a row that make a check fail [default: 3]
     #[arg(long, value_name = "TIMES")]
     pub(super) fall: Option<String>,
-    /// Status codes of http and https checks that are well, as 200,401 [default: 200]
+    /// Status codes with which http and https checks pass, as 200,401 [default: 200]
     #[arg(long, value_name = "CODES")]
     pub(super) check_expect: Option<String>,
-    /// Certificates (PEM) of the authority that has to have signed those of https checks [default: any certificate is believed]
+    /// Certificates (PEM) of the authority that must have signed the server's in https checks [default: accept any certificate]
     #[arg(long, value_name = "FILE")]
     pub(super) check_ca: Option<String>,
-    /// Name that the certificates of https checks have to be for [default: the host that is asked]
+    /// Name that the server's certificate must contain in https checks [default: the host that the check asks]
     #[arg(long, value_name = "NAME")]
     pub(super) check_server_name: Option<String>,
-    /// SHA-256 of the certificate that https checks have to find
+    /// SHA-256 of the certificate that the server must have in https checks
     #[arg(long, value_name = "HEX")]
     pub(super) check_certificate_sha256: Option<String>,
-    /// Node that adverts are sent to by unicast; may be given again [default: multicast]
+    /// Node to send adverts to by unicast; repeatable [default: multicast]
     #[arg(long = "peer", value_name = "ADDRESS")]
     pub(super) peers: Vec<String>,
-    /// Send adverts by multicast, too, where there are peers
+    /// Send adverts by multicast, too, if there are peers
     #[arg(long)]
     pub(super) multicast: bool,
-    /// Virtual router ID, 1 to 255 [default: one that nobody else uses]
+    /// Virtual router ID, 1 to 255 [default: one that no other router uses]
     #[arg(long, value_name = "VRID")]
     pub(super) vrid: Option<String>,
     /// Priority while all checks pass, 101 to 200 [default: 200]
     #[arg(long, value_name = "PRIORITY")]
     pub(super) priority: Option<String>,
-    /// Take the address from a node of lower priority that has it and is well
+    /// Take the address over from a fit node of lower priority
     #[arg(long)]
     pub(super) preempt: bool,
     /// Milliseconds between adverts, 10 to 40950 in steps of 10 [default: 100]
     #[arg(long, value_name = "MS")]
     pub(super) advert_interval_ms: Option<String>,
-    /// Folder of the keys that sign adverts; each file is a key and named by its id
+    /// Folder of the keys that sign adverts; each file holds one key, and its name is the key's id
     #[arg(long, value_name = "FOLDER")]
     pub(super) keys_dir: Option<String>,
-    /// Put the address on the interface, for programs that have to listen on it
+    /// Add the address to the interface, for programs that must listen on it
     #[arg(long)]
     pub(super) bind: bool,
-    /// Backend of balanced connections; may be given again [default: this node alone]
+    /// Backend of balanced connections; repeatable [default: only this node]
     #[arg(long = "backend", value_name = "ADDRESS:PORT")]
     pub(super) backends: Vec<String>,
-    /// From which address backends see connections come: masquerade (that of the node that has the virtual IP) or keep (the
+    /// Source address of connections that backends see: masquerade (the address of the node that has the virtual IP) or keep (the
     /// client's) [default: masquerade]
     #[arg(long, value_name = "masquerade|keep")]
     pub(super) source: Option<String>,
@@ -134,7 +134,7 @@ impl VipFlags {
             ("--check-certificate-sha256", &self.check_certificate_sha256, asks_https, "https://"),
         ] {
             if value.is_some() && !is_used {
-                let problem = format!("no check is of {kinds}");
+                let problem = format!("no --check begins with {kinds}");
                 return Err(SettingsError::by_flag(flag, &problem, "leave it out, or give such a --check"));
             }
         }
@@ -222,7 +222,7 @@ impl VipFlags {
             let words = words.split_whitespace().map(|word| Given::by_flag(word.to_owned())).collect();
             check.command = Some(Given::by_flag(CommandDraft { command: Some(Given::by_flag(words)) }));
         } else {
-            let problem = format!("{url:?} is no check");
+            let problem = format!("{url:?} is not a check");
             let remedy = "begin it with http://, https://, tcp://, grpc:// or exec:/";
             return Err(SettingsError::by_flag("--check", &problem, remedy));
         }
@@ -254,8 +254,8 @@ impl VipFlags {
             None => Ok(()),
             Some(value) => {
                 let (own, other) = if v4 { ("IPv6", "IPv4") } else { ("IPv4", "IPv6") };
-                let problem = format!("{value} is {own}, and no --address is");
-                let remedy = format!("give one of {other}, or an --address of {own}");
+                let problem = format!("{value} is {own}, and no --address is {own}");
+                let remedy = format!("give an {other} address here, or an {own} --address");
                 Err(SettingsError::by_flag(flag, &problem, &remedy))
             }
         }

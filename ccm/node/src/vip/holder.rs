@@ -122,7 +122,7 @@ impl Holder {
                 }
                 self.own = place::own_addresses(&machine);
             }
-            Err(error) => tracing::error!(%error, "the host's addresses cannot be listed; trying again"),
+            Err(error) => tracing::error!(%error, "cannot list the host's addresses; trying again"),
         }
         let places = self.vips.values().filter_map(|(vip, _)| vip.place().ok());
         let interfaces: BTreeSet<String> = places.map(|place| place.interface.clone()).collect();
@@ -227,7 +227,7 @@ impl Holder {
                 .or(untranslated);
             if let Some(obstacle) = &obstacle {
                 if self.obstacles.get(address) != Some(obstacle) {
-                    tracing::warn!(%address, "the virtual IP cannot be announced here: {obstacle}");
+                    tracing::warn!(%address, "this node cannot announce the virtual IP: {obstacle}");
                 }
                 obstacles.insert(*address, obstacle.clone());
             }

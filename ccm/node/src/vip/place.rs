@@ -24,23 +24,23 @@ pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, 
     let interface = match &vip.interface {
         Some(name) => machine.interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| {
             format!(
-                "interface {name} is not there, is down or has no {} address: bring it up, or name another",
+                "interface {name} does not exist, is down or has no {} address: bring it up, or name another interface",
                 family(address)
             )
         })?,
         None => nearest(machine, address).ok_or_else(|| {
             format!(
-                "no interface of this host has a network with {address}: it has {}. Name an interface on whose LAN the address is to \
-                 be, or another address. Where the hosts are in several networks, no address moves between them without BGP, which \
-                 Windlass does not speak",
+                "no interface of this host has a network with {address}: it has {}. Name the interface whose LAN contains the \
+                 address, or choose another address. Between different networks an address moves only by BGP, which Windlass does not \
+                 speak",
                 networks(machine, address)
             )
         })?,
     };
     let own = own_address(interface, address).ok_or_else(|| {
         format!(
-            "interface {} has no {} address beside {address} at which this host's programs could be reached: give it one of that network, \
-             or choose another virtual IP, if this one is the host's own",
+            "interface {} has no {} address besides {address} by which clients reach this host's programs: give it an address of \
+             that network. If {address} is the host's own address, choose another virtual IP",
             interface.name,
             family(address)
         )
@@ -50,7 +50,7 @@ pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, 
         IpAddr::V6(_) if !vip.multicast => own,
         IpAddr::V6(_) => link_local(interface).map(IpAddr::V6).ok_or_else(|| {
             format!(
-                "interface {} has no link-local address that can be used, from which adverts for IPv6 are sent: let the kernel make \
+                "interface {} has no usable link-local address, which IPv6 adverts need as their source: let the kernel create \
                  one (net.ipv6.conf.{}.addr_gen_mode=0)",
                 interface.name, interface.name
             )

@@ -126,8 +126,8 @@ async fn sole(settings: &Settings, display: &Display, token: &CancellationToken)
         }
         if !is_told {
             is_told = true;
-            let obstacle = "another `windlass vip` runs on this host, as a static pod or a unit of systemd: end one, or have one of them hold \
-                            all virtual IPs by a file of settings; this one waits until the other has ended";
+            let obstacle = "another `windlass vip` runs on this host, as a static pod or a systemd unit, and this process waits until it exits: \
+                            stop one of the two, or let one hold all virtual IPs by a file of settings (--config)";
             tracing::error!("{obstacle}");
             let shown =
                 |address: String| Shown { address, obstacle: Some(obstacle.to_owned()), ..Shown::default() };
@@ -185,7 +185,7 @@ impl SettingsFile {
             Err(error) => {
                 let error = error.to_string();
                 if self.told.as_ref() != Some(&error) {
-                    tracing::error!("{error}; going on with what was read before");
+                    tracing::error!("{error}; the previous settings stay in effect");
                     self.told = Some(error);
                 }
                 None

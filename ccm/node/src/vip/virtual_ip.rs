@@ -82,7 +82,7 @@ impl VirtualIp {
         let vrid = settings.vrid.map_or(VridSource::Chosen(None), VridSource::Given);
         Self {
             settings,
-            place: Err("not looked for yet".to_owned()),
+            place: Err("its interface is not known yet".to_owned()),
             bound_by_others: None,
             authenticator: Authenticator::new(None),
             vrid,
@@ -198,12 +198,14 @@ impl VirtualIp {
             (Ok(_), VridSource::Chosen(Some(Choice { decision: Decision::NoneFree, .. }))) => {
                 Some("other routers of this LAN use all 255 VRIDs: free one, or set vrid".to_owned())
             }
-            (Ok(_), _) if no_keys => Some("no key signs its adverts yet".to_owned()),
+            (Ok(_), _) if no_keys => {
+                Some("no key signs its adverts yet: write a key to the folder keysDir".to_owned())
+            }
             (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => {
                 let address = self.settings.address;
                 self.bound_by_others.as_ref().map(|interface| {
                     format!(
-                        "not by one node alone: another program configured {address} on interface \
+                        "another program configured {address} on interface \
                          {interface} of this host, so its kernel answers for it even while another node is \
                          Active: remove it (`ip addr del {address} dev {interface}`, and from the network's \
                          configuration), and stop whatever else announces it, such as keepalived"

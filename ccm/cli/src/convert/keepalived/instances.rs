@@ -36,8 +36,8 @@ fn instance(configuration: &Configuration, instance: &Entry, writer: &mut Writer
     let origin = format!("{place}: vrrp_instance {name:?}");
     if asks_api_server(&configuration.entries, instance) {
         let what = format!(
-            "a script that it tracks asks the API server: if its address is that of the API server, no Service can have it. Take the \
-             instance out of the input, and convert it with --vip-port {API_SERVER} to settings of windlass vip"
+            "a script that it tracks asks the API server: if its address is that of the API server, no Service can have it. \
+             Remove the instance from this input, and convert it with --vip-port {API_SERVER} to settings of `windlass vip`"
         );
         writer.warn(&origin, &what);
     }
@@ -76,8 +76,8 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
     }
     if let [_, _, ..] = spec.interfaces[..] {
         let what = format!(
-            "its addresses are on the interfaces {:?}; Windlass announces each on the one whose subnet holds it. Make an Announcement \
-             of each if that is not so",
+            "its addresses are on the interfaces {:?}; Windlass announces each on the interface whose subnet holds it. If an \
+             address needs another interface, write an Announcement for it",
             spec.interfaces
         );
         writer.warn(origin, &what);
@@ -117,8 +117,8 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
     }
     for link in links.iter().filter(|link| link.words.len() > 1) {
         let what = format!(
-            "{:?} of its track_interface became a check that makes the node unfit when the link is down. Take it out of spec.checks if \
-             that is too much",
+            "{:?} of its track_interface became a check that makes the node unfit when the link is down. Remove it from \
+             spec.checks if the node shall stay fit",
             link.words.join(" ")
         );
         writer.warn(origin, &what);
@@ -149,13 +149,13 @@ pub(super) fn held<'a>(
         let place = configuration.place(entry.line);
         let address = text.split_once('/').map_or(text, |(address, _)| address);
         let Ok(address) = address.parse() else {
-            writer.refuse(&place, &format!("{text:?} is no address; correct it"));
+            writer.refuse(&place, &format!("{text:?} is not an IP address; correct it"));
             continue;
         };
         if is_link_local(address) {
             let what = format!(
-                "{address} is left out: it is link-local, each host has such addresses of its own, and clients of other subnets never \
-                 reach it. Name an address of the subnet"
+                "{address} is left out: it is link-local. Every host has its own link-local addresses, and clients in other \
+                 subnets cannot reach them. Name an address of the subnet"
             );
             writer.warn(&place, &what);
             continue;
@@ -164,8 +164,8 @@ pub(super) fn held<'a>(
             entry.words[1..].iter().map(String::as_str).filter(|word| OPTIONS.contains(word)).collect();
         if !options.is_empty() {
             let what = format!(
-                "{} not converted: the address is put on no interface, so it has nothing but itself. Nothing is to be done, unless a \
-                 program looks for it there",
+                "{} not converted: Windlass adds the address to no interface, so it has no such options. No action is needed, \
+                 unless a program looks for the address on the interface",
                 options.join(", ")
             );
             writer.warn(&place, &what);

@@ -61,15 +61,18 @@ fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
         // Which of several hosts is Active first is of no matter here.
         let is_harmless = matches!(entry.value(), Some("state" | "priority" | "nopreempt"));
         if keyword.starts_with("include") {
-            errors.push(format!("line {line}: {keyword} is not read: put the files together into one"));
+            errors.push(format!(
+                "line {line}: the converter does not follow {keyword}: join the files into one"
+            ));
         } else if let Some(word) = entry.words.iter().find(|word| word.contains('$') || word.contains("{{")) {
             errors.push(format!(
-                "line {line}: {word:?} is a variable or a template: have what fills it in print the file, or write its value"
+                "line {line}: {word:?} is a variable or a template: render the file first, or write the value"
             ));
         } else if keyword.starts_with('~') {
-            errors.push(format!("line {line}: sequences are not read: write their values"));
+            errors.push(format!("line {line}: the converter does not expand sequences: write their values"));
         } else if keyword.starts_with('@') && !is_harmless {
-            errors.push(format!("line {line}: lines for some hosts only are not read: write those that count, without {keyword}"));
+            errors.push(format!("line {line}: the converter does not read lines for some hosts only: write the lines that apply, \
+                                 without {keyword}"));
         }
         unread(&entry.block, errors);
     }
@@ -99,7 +102,7 @@ pub(super) fn convert(text: &str, vip_ports: &[u16]) -> Conversion {
         if has_groups {
             writer.note(
                 &configuration.origin,
-                "it is left out, as the KeepalivedGroups and their Services say the same",
+                "left out, because the KeepalivedGroups and their Services have the same settings",
             );
         } else {
             instances::convert(configuration, &mut writer);

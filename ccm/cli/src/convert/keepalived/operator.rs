@@ -14,11 +14,11 @@ const GROUP: &str = "keepalived-operator.redhat-cop.io/keepalivedgroup";
 const UNCONVERTED: &[(&str, &str)] = &[
     (
         "spec.verbatimConfig",
-        "it is keepalived's own configuration. spec.vrrp of an Announcement has what Windlass can be set to",
+        "it is keepalived's own configuration. spec.vrrp of an Announcement has the settings of Windlass",
     ),
     (
         "spec.passwordAuth",
-        "passwords of VRRP 2 are none of version 3. spec.vrrp.authentication of an Announcement signs adverts (docs/dev/auth.md)",
+        "VRRP version 3 has no passwords. Set spec.vrrp.authentication of an Announcement to sign adverts (docs/dev/auth.md)",
     ),
     ("spec.daemonsetAnnotations", OPERATION),
     ("spec.daemonsetPodAnnotations", OPERATION),
@@ -26,17 +26,19 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ("spec.image", OPERATION),
 ];
 const OPERATION: &str =
-    "it is of the operator's own pods. Set the same on the DaemonSet windlass-agent if it matters";
+    "it configures the operator's own pods. Set the same on the DaemonSet windlass-agent if you need it";
 
 /// Annotations of Services without a counterpart, and the nearest thing to do.
 const ANNOTATIONS: [(&str, &str); 2] = [
     (
         "keepalived-operator.redhat-cop.io/spreadvips",
-        "it has a virtual router of each address; Windlass spreads addresses over the nodes anyway, and those of one Service over several",
+        "it gives each address its own virtual router; Windlass always spreads addresses over the nodes, also the addresses of \
+         one Service",
     ),
     (
         "keepalived-operator.redhat-cop.io/verbatimconfig",
-        "it is keepalived's own configuration. spec.vrrp of an Announcement with spec.serviceSelectors has what Windlass can be set to",
+        "it is keepalived's own configuration. spec.vrrp of an Announcement with spec.serviceSelectors has the settings of \
+         Windlass",
     ),
 ];
 
@@ -75,8 +77,8 @@ fn group(
     let spec = announcement(object, origin, writer)?;
     if listed.is_empty() {
         let why = format!(
-            "no Service of the input names it, and its addresses are those of such Services: give them in the same input (kubectl get \
-             services -A -o yaml), with the annotation {GROUP}: {full_name:?}"
+            "no Service of the input names this group, and a group has the addresses of the Services that name it. Add them to \
+             the input (`kubectl get services -A -o yaml`), with the annotation {GROUP}: {full_name:?}"
         );
         writer.refuse(origin, &why);
         return Ok(());
@@ -127,7 +129,8 @@ fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec
         }
         if !external.is_empty() {
             let what = format!(
-                "make it type: LoadBalancer with windlass.dev/addresses: {named:?} once the group is gone, and take spec.externalIPs out"
+                "after you delete the group, change the Service to type: LoadBalancer with windlass.dev/addresses: {named:?}, \
+                 and remove spec.externalIPs"
             );
             writer.warn(&its, &what);
         }
@@ -150,9 +153,9 @@ fn announcement(
     match fields::text(object, "spec.interfaceFromIP")?.filter(|address| !address.is_empty()) {
         Some(address) => {
             let what = format!(
-                "spec.interfaceFromIP {address:?} is not converted: it has each node take the interface towards that address, whatever \
-                 spec.interface is; Windlass takes the one whose subnet holds the Service's. Name interfaces in spec.interfaces of an \
-                 Announcement if that is another"
+                "spec.interfaceFromIP {address:?} is not converted: with it, each node uses the interface towards that address \
+                 and ignores spec.interface. Windlass uses the interface whose subnet holds the Service's address. If that is \
+                 another one, name interfaces in spec.interfaces of an Announcement"
             );
             writer.warn(origin, &what);
         }

@@ -81,12 +81,14 @@ pub(super) fn entries(text: &str) -> (Vec<Entry>, Vec<String>) {
                         Some(begun) if open.len() < MAX_DEPTH => open.push(begun),
                         Some(_) => {
                             errors.push(format!(
-                                "line {line}: blocks are nested too deeply: the rest was not read"
+                                "line {line}: blocks are nested too deeply, so the rest was not read: correct the braces"
                             ));
                             return (closed(open), errors);
                         }
                         None => {
-                            errors.push(format!("line {line}: a block without a keyword begins: correct it"));
+                            errors.push(format!(
+                                "line {line}: a block begins without a keyword: add the keyword"
+                            ));
                         }
                     }
                 }
@@ -97,7 +99,7 @@ pub(super) fn entries(text: &str) -> (Vec<Entry>, Vec<String>) {
                         Some(file) => {
                             open.push(file);
                             errors.push(format!(
-                                "line {line}: a block ends that did not begin: take the brace out"
+                                "line {line}: a closing brace has no opening brace: remove it"
                             ));
                         }
                         None => {}
@@ -109,7 +111,7 @@ pub(super) fn entries(text: &str) -> (Vec<Entry>, Vec<String>) {
     }
     if let [_, .., unclosed] = &open[..] {
         let Entry { line, words, .. } = unclosed;
-        errors.push(format!("line {line}: the block {:?} has no end: close it", words.join(" ")));
+        errors.push(format!("line {line}: the block {:?} has no closing brace: add it", words.join(" ")));
     }
     (closed(open), errors)
 }

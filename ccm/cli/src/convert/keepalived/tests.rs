@@ -72,7 +72,7 @@ fn each_instance_becomes_a_pool_of_its_addresses_alone() {
         &conversion.warnings,
         &[
             &["line 10: vrrp_instance \"VI_1\"", "asks the API server", "--vip-port 6443"],
-            &["line 24: label not converted", "put on no interface"],
+            &["line 24: label not converted", "adds the address to no interface"],
             &["line 10", "called \"vi-1\""],
             &["line 31: vrrp_instance \"web\"", "[\"eth1\", \"eth0\"]", "whose subnet holds it"],
             &["global_defs (line 2: router_id lb1) not converted"],
@@ -146,15 +146,19 @@ fn what_is_not_read_is_told_with_its_line() {
             &["line 4", "\"{{ .Values.vip }}\" is a variable or a template"],
         ),
         (instance("192.0.2.1\n@host 192.0.2.2"), 1, &["line 4", "@host"]),
-        (instance("192.0.2.1\n192.0.2"), 1, &["line 4", "\"192.0.2\" is no address"]),
-        (instance("192.0.2.1-9\n192.0.2.3"), 1, &["line 3", "no address"]),
+        (instance("192.0.2.1\n192.0.2"), 1, &["line 4", "\"192.0.2\" is not an IP address"]),
+        (instance("192.0.2.1-9\n192.0.2.3"), 1, &["line 3", "not an IP address"]),
         (
             "include /etc/keepalived/*.conf\n".to_owned() + &instance("192.0.2.1"),
             1,
-            &["line 1", "put the files together"],
+            &["line 1", "join the files into one"],
         ),
-        (instance("192.0.2.1") + "}\n", 1, &["line 6", "did not begin"]),
-        ("vrrp_instance a {\n virtual_ipaddress {\n 192.0.2.1\n }\n".to_owned(), 1, &["line 1", "no end"]),
+        (instance("192.0.2.1") + "}\n", 1, &["line 6", "no opening brace"]),
+        (
+            "vrrp_instance a {\n virtual_ipaddress {\n 192.0.2.1\n }\n".to_owned(),
+            1,
+            &["line 1", "no closing brace"],
+        ),
         ("{\n".to_owned() + &instance("192.0.2.1"), 1, &["line 1", "without a keyword"]),
         ("a {\n".repeat(100), 0, &["line 16", "too deeply"]),
     ];
@@ -222,7 +226,7 @@ spec: {externalIPs: [192.0.2.52]}
         &conversion.warnings,
         &[
             &["Service shop/web"],
-            &["spec.interfaceFromIP \"192.0.2.9\"", "whatever spec.interface is"],
+            &["spec.interfaceFromIP \"192.0.2.9\"", "ignores spec.interface"],
             &["spec.verbatimConfig"],
         ],
     );

@@ -43,8 +43,8 @@ fn settings(
     if checks.is_empty() {
         writer.warn(
             &origin,
-            "no check is left, so a node keeps the address while its program is dead. Write `checks` (docs/api-vip.md), as `https: {url: \
-             \"https://127.0.0.1:6443/readyz\"}` for an API server",
+            "the settings have no check, so a node keeps the address even if its program has stopped. Write `checks` \
+             (docs/api-vip.md), for example `https: {url: \"https://127.0.0.1:6443/readyz\"}` for an API server",
         );
     } else {
         vip.insert("checks".to_owned(), json!(checks));
@@ -56,8 +56,8 @@ fn settings(
     }
     writer.note(
         &origin,
-        "keepalived puts its addresses on the interface, `windlass vip` serves them without. If the program listens on the address \
-         itself and not on all, `bind: true` may be needed",
+        "keepalived adds its addresses to the interface, and `windlass vip` does not. If the program listens on the address \
+         itself and not on all addresses, `bind: true` may be needed",
     );
     let peers = instance.all("unicast_peer").flat_map(|block| &block.block).map(Entry::keyword);
     let peers: Vec<&str> = peers.filter(|peer| !peer.starts_with(['@', '$', '{'])).collect();
@@ -75,8 +75,8 @@ fn settings(
             vip.insert("peers".to_owned(), json!(of_family));
         } else if !peers.is_empty() {
             let what = format!(
-                "its unicast peers are of another family than {address}, whose adverts go by multicast therefore. Name addresses of that \
-                 family in `peers` for unicast"
+                "its unicast peers are of another family than {address}, so adverts for that address go by multicast. Name \
+                 addresses of that family in `peers` for unicast"
             );
             writer.warn(&origin, &what);
         }
@@ -93,8 +93,8 @@ fn elect(instance: &Entry, origin: &str, vip: &mut Map<String, Value>, writer: &
         }
         Some(_) => writer.warn(
             origin,
-            "its priority is not 101 to 200, which fit nodes have with windlass vip: it has none, so that the node that has the address \
-             keeps it. Give the nodes priorities in the order that you want",
+            "its priority is not 101 to 200, the range of fit nodes with `windlass vip`. The settings have no priority, so the \
+             Active keeps the address. Set `priority` on the nodes in the order that you want",
         ),
         None => {}
     }
@@ -111,7 +111,7 @@ fn elect(instance: &Entry, origin: &str, vip: &mut Map<String, Value>, writer: &
         }
         Ok(_) | Err(_) => {
             let what = format!(
-                "advert_int {text:?} is not 0.01 to 40.95 seconds: 100 ms apply. Set advertIntervalMs"
+                "advert_int {text:?} is not 0.01 to 40.95 seconds, so the default of 100 ms applies. Set advertIntervalMs"
             );
             writer.warn(origin, &what);
         }
@@ -133,7 +133,8 @@ fn checks(configuration: &Configuration, instance: &Entry, origin: &str, writer:
     for track in instance.all("track_script").flat_map(|block| &block.block) {
         let Some(script) = script(&configuration.entries, track) else {
             let what = format!(
-                "its track_script names {:?}, and there is no such vrrp_script: nothing is checked. Write the script, or take it out",
+                "its track_script names {:?}, and there is no such vrrp_script, so it became no check. Add the vrrp_script, or \
+                 remove the name",
                 track.keyword()
             );
             writer.warn(origin, &what);
@@ -153,7 +154,12 @@ fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Wri
     let mut number = |keyword: &str, default: f64| {
         let Some(text) = script.last(keyword) else { return default };
         text.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number)).unwrap_or_else(|| {
-            writer.warn(&origin, &format!("{keyword} {text:?} is no number: {default} applies. Correct it"));
+            writer.warn(
+                &origin,
+                &format!(
+                    "{keyword} {text:?} is not a number from 0 to 1000000, so {default} applies. Correct it"
+                ),
+            );
             default
         })
     };
@@ -169,8 +175,8 @@ fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Wri
             "raises the priority while the script succeeds"
         };
         let what = format!(
-            "weight {weight} {effect}; a check of windlass vip that fails takes 100 from the priority, so that the node is unfit. Set \
-             weight in checks for less"
+            "weight {weight} {effect}; a failed check of `windlass vip` lowers the priority by 100, so the node becomes unfit. \
+             Set a lower `weight` in `checks` to lower it less"
         );
         writer.warn(&origin, &what);
     }
@@ -181,7 +187,8 @@ fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Wri
         || line.words.iter().any(|word| word.contains(['\'', '|', ';', '&', '>']))
     {
         let why = format!(
-            "its script {:?} is no program by its path with plain arguments: put it into a file, and name that in checks",
+            "its script {:?} is not an absolute path of a program with plain arguments: write the commands into a file, and name \
+             that file in `checks`",
             line.words[1..].join(" ")
         );
         writer.refuse(&origin, &why);

@@ -32,39 +32,45 @@ const UNCONVERTED: &[(&str, &str)] = &[
     ),
     (
         "vip_leaderelection vip_lease vip_renewdeadline vip_retryperiod svc_election svc_lease vip_singlenode vip_startleader vip_preserve",
-        "the nodes elect by VRRP, without leases of the API server. The time between adverts sets the pace: advertIntervalMs of `windlass \
-         vip`, spec.vrrp of an Announcement",
+        "the nodes elect by VRRP, without leases of the API server. Set the time between adverts instead: advertIntervalMs of \
+         `windlass vip`, spec.vrrp of an Announcement",
     ),
     (
         "vip_subnet vip_cidr vip_interfaceloglobal",
-        "the address is put on no interface. `bind: true` of `windlass vip` does so, as /32 or /128",
+        "Windlass adds the address to no interface. With `bind: true`, `windlass vip` adds it, as /32 or /128",
     ),
     (
         "vip_ddns dns_mode cp_detect",
-        "addresses are written in the settings, not found by DHCP or DNS. Name the address",
+        "Windlass does not find addresses by DHCP or DNS. Write the address into the settings",
     ),
     ("egress_", "Windlass leaves the source address of pods to the CNI. Keep kube-vip for it"),
-    ("vip_arpRate", "gratuitous ARP is sent at each takeover in a rhythm of its own. Nothing is to be done"),
+    (
+        "vip_arpRate",
+        "Windlass sends gratuitous ARP at each takeover at its own intervals. No action is needed",
+    ),
     (
         "enable_service_security",
-        "the guard lets in only ports of the address' Services anyway (docs/dev/guard.md)",
+        "the guard always accepts only ports of the address' Services (docs/dev/guard.md). No action is needed",
     ),
-    ("lb_class_legacy_handling", "Windlass reads only its own class. Make Services of another class again"),
+    (
+        "lb_class_legacy_handling",
+        "Windlass serves only its own class. Create Services of another class again",
+    ),
     ("svc_namespace", "Windlass serves Services of all namespaces. Restrict its pools with spec.namespaces"),
     ("enable_node_labeling", "no label names the node that announces. `kubectl get virtualips` shows it"),
     (
         "mirror_dest_interface",
-        "Windlass copies no traffic to another interface. Keep a mirror port of the switch for it",
+        "Windlass copies no traffic to another interface. Use a mirror port of the switch instead",
     ),
-    ("enable_upnp", "Windlass opens no ports of a router by UPnP. Open them there"),
+    ("enable_upnp", "Windlass opens no ports of a router by UPnP. Open them on the router"),
     (
         "backend_health_check_interval",
-        "each backend is asked as often as balance.intervalMs of `windlass vip` says. Set it",
+        "`windlass vip` checks each backend at the interval balance.intervalMs. Set that field",
     ),
     (
         "cp_namespace kubernetes_addr vip_nodename vip_loglevel prometheus_server health_check_port \
          k8s_config_file config_file annotation disable_service_updates enable_endpoints iptables_backend loadbalancer_",
-        "it is of kube-vip's own operation. See docs/reference.md for that of Windlass",
+        "it configures kube-vip's own operation. See docs/reference.md for the flags of Windlass",
     ),
 ];
 
@@ -137,8 +143,8 @@ impl<'a> Settings<'a> {
         if self.get("vip_arp").is_some() && !self.is("vip_arp") && !self.is("bgp_enable") {
             writer.warn(
                 &self.origin,
-                "vip_arp (\"false\") is not converted: kube-vip announces nothing by ARP, and Windlass does. See that its addresses are in \
-                 the subnet of the nodes",
+                "vip_arp (\"false\") is not converted: kube-vip announces nothing by ARP, and Windlass does. Make sure that its \
+                 addresses are in the subnet of the nodes",
             );
         }
         let is_unread = |name: &&&str| {
@@ -149,12 +155,15 @@ impl<'a> Settings<'a> {
             let known = UNCONVERTED
                 .iter()
                 .find(|(prefixes, _)| prefixes.split(' ').any(|prefix| name.starts_with(prefix)));
-            let said =
-                known.map_or("Windlass does not know the variable. Look up its effect", |(_, said)| said);
+            let said = known.map_or(
+                "Windlass does not know the variable. Look up its effect in kube-vip's documentation",
+                |(_, said)| said,
+            );
             reported.entry(said).or_default().push(format!("{name} ({:?})", self.environment[name]));
         }
         for argument in &self.arguments {
-            let said = "only variables of the environment are read. Write it as one of them and convert that";
+            let said =
+                "the converter reads only environment variables. Write it as a variable and convert again";
             reported.entry(said).or_default().push(format!("argument {argument:?}"));
         }
         for (said, names) in reported {
@@ -163,7 +172,13 @@ impl<'a> Settings<'a> {
         let others: Vec<String> =
             others.iter().filter_map(|name| Some(format!("{name} ({:?})", self.get(name)?))).collect();
         if !others.is_empty() {
-            writer.note(&self.origin, &format!("{} converted {how} --vip", others.join(", ")));
+            writer.note(
+                &self.origin,
+                &format!(
+                    "{} not converted here: run the command {how} --vip to convert them",
+                    others.join(", ")
+                ),
+            );
         }
     }
 }
@@ -191,7 +206,7 @@ pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &mut Writer) -> Anno
         if pod.get("svc_enable").is_some() && !pod.is("svc_enable") {
             writer.note(
                 &pod.origin,
-                "svc_enable (\"false\"): it announces no Services, so its settings are none of theirs",
+                "svc_enable (\"false\"): this pod announces no Services, so its settings do not apply to them",
             );
             continue;
         }
@@ -205,14 +220,14 @@ pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &mut Writer) -> Anno
             announcing.classes.push(class.to_owned());
             writer.note(
                 &pod.origin,
-                &format!("lb_class_name: Services of the class {class:?} are looked at, too"),
+                &format!("lb_class_name: the converter also checks Services of the class {class:?}"),
             );
         }
         if pod.is("lb_class_only") {
             writer.warn(
                 &pod.origin,
-                "lb_class_only (\"true\") has kube-vip leave Services without a class alone; Windlass serves those. Give the controller \
-                 --classless-services=false for the same",
+                "lb_class_only (\"true\") makes kube-vip ignore Services without a class; Windlass serves them. Run the \
+                 controller with --classless-services=false to ignore them, too",
             );
         }
     }
@@ -241,7 +256,7 @@ fn vip(pod: &Settings<'_>, writer: &mut Writer) -> Option<Value> {
     let Ok(address) = text.parse::<IpAddr>() else {
         writer.refuse(
             &pod.origin,
-            &format!("address {text:?} is not an IP address: write the one that it stands for"),
+            &format!("address {text:?} is not an IP address: write the address that the name resolves to"),
         );
         return None;
     };
@@ -261,7 +276,7 @@ fn vip(pod: &Settings<'_>, writer: &mut Writer) -> Option<Value> {
         );
     }
     if pod.get("address").is_some() && pod.get("vip_address").is_some() {
-        writer.note(&pod.origin, "vip_address is the old name of address, which counts");
+        writer.note(&pod.origin, "vip_address is the old name of address; the converter uses address");
     }
     balance(pod, port, writer);
     // kube-vip keeps its lease by the node's own API server, so a node whose server fails loses the address.
@@ -280,8 +295,8 @@ fn balance(pod: &Settings<'_>, port: u16, writer: &mut Writer) {
         set.iter().filter_map(|name| Some(format!("{name} ({:?})", pod.get(name)?))).collect();
     if pod.is("lb_enable") {
         let what = format!(
-            "{} not converted: kube-vip finds the API servers by their nodes, `windlass vip` has them in its settings. Name them in \
-             balance.backends to balance over all, as 192.0.2.11:{port} (docs/dev/balancing.md)",
+            "{} not converted: kube-vip finds the API servers by their nodes, and `windlass vip` reads them from its settings. \
+             Name them in balance.backends to balance over all, for example 192.0.2.11:{port} (docs/dev/balancing.md)",
             set.join(", ")
         );
         writer.warn(&pod.origin, &what);

@@ -110,10 +110,7 @@ fn several_for_one_pool_are_united_as_metallb_unites_them() {
     assert_eq!(named(&conversion), expected(&[("r1-r2", united)]));
     contains_all(
         &conversion.warnings,
-        &[
-            &["r1, L2Advertisement metallb-system/r2", "all of these interfaces on all of these nodes"],
-            &["eth1"],
-        ],
+        &[&["r1, L2Advertisement metallb-system/r2", "all these interfaces with all these nodes"], &["eth1"]],
     );
 }
 
@@ -143,7 +140,7 @@ fn what_is_for_some_services_comes_before_what_is_for_all() {
     let conversion = converted(&[("web", web), ("db", db)]);
     let names: Vec<String> = named(&conversion).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["web", "db"]);
-    let several = "a Service of pool";
+    let several = "select the same Service of pool";
     let others = "announces every Service with an address";
     let said: [&[&str]; 3] =
         [&["IPAddressPool a, IPAddressPool b: ", others], &[several, "\"a\""], &[several, "\"b\""]];
@@ -155,12 +152,12 @@ fn what_cannot_be_announced_so_is_told_with_what_becomes_of_it() {
     let many: Vec<String> = (0..33).map(|n| format!("{{matchLabels: {{n: n{n}}}}}")).collect();
     let many = format!("{{nodeSelectors: [{}]}}", many.join(", "));
     let rows: [(&str, &[&str]); 5] = [
-        (&many, &["l2: ", "33 entries in spec.nodeSelectors", "32 at most", "announced from every node"]),
+        (&many, &["l2: ", "33 entries in spec.nodeSelectors", "the maximum is 32", "Until then every node"]),
         (
             "{interfaces: [an-interface-name-too-long]}",
-            &["l2: spec.interfaces", "no interface can be called so", "It was left out"],
+            &["l2: spec.interfaces", "cannot be names of interfaces", "It was left out"],
         ),
-        ("{interfaces: eth0}", &["l2: spec.interfaces is \"eth0\" where a list belongs", "left out"]),
+        ("{interfaces: eth0}", &["l2: spec.interfaces is \"eth0\" instead of a list", "left out"]),
         (
             "{nodeSelectors: [{matchExpressions: [{key: a, operator: Like}]}]}",
             &["l2: spec.nodeSelectors[0]", "\"Like\"", "left out"],
@@ -175,7 +172,7 @@ fn what_cannot_be_announced_so_is_told_with_what_becomes_of_it() {
     let conversion = converted(&[("l2", "{ipAddressPools: [b, gone], interfaces: [eth0]}"), ("rest", "{}")]);
     contains_all(
         &conversion.warnings,
-        &[&["l2: spec.ipAddressPools names \"gone\"", "Convert both at once"]],
+        &[&["l2: spec.ipAddressPools names \"gone\"", "Convert the pool and the advertisement together"]],
     );
 }
 

@@ -116,7 +116,7 @@ fn helm_values_of_metallb_are_read_and_services_that_share_across_namespaces_are
                 "Service a/s, Service b/s, Service c/s: annotation metallb.io/allow-shared-ip",
                 "windlass.dev/sharing-key: \"k\"",
             ],
-            &["Service c/s", "corp/lb", "make the Service again"],
+            &["Service c/s", "corp/lb", "create the Service again"],
             &["Service c/s", "198.51.100.7 is in no pool"],
             &["sharing key \"k\"", "a, b, c", "windlass.dev/share-with"],
         ],

@@ -140,7 +140,7 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
                     "0.0.0.0",
                 ),
             1,
-            &[&["kube-vip.io/kube-vip-class", "make the Service again"], &["0.0.0.0", "DHCP"]],
+            &[&["kube-vip.io/kube-vip-class", "create the Service again"], &["0.0.0.0", "DHCP"]],
             &[],
         ),
         (

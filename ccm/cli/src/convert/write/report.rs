@@ -75,7 +75,7 @@ impl Writer {
     /// Everything that was printed and reported.
     pub(in super::super) fn finish(mut self) -> Conversion {
         if !self.foreign.is_empty() {
-            let what = format!("nothing of {} that is converted here: left out", self.program);
+            let what = format!("left out, because this command converts no such object of {}", self.program);
             let foreign = joined(&std::mem::take(&mut self.foreign), MAX_FOREIGN);
             self.note(&foreign, &what);
         }

@@ -194,7 +194,9 @@ fn doubts_are_told_once_and_what_changes_not_too_often() {
     let news = told.news(&of(&many), start);
     assert_eq!(news.len(), 1);
     assert!(
-        news[0].1.starts_with("part of the report of node n3 is ignored: it reports 192.0.2.1,"),
+        news[0]
+            .1
+            .starts_with("Windlass does not act on part of the report of node n3: it reports 192.0.2.1,"),
         "{news:?}"
     );
     assert!(news[0].1.ends_with("; and 2 more"), "{news:?}");

@@ -91,7 +91,7 @@ fn whoever_names_an_address_that_is_kept_back_is_told_with_whom_it_stays_and_unt
     assert_eq!(said(&one, StaysWith::Namespace), told("a/x", "namespace \"a\""));
     assert_eq!(said(&one, StaysWith::Service), told("a/x", "that Service"));
     let two = error(&["x", "y"], QuarantineCause::Released);
-    assert_eq!(said(&two, StaysWith::Service), told("a/x and 1 more", "that Service"));
+    assert_eq!(said(&two, StaysWith::Service), told("a/x and 1 more", "these Services"));
     let taken = error(&[], QuarantineCause::AddressTaken);
     assert_eq!(said(&taken, StaysWith::Service), taken.to_string());
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(words: &[String], within: Within) -> Answer {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A group of its own, so that what it starts can be ended with it.
     command.process_group(0).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| format!("{program} cannot be run: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot run {program}: {error}"))?;
     let group = Group::of(&child);
     let (mut out, mut err) = (Tail::default(), Tail::default());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -53,7 +53,7 @@ pub(super) async fn run(words: &[String], within: Within) -> Answer {
     match status {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(format!("it ended with {}{said}", ending(status))),
-        Ok(Err(error)) => Err(format!("{program} cannot be waited for: {error}")),
+        Ok(Err(error)) => Err(format!("cannot wait for {program}: {error}")),
         Err(_) => Err(format!("it did not end within {:?}{said}", within.limit())),
     }
 }

@@ -35,12 +35,12 @@ pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> An
         .header(header::TE, "trailers")
         .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(Bytes::from(request(service))))
-        .map_err(|error| format!("{service:?} cannot be asked for: {error}"))?;
+        .map_err(|error| format!("cannot ask for service {service:?}: {error}"))?;
     let judged = async {
         let answer = sender.send_request(request).await.map_err(no_answer)?;
         let (head, body) = answer.into_parts();
         if head.status != StatusCode::OK {
-            return Err(format!("it answers {} and speaks no gRPC", head.status));
+            return Err(format!("it answers {}, which is not gRPC", head.status));
         }
         // An answer without a message has its trailers for a head.
         if head.headers.contains_key(GRPC_STATUS) {
@@ -70,7 +70,7 @@ fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
         None => return Err("its answer has no grpc-status: does it speak gRPC?".to_owned()),
         Some("0") => {}
         Some(NOT_FOUND) => return Err(format!("it does not know service {service:?}")),
-        Some(UNIMPLEMENTED) => return Err("it does not have grpc.health.v1.Health".to_owned()),
+        Some(UNIMPLEMENTED) => return Err("it does not implement grpc.health.v1.Health".to_owned()),
         Some(code) => {
             let said = text("grpc-message").map(|said| format!(" ({said})")).unwrap_or_default();
             return Err(format!("it answers grpc-status {code}{said}"));
@@ -82,7 +82,7 @@ fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
         Some(2) => Err("it answers NOT_SERVING".to_owned()),
         Some(3) => Err(format!("it does not know service {service:?}")),
         Some(other) => Err(format!("it answers with the unknown status {other}")),
-        None => Err("its answer is no HealthCheckResponse".to_owned()),
+        None => Err("its answer is not a HealthCheckResponse".to_owned()),
     }
 }
 

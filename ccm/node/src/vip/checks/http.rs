@@ -32,7 +32,7 @@ where
         .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| format!("{} cannot be asked for: {error}", question.path))?;
+        .map_err(|error| format!("cannot request {}: {error}", question.path))?;
     let judged = async {
         let answer = sender.send_request(request).await.map_err(|error| no_answer(&error))?;
         judge(answer, question).await

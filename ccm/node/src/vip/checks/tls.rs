@@ -107,7 +107,7 @@ impl Connector {
             let hint = match inner {
                 Some(Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                )) => "; give a serverName (--check-server-name) that it is for",
+                )) => "; give a serverName (--check-server-name) that the certificate contains",
                 // Authorities often have one name: those of kubeadm all do.
                 Some(Error::InvalidCertificate(
                     CertificateError::UnknownIssuer | CertificateError::BadSignature,
@@ -150,8 +150,8 @@ fn authority(file: &WatchedFile) -> Result<Arc<ClientConfig>, String> {
     let wrong = |why: String| format!("caFile: {path} {why}; give the authority's certificates in PEM");
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(content) {
-        let certificate = certificate.map_err(|error| wrong(format!("is no PEM ({error})")))?;
-        roots.add(certificate).map_err(|error| wrong(format!("has a certificate that is none ({error})")))?;
+        let certificate = certificate.map_err(|error| wrong(format!("is not PEM ({error})")))?;
+        roots.add(certificate).map_err(|error| wrong(format!("has an invalid certificate ({error})")))?;
     }
     if roots.is_empty() {
         return Err(wrong("has no certificate".to_owned()));
@@ -191,7 +191,7 @@ impl ServerCertVerifier for KnownCertificate {
             Some(expected) if expected != found => {
                 let digits = found.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
                 Err(Error::General(format!(
-                    "its certificate is another one than certificateSha256 says, of SHA-256 {digits}"
+                    "its certificate does not match certificateSha256: its SHA-256 is {digits}"
                 )))
             }
             Some(_) | None => Ok(ServerCertVerified::assertion()),

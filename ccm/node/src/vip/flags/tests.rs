@@ -84,15 +84,15 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
     for (line, expected) in [
         (
             "",
-            "--address: there is no virtual IP: give one, as --address=192.0.2.5, or the file that has them, as --config=/etc/windlass/vip.yaml",
+            "--address: there is no virtual IP: give one, as --address=192.0.2.5, or a file of settings, as --config=/etc/windlass/vip.yaml",
         ),
         (
             "--address=127.0.0.1",
-            "--address: 127.0.0.1 is a loopback address: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+            "--address: 127.0.0.1 is a loopback address: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
         ),
         (
             "--address=192.0.2.5",
-            "--port: no port is known that is served at the address, as no check asks one on this host: name it, as 6443",
+            "--port: no port is given, and no check asks one on this host: name the port to serve, as 6443",
         ),
         (
             "--address=192.0.2.5|--address=192.0.2.5|--port=1",
@@ -100,7 +100,7 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         ),
         (
             "--address=192.0.2.5|--address=192.0.2.6|--port=1|--vrid=7",
-            "--vrid: VRID 7 is that of virtual IP 192.0.2.5 already: give each its own, or leave it out and it is chosen",
+            "--vrid: virtual IP 192.0.2.5 already has VRID 7: give each virtual IP another VRID, or leave it out and Windlass chooses one",
         ),
         ("--address=192.0.2.5|--port=0", "--port: 0 is out of range: use 1 to 65535"),
         ("--address=192.0.2.5|--port=1|--vrid=0", "--vrid: 0 is out of range: use 1 to 255"),
@@ -111,24 +111,24 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         ),
         (
             "--address=192.0.2.5|--port=1|--interface=",
-            "--interface: \"\" is no interface's name: give the name that `ip link` shows",
+            "--interface: \"\" is not an interface name: give a name that `ip link` shows",
         ),
         (
             "--address=192.0.2.5|--port=1|--keys-dir=keys",
-            "--keys-dir: keys is no absolute path: begin it with /",
+            "--keys-dir: keys is not an absolute path: begin it with /",
         ),
-        ("--address=192.0.2.5|--port=1|--peer=x", "--peer: x is no IP address: write it as 192.0.2.12"),
+        ("--address=192.0.2.5|--port=1|--peer=x", "--peer: x is not an IP address: write it as 192.0.2.12"),
         (
             "--address=192.0.2.5|--port=1|--peer=2001:db8::1",
-            "--peer: 2001:db8::1 is IPv6, and no --address is: give one of IPv4, or an --address of IPv6",
+            "--peer: 2001:db8::1 is IPv6, and no --address is IPv6: give an IPv4 address here, or an IPv6 --address",
         ),
         (
             "--address=2001:db8::5|--port=1|--backend=192.0.2.1:1",
-            "--backend: 192.0.2.1:1 is IPv4, and no --address is: give one of IPv6, or an --address of IPv4",
+            "--backend: 192.0.2.1:1 is IPv4, and no --address is IPv4: give an IPv6 address here, or an IPv4 --address",
         ),
         (
             "--address=192.0.2.5|--port=1|--backend=192.0.2.1",
-            "--backend: 192.0.2.1 is no address with a port: write it as 192.0.2.11:6443",
+            "--backend: 192.0.2.1 is not an address with a port: write it as 192.0.2.11:6443",
         ),
         (
             "--address=192.0.2.5|--port=1|--backend=192.0.2.1:1|--source=mine",
@@ -144,15 +144,15 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         ),
         (
             "--address=192.0.2.5|--port=1|--bind|--backend=192.0.2.1:1",
-            "--backend: an address that is bound is served by this node's own programs, and none of its connections is balanced: leave out this or bind",
+            "--backend: with bind, this node's own programs serve the address, and Windlass balances none of its connections: leave out balance or bind",
         ),
         (
             "--address=192.0.2.5|--check=ftp://127.0.0.1",
-            "--check: \"ftp://127.0.0.1\" is no check: begin it with http://, https://, tcp://, grpc:// or exec:/",
+            "--check: \"ftp://127.0.0.1\" is not a check: begin it with http://, https://, tcp://, grpc:// or exec:/",
         ),
         (
             "--address=192.0.2.5|--check=https://example.org/",
-            "--check: https://example.org/: host \"example.org\" is no IP address, and a check does not ask DNS: use an IP address or localhost; IPv6 as [::1]",
+            "--check: https://example.org/: host \"example.org\" is not an IP address, and checks do not use DNS: use an IP address or localhost; IPv6 as [::1]",
         ),
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1",
@@ -160,31 +160,31 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         ),
         (
             "--address=192.0.2.5|--check=exec:true",
-            "--check: true is no absolute path: begin it with /: no shell looks it up",
+            "--check: true is not an absolute path: begin it with /: no shell looks it up",
         ),
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1:1|--check-ca=/ca.crt",
-            "--check-ca: no check is of https://: leave it out, or give such a --check",
+            "--check-ca: no --check begins with https://: leave it out, or give such a --check",
         ),
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1:1|--check-expect=200",
-            "--check-expect: no check is of http:// or https://: leave it out, or give such a --check",
+            "--check-expect: no --check begins with http:// or https://: leave it out, or give such a --check",
         ),
         (
             "--address=192.0.2.5|--check=https://127.0.0.1/|--check-server-name=a b",
-            "--check-server-name: \"a b\" is no name that a certificate can have: give a DNS name or an IP address",
+            "--check-server-name: \"a b\" cannot be the name in a certificate: give a DNS name or an IP address",
         ),
         (
             "--address=192.0.2.5|--check=http://127.0.0.1/|--check-expect=200,all",
-            "--check-expect: all is no whole number: use 200 to 599",
+            "--check-expect: all is not a whole number: use 200 to 599",
         ),
         (
             "--address=192.0.2.5|--check=https://127.0.0.1/|--check-ca=ca.crt",
-            "--check-ca: ca.crt is no absolute path: begin it with /",
+            "--check-ca: ca.crt is not an absolute path: begin it with /",
         ),
         (
             "--address=192.0.2.5|--check=https://127.0.0.1/|--check-certificate-sha256=00",
-            "--check-certificate-sha256: 00 is no SHA-256 in 64 hexadecimal digits: write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints behind =",
+            "--check-certificate-sha256: 00 is not a SHA-256 of 64 hexadecimal digits: write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints after =",
         ),
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1:1|--check-timeout-ms=800",
@@ -197,7 +197,7 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         ("--address=192.0.2.5|--check=tcp://127.0.0.1:1|--rise=0", "--rise: 0 is out of range: use 1 to 100"),
         (
             "--address=192.0.2.5|--check=tcp://127.0.0.1:1|--fall=many",
-            "--fall: many is no whole number: use 1 to 100",
+            "--fall: many is not a whole number: use 1 to 100",
         ),
     ] {
         let found = flags(&words(line)).settings().expect_err(line).to_string();

@@ -27,7 +27,7 @@ mod tests;
 
 /// A container keeps the file that it began with, and a new one by the same name is another file.
 const FILE_NOTE: &str =
-    "# A file of certificates that is replaced by another is seen once the pod is made anew.\n";
+    "# After you replace a file of certificates by another file, recreate the pod: it keeps the old one.\n";
 
 /// Arguments of `windlass vip manifest`.
 #[derive(Debug, Args)]
@@ -65,8 +65,8 @@ pub enum ManifestError {
     },
     /// A program that is not in the image.
     #[error(
-        "check {0}: the image {IMAGE} has no program but Windlass: name an image that has it by --image, use --for systemd, or \
-         ask a server"
+        "check {0}: the image {IMAGE} contains only Windlass: name an image that contains the program by --image, use --for systemd, or \
+         check a server"
     )]
     CommandInImage(String),
     /// It cannot be written.

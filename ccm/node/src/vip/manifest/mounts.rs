@@ -48,7 +48,7 @@ pub(super) fn mounts(
             name: "--socket",
             path: socket.to_owned(),
             problem: "its folder hides files that the settings name",
-            remedy: "put it into another one, as /run/windlass/vip.sock",
+            remedy: "put it into another folder, as /run/windlass/vip.sock",
         });
     }
     Ok(mounts)
@@ -75,10 +75,10 @@ fn authorities<'a>(settings: &'a Settings) -> BTreeSet<&'a Path> {
 pub(super) fn check(name: &'static str, path: &Path) -> Result<(), ManifestError> {
     let wrong = |problem, remedy| Err(ManifestError::Path { name, path: path.to_owned(), problem, remedy });
     if !path.is_absolute() {
-        return wrong("it is no absolute path", "begin it with /");
+        return wrong("it is not an absolute path", "begin it with /");
     }
     if path.components().any(|component| component == Component::ParentDir) {
-        return wrong("it has .. in it", "name the folders that it leads to");
+        return wrong("it contains ..", "write the path without it");
     }
     if path.components().count() < 3 {
         return wrong("its folder is the root of the host", "put it into a folder, as /etc/windlass");

@@ -20,9 +20,9 @@ pub(crate) enum Platform {
     K3s,
     /// RKE2: a static pod
     Rke2,
-    /// Any kubelet: a static pod; nothing is assumed of what it serves
+    /// Any kubelet: a static pod without default checks
     Kubelet,
-    /// systemd: a unit; nothing is assumed of what the machine serves
+    /// systemd: a unit without default checks
     Systemd,
 }
 
@@ -65,23 +65,23 @@ impl Platform {
         let port = settings.vips.first().and_then(|vip| vip.ports.first()).copied().unwrap_or_default();
         let first = addresses.first().map(|address| url_host(*address)).unwrap_or_default();
         let mut lines =
-            vec![format!("Windlass: {all}, held by the nodes that serve there, without the API server.")];
+            vec![format!("Windlass holds {all} on one of the nodes that run this, without the API server.")];
         lines.extend(match self {
             Self::Kubeadm => vec![
                 "Put it into /etc/kubernetes/manifests/windlass-vip.yaml of each control-plane node: of the first before".to_owned(),
                 format!("`kubeadm init --control-plane-endpoint {first}:{port} --upload-certs`, of the others after"),
-                "`kubeadm join --control-plane`, which wants that folder empty.".to_owned(),
+                "`kubeadm join --control-plane`, which requires that folder to be empty.".to_owned(),
             ],
             Self::K3s => vec![
                 "Put it into /var/lib/rancher/k3s/agent/pod-manifests/windlass-vip.yaml of each server.".to_owned(),
                 format!("In /etc/rancher/k3s/config.yaml of each: `tls-san: [{all}]`;"),
-                format!("of all that join later, agents too: `server: https://{first}:{port}`."),
+                format!("of all nodes that join later, agents too: `server: https://{first}:{port}`."),
                 ANONYMOUS.to_owned(),
             ],
             Self::Rke2 => vec![
                 "Put it into /var/lib/rancher/rke2/agent/pod-manifests/windlass-vip.yaml of each server.".to_owned(),
                 format!("In /etc/rancher/rke2/config.yaml of each: `tls-san: [{all}]`;"),
-                format!("of all that join later, agents too: `server: https://{first}:9345`."),
+                format!("of all nodes that join later, agents too: `server: https://{first}:9345`."),
                 ANONYMOUS.to_owned(),
             ],
             Self::Kubelet => vec![
@@ -91,15 +91,15 @@ impl Platform {
             Self::Systemd => vec![
                 "Put it into /etc/systemd/system/windlass-vip.service and the program into /usr/local/bin/windlass, on each".to_owned(),
                 "machine that is to have the address; then `systemctl daemon-reload && systemctl enable --now windlass-vip`.".to_owned(),
-                format!("`windlass probe --socket {} /readyz` says whether it does its work.", socket.display()),
+                format!("`windlass probe --socket {} /readyz` reports whether it is ready.", socket.display()),
             ],
         });
         lines.into_iter().fold(String::new(), |head, line| head + "# " + &line + "\n")
     }
 }
 
-const ANONYMOUS: &str = "The API server answers nobody anonymously there: a 401 shows that it answers. With \
-    `kube-apiserver-arg: [anonymous-auth=true]`\n# it says whether it is ready: leave out --check-expect then.";
+const ANONYMOUS: &str = "The API server refuses anonymous requests there: a 401 shows that it answers. With \
+    `kube-apiserver-arg: [anonymous-auth=true]`\n# it reports whether it is ready: remove --check-expect below then.";
 
 fn url_host(address: IpAddr) -> String {
     match address {

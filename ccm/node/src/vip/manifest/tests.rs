@@ -301,7 +301,11 @@ fn systemd_finds_nothing_wrong_with_a_unit() {
 fn what_does_not_fit_is_refused() {
     let base = ["--address=192.0.2.5", "--port=1"];
     for (platform, flags, expected) in [
-        ("kubelet", &["--socket=vip.sock"][..], "--socket vip.sock: it is no absolute path: begin it with /"),
+        (
+            "kubelet",
+            &["--socket=vip.sock"][..],
+            "--socket vip.sock: it is not an absolute path: begin it with /",
+        ),
         (
             "kubelet",
             &["--socket=/vip.sock"],
@@ -310,12 +314,12 @@ fn what_does_not_fit_is_refused() {
         (
             "kubelet",
             &["--socket=/run/x/../vip.sock"],
-            "--socket /run/x/../vip.sock: it has .. in it: name the folders that it leads to",
+            "--socket /run/x/../vip.sock: it contains ..: write the path without it",
         ),
         (
             "kubelet",
             &["--socket=/k/vip.sock", "--keys-dir=/k/keys"],
-            "--socket /k/vip.sock: its folder hides files that the settings name: put it into another one, as /run/windlass/vip.sock",
+            "--socket /k/vip.sock: its folder hides files that the settings name: put it into another folder, as /run/windlass/vip.sock",
         ),
         (
             "kubelet",
@@ -325,8 +329,8 @@ fn what_does_not_fit_is_refused() {
         (
             "kubeadm",
             &["--check=exec:/usr/bin/test -e /x"],
-            "check exec:/usr/bin/test -e /x: the image windlass:dev has no program but Windlass: name an image that has it by --image, use \
-             --for systemd, or ask a server",
+            "check exec:/usr/bin/test -e /x: the image windlass:dev contains only Windlass: name an image that contains the program by --image, use \
+             --for systemd, or check a server",
         ),
         ("kubelet", &["--vrid=0"], "--vrid: 0 is out of range: use 1 to 255"),
     ] {

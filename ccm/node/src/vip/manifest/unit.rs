@@ -23,7 +23,7 @@ Description=Windlass: virtual IP {addresses}
 Documentation=https://windlass.dev
 After=network.target
 Before=kubelet.service k3s.service rke2-server.service
-# However often it ends, it is started again.
+# systemd restarts it however often it exits.
 StartLimitIntervalSec=0
 
 [Service]

@@ -79,7 +79,7 @@ fn backend(
     let example = if address.is_ipv4() { "192.0.2.11:6443" } else { "[2001:db8::11]:6443" };
     let wrong = |problem: String, remedy: &str| Err(field.mistake(text, problem, remedy));
     let Ok(backend) = text.value.parse::<SocketAddr>() else {
-        return wrong(format!("{value} is no address with a port"), &format!("write it as {example}"));
+        return wrong(format!("{value} is not an address with a port"), &format!("write it as {example}"));
     };
     let ip = backend.ip();
     if backend.port() == 0 {
@@ -92,11 +92,11 @@ fn backend(
         );
     }
     if virtual_ips.contains(&ip) {
-        return wrong(format!("{value} is a virtual IP itself"), "name the nodes by addresses of their own");
+        return wrong(format!("{value} is a virtual IP"), "give the node's own address");
     }
     if ip.is_ipv4() != address.is_ipv4() {
         let problem = format!("{value} is {}, and virtual IP {address} is {}", family(ip), family(address));
-        return wrong(problem, &format!("name backends of its family, as {example}"));
+        return wrong(problem, &format!("name backends of the virtual IP's family, as {example}"));
     }
     // Neither flow nor zone is anything that a rule of nftables could go by.
     Ok(SocketAddr::new(ip, backend.port()))

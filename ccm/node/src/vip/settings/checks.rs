@@ -32,8 +32,8 @@ pub(super) fn check(field: &Field<'_>, given: &Given<CheckDraft>) -> Result<Chec
         Kind::Http(http, scheme) => {
             let (field, page) = (field.field(scheme), &http.value);
             if let Some(path) = &page.path {
-                let problem = "only a check of backends has a path";
-                return Err(field.field("path").mistake(path, problem, "write it into url"));
+                let problem = "only a check of backends has the field path";
+                return Err(field.field("path").mistake(path, problem, "write the path into url"));
             }
             let url = required(&field, http, "url", page.url.as_ref(), "https://127.0.0.1:6443/readyz")?;
             let (target, path) =
@@ -66,13 +66,15 @@ pub(super) fn backend_check(
     const KINDS: &str = "give one of http, https, tcp and grpc";
     let draft = &given.value;
     if let Some(weight) = &draft.weight {
-        let problem = "a backend has no priority that it could be taken from";
+        let problem = "a check of backends has no weight, because a backend has no priority";
         return Err(field.field("weight").mistake(weight, problem, "leave it out"));
     }
     let no_address = |field: Field<'_>, given: Option<&Text>| match given {
         Some(text) => {
-            let problem =
-                format!("{} is no backend's alone: each backend is asked at its own", shown(&text.value));
+            let problem = format!(
+                "{} is not used, because Windlass asks each backend at its own address",
+                shown(&text.value)
+            );
             Err(field.mistake(text, problem, "leave it out"))
         }
         None => Ok(()),
@@ -81,7 +83,7 @@ pub(super) fn backend_check(
         Kind::Http(http, scheme) => {
             let (field, page) = (field.field(scheme), &http.value);
             if let Some(url) = &page.url {
-                let problem = "each backend is asked at its own address";
+                let problem = "Windlass asks each backend at its own address";
                 return Err(field.field("url").mistake(url, problem, "give path instead, as /readyz"));
             }
             let path = match &page.path {
@@ -90,7 +92,7 @@ pub(super) fn backend_check(
                     text.value.clone()
                 }
                 Some(text) => {
-                    let problem = format!("{} is no path of a page", shown(&text.value));
+                    let problem = format!("{} is not the path of a page", shown(&text.value));
                     return Err(field.field("path").mistake(text, problem, "write it as /readyz"));
                 }
             };
@@ -148,7 +150,7 @@ fn one_kind<'a>(
         (None, _) => Err(field.mistake(given, "the check has no kind", remedy)),
         (Some(_), Some(_)) => Err(field.mistake(
             given,
-            "one check has one kind, and this one has several",
+            "a check has exactly one kind, and this check has several",
             format!("{remedy}, and make a check of each"),
         )),
     }
@@ -196,13 +198,17 @@ fn http_question(
         let code = |(item, code)| number(&field.item(item), code, &(200..=599));
         expect = codes.value.iter().enumerate().map(code).collect::<Result<_, _>>()?;
         if expect.is_empty() {
-            return Err(field.mistake(codes, "no answer would be well", "name a status code, as [200]"));
+            return Err(field.mistake(
+                codes,
+                "the list is empty, so that no answer passes",
+                "name a status code, as [200]",
+            ));
         }
     }
     if let Some(host) = &page.host
         && (host.value.is_empty() || HeaderValue::from_str(&host.value).is_err())
     {
-        let problem = format!("{} can be no Host header", shown(&host.value));
+        let problem = format!("{} cannot be a Host header", shown(&host.value));
         return Err(field.field("host").mistake(host, problem, "write it as example.org:6443"));
     }
     let tls = if scheme == "https" { Some(tls(field, page)?) } else { no_tls(field, page).map(|()| None)? };
@@ -213,7 +219,7 @@ fn tls(field: &Field<'_>, page: &HttpDraft) -> Result<Tls, SettingsError> {
     let server_name = match &page.server_name {
         None => None,
         Some(text) => Some(ServerName::try_from(text.value.clone()).map_err(|_| {
-            let problem = format!("{} is no name that a certificate can have", shown(&text.value));
+            let problem = format!("{} cannot be the name in a certificate", shown(&text.value));
             field.field("serverName").mistake(text, problem, "give a DNS name or an IP address")
         })?),
     };
@@ -223,7 +229,7 @@ fn tls(field: &Field<'_>, page: &HttpDraft) -> Result<Tls, SettingsError> {
         (None, Some(hash)) => Trust::Certificate(sha256(&field.field("certificateSha256"), hash)?),
         (Some(_), Some(hash)) => {
             let field = field.field("certificateSha256");
-            let problem = "a certificate is known by its authority or by its hash, and both are given";
+            let problem = "the certificate's authority and its hash are both given";
             return Err(field.mistake(hash, problem, "leave one out"));
         }
     };
@@ -256,8 +262,8 @@ fn sha256(field: &Field<'_>, text: &Text) -> Result<[u8; 32], SettingsError> {
     }
     Err(field.mistake(
         text,
-        format!("{} is no SHA-256 in 64 hexadecimal digits", shown(&text.value)),
-        "write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints behind =",
+        format!("{} is not a SHA-256 of 64 hexadecimal digits", shown(&text.value)),
+        "write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints after =",
     ))
 }
 
@@ -265,7 +271,7 @@ fn grpc_question(field: &Field<'_>, grpc: &GrpcDraft) -> Result<Question, Settin
     let service = grpc.service.as_ref().map_or("", |text| text.value.as_str());
     match &grpc.service {
         Some(text) if service.len() > 256 || service.chars().any(|c| c.is_whitespace() || c.is_control()) => {
-            let problem = format!("{} is no service's name", shown(service));
+            let problem = format!("{} is not a service name", shown(service));
             Err(field.field("service").mistake(text, problem, "write it as etcdserverpb.KV"))
         }
         Some(_) | None => Ok(Question::Grpc { service: service.to_owned() }),
@@ -304,11 +310,11 @@ fn words(field: &Field<'_>, given: &Given<CommandDraft>) -> Result<Vec<String>, 
         return Err(field.mistake(list, "it names no program", COMMAND_REMEDY));
     };
     if !program.value.starts_with('/') {
-        let problem = format!("{} is no absolute path", shown(&program.value));
+        let problem = format!("{} is not an absolute path", shown(&program.value));
         return Err(field.item(0).mistake(program, problem, "begin it with /: no shell looks it up"));
     }
     if let Some((item, word)) = list.value.iter().enumerate().find(|(_, word)| word.value.contains('\0')) {
-        let problem = format!("{} has a byte 0 in it", shown(&word.value));
+        let problem = format!("{} contains a byte 0", shown(&word.value));
         return Err(field.item(item).mistake(word, problem, "leave it out"));
     }
     Ok(list.value.iter().map(|word| word.value.clone()).collect())

@@ -38,7 +38,7 @@ fn in_words(said: &str) -> String {
         ("expected sequence start", "a list is expected"),
         ("expected string scalar", "a single value is expected, not a list or fields"),
         ("expected mapping start", "fields are expected"),
-        ("multiple YAML documents detected", "another document begins, and only one is read"),
+        ("multiple YAML documents detected", "a second document begins, and Windlass reads only one"),
     ];
     let known = words.into_iter().find(|(said_so, _)| said.starts_with(said_so));
     known.map_or(said, |(_, words)| words).to_owned()

@@ -77,14 +77,14 @@ fn host(text: &str) -> Result<Host, Wrong> {
             Err((format!("{address} is a multicast address, and no server has it"), HOST_REMEDY))
         }
         Some(address) => Ok(Host::Address(address)),
-        None => Err((format!("host {text:?} is no IP address, and a check does not ask DNS"), HOST_REMEDY)),
+        None => Err((format!("host {text:?} is not an IP address, and checks do not use DNS"), HOST_REMEDY)),
     }
 }
 
 fn port(text: &str) -> Result<u16, Wrong> {
     let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let port = digits.and_then(|digits| digits.parse().ok()).filter(|port| *port > 0);
-    port.ok_or_else(|| (format!("{text:?} is no port"), PORT_REMEDY))
+    port.ok_or_else(|| (format!("{text:?} is not a port"), PORT_REMEDY))
 }
 
 /// `HOST:PORT`.
@@ -100,15 +100,15 @@ pub(super) fn host_and_port(text: &str) -> Result<Target, Wrong> {
 pub(super) fn page(url: &str, scheme: &'static str) -> Result<(Target, String), Wrong> {
     const REMEDY: &str = "write it as https://127.0.0.1:6443/readyz";
     if url.contains('#') {
-        return Err(("a fragment (#…) is never sent to a server".to_owned(), "leave it out"));
+        return Err(("a check sends no fragment (#…) to the server".to_owned(), "leave it out"));
     }
-    let parsed: Uri = url.parse().map_err(|error| (format!("it is no URL ({error})"), REMEDY))?;
+    let parsed: Uri = url.parse().map_err(|error| (format!("it is not a URL ({error})"), REMEDY))?;
     if parsed.scheme_str() != Some(scheme) {
         return Err((format!("it does not begin with {scheme}://"), REMEDY));
     }
     let authority = parsed.authority().map_or("", http::uri::Authority::as_str);
     if authority.contains('@') {
-        return Err(("a user in it is never sent to a server".to_owned(), "leave it out"));
+        return Err(("a check sends no user name to the server".to_owned(), "leave it out"));
     }
     let has_port = authority.rsplit_once(':').is_some_and(|(_, rest)| !rest.ends_with(']'));
     let target = match (has_port, scheme) {

@@ -15,7 +15,7 @@ pub(super) fn number<T: TryFrom<u64>>(
     let remedy = || format!("use {} to {}", range.start(), range.end());
     let value = shown(&text.value);
     if text.value.is_empty() || !text.value.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(field.mistake(text, format!("{value} is no whole number"), remedy()));
+        return Err(field.mistake(text, format!("{value} is not a whole number"), remedy()));
     }
     let number = text.value.parse().ok().filter(|number| range.contains(number));
     number
@@ -45,21 +45,21 @@ pub(super) fn absolute_path(field: &Field<'_>, text: &Text) -> Result<PathBuf, S
     if path.is_absolute() && !text.value.contains('\0') {
         return Ok(path);
     }
-    Err(field.mistake(text, format!("{} is no absolute path", shown(&text.value)), "begin it with /"))
+    Err(field.mistake(text, format!("{} is not an absolute path", shown(&text.value)), "begin it with /"))
 }
 
 /// The address of a machine, as packets can have it.
 pub(super) fn unicast(field: &Field<'_>, text: &Text, example: &str) -> Result<IpAddr, SettingsError> {
     let value = shown(&text.value);
     let no_address =
-        || field.mistake(text, format!("{value} is no IP address"), format!("write it as {example}"));
+        || field.mistake(text, format!("{value} is not an IP address"), format!("write it as {example}"));
     let address: IpAddr = text.value.parse().map_err(|_| no_address())?;
     match unusable(address) {
         None => Ok(address),
         Some(why) => Err(field.mistake(
             text,
             format!("{value} is {why}"),
-            format!("use a machine's address on its network, as {example}"),
+            format!("use a unicast address of the LAN, as {example}"),
         )),
     }
 }

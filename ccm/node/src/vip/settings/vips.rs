@@ -25,7 +25,7 @@ pub(super) fn settings(draft: &Draft, source: Source<'_>) -> Result<Settings, Se
     let remedy = match source {
         Source::File(_) => "list at least one, as `vips: [{address: 192.0.2.5, ports: [6443]}]`",
         Source::Flags => {
-            "give one, as --address=192.0.2.5, or the file that has them, as --config=/etc/windlass/vip.yaml"
+            "give one, as --address=192.0.2.5, or a file of settings, as --config=/etc/windlass/vip.yaml"
         }
     };
     let Some(given) = &draft.vips else {
@@ -109,8 +109,8 @@ fn balance_of(
     checks: &[CheckSettings],
 ) -> Result<BalanceSettings, SettingsError> {
     if draft.bind.as_ref().is_some_and(|bind| bind.value == "true") {
-        let problem = "an address that is bound is served by this node's own programs, and none of its connections is balanced";
-        return Err(field.mistake(given, problem, "leave out this or bind"));
+        let problem = "with bind, this node's own programs serve the address, and Windlass balances none of its connections";
+        return Err(field.mistake(given, problem, "leave out balance or bind"));
     }
     balance(field, given, address, virtual_ips, checks)
 }
@@ -124,8 +124,8 @@ fn interface(field: &Field<'_>, text: &Text) -> Result<String, SettingsError> {
     if is_legal {
         return Ok(name.clone());
     }
-    let problem = format!("{} is no interface's name", shown(name));
-    Err(field.mistake(text, problem, "give the name that `ip link` shows"))
+    let problem = format!("{} is not an interface name", shown(name));
+    Err(field.mistake(text, problem, "give a name that `ip link` shows"))
 }
 
 /// Refuses a VRID that two virtual IPs share. VRIDs are distinct per LAN and family (RFC 9568 §5.2.3): virtual IPs that differ in interface
@@ -142,8 +142,8 @@ fn refuse_shared_vrid(
             other.vrid == Some(vrid) && other.address.is_ipv4() == vip.address.is_ipv4() && !elsewhere
         };
         if let Some(other) = vips.iter().take(number).find(clashes) {
-            let problem = format!("VRID {vrid} is that of virtual IP {} already", other.address);
-            let remedy = "give each its own, or leave it out and it is chosen";
+            let problem = format!("virtual IP {} already has VRID {vrid}", other.address);
+            let remedy = "give each virtual IP another VRID, or leave it out and Windlass chooses one";
             return Err(list.item(number).field("vrid").mistake(text, problem, remedy));
         }
     }
@@ -152,7 +152,7 @@ fn refuse_shared_vrid(
 
 fn vrid(field: &Field<'_>, text: &Text) -> Result<Vrid, SettingsError> {
     let value: u8 = number(field, text, &(1..=255))?;
-    Vrid::new(value).map_err(|error| field.mistake(text, error, "leave it out and it is chosen"))
+    Vrid::new(value).map_err(|error| field.mistake(text, error, "leave it out and Windlass chooses one"))
 }
 
 fn advert_interval(field: &Field<'_>, text: Option<&Text>) -> Result<Interval, SettingsError> {
@@ -174,13 +174,17 @@ fn peers(
         let example = if address.is_ipv4() { "192.0.2.12" } else { "2001:db8::12" };
         let peer = unicast(&field, text, example)?;
         if virtual_ips.contains(&peer) {
-            let remedy = "name the nodes by addresses of their own";
-            return Err(field.mistake(text, format!("{peer} is a virtual IP itself"), remedy));
+            let remedy = "give the node's own address";
+            return Err(field.mistake(text, format!("{peer} is a virtual IP"), remedy));
         }
         if peer.is_ipv4() != address.is_ipv4() {
             let problem =
                 format!("{peer} is {}, and virtual IP {address} is {}", family(peer), family(address));
-            return Err(field.mistake(text, problem, format!("name peers of its family, as {example}")));
+            return Err(field.mistake(
+                text,
+                problem,
+                format!("name peers of the virtual IP's family, as {example}"),
+            ));
         }
         if !peers.insert(peer) {
             return Err(field.mistake(text, format!("{peer} is named twice"), "name it once"));
@@ -217,8 +221,8 @@ fn ports(
         None => Err(list.mistake(given, problem, remedy)),
     };
     if ports.is_empty() {
-        let problem = "no port is known that is served at the address, as no check asks one on this host";
-        return wrong(problem, "name it, as 6443");
+        let problem = "no port is given, and no check asks one on this host";
+        return wrong(problem, "name the port to serve, as 6443");
     }
     if balance.is_some() && ports.len() > 1 {
         let all = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");

@@ -230,7 +230,10 @@ fn without_a_key_where_keys_are_wanted_nothing_is_announced() {
     let keys = SigningKeys::default();
     let keyed = Node { keys: Some(&keys), ..node(START) };
     assert!(vip.router(LostPriority::default(), keyed).is_none());
-    assert_eq!(vip.obstacle(Some(&keys)).unwrap(), "no key signs its adverts yet");
+    assert_eq!(
+        vip.obstacle(Some(&keys)).unwrap(),
+        "no key signs its adverts yet: write a key to the folder keysDir"
+    );
 }
 
 fn targets(vip: &VirtualIp, well: &[u8]) -> Vec<Vec<SocketAddr>> {
@@ -286,7 +289,7 @@ fn what_stands_in_the_way_names_the_interface_and_the_remedy() {
     };
     assert_eq!(
         obstacle("  interface: eth9").unwrap(),
-        "interface eth9 is not there, is down or has no IPv4 address: bring it up, or name another"
+        "interface eth9 does not exist, is down or has no IPv4 address: bring it up, or name another interface"
     );
     assert_eq!(obstacle("  interface: eth1"), None, "of another network, but named");
     let text = b"vips: [{address: '2001:db8:1::100', ports: [6443]}]";
@@ -294,8 +297,8 @@ fn what_stands_in_the_way_names_the_interface_and_the_remedy() {
     vip.find_place(&machine(), START);
     assert_eq!(
         vip.obstacle(None).unwrap(),
-        "no interface of this host has a network with 2001:db8:1::100: it has 2001:db8::/64 on eth1, fe80::/64 on eth1. Name an \
-         interface on whose LAN the address is to be, or another address. Where the hosts are in several networks, no address moves \
-         between them without BGP, which Windlass does not speak"
+        "no interface of this host has a network with 2001:db8:1::100: it has 2001:db8::/64 on eth1, fe80::/64 on eth1. Name the \
+         interface whose LAN contains the address, or choose another address. Between different networks an address moves only by \
+         BGP, which Windlass does not speak"
     );
 }

@@ -46,9 +46,9 @@ fn an_answer_is_well_only_if_it_says_serving() {
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 0], Some("it answers UNKNOWN")),
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 2, 8, 3], Some("it does not know service \"s\"")),
         (&[("grpc-status", "0")], &[0, 0, 0, 0, 2, 8, 9], Some("it answers with the unknown status 9")),
-        (&[("grpc-status", "0")], &[], Some("its answer is no HealthCheckResponse")),
+        (&[("grpc-status", "0")], &[], Some("its answer is not a HealthCheckResponse")),
         (&[("grpc-status", "5")], &[], Some("it does not know service \"s\"")),
-        (&[("grpc-status", "12")], &[], Some("it does not have grpc.health.v1.Health")),
+        (&[("grpc-status", "12")], &[], Some("it does not implement grpc.health.v1.Health")),
         (
             &[("grpc-status", "14"), ("grpc-message", "busy")],
             serving,

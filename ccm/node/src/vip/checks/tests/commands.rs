@@ -20,8 +20,8 @@ async fn exit_code_0_is_well_and_the_last_line_says_why_another_is_not() {
             Err("it ended with exit code 1: a  b; $(c)"),
         ),
         (&["/bin/sh", "-c", "kill -9 $$"], Err("it ended with signal: 9 (SIGKILL)")),
-        (&["/nowhere/at-all"], Err("/nowhere/at-all cannot be run: No such file or directory (os error 2)")),
-        (&["/etc/passwd"], Err("/etc/passwd cannot be run: Permission denied (os error 13)")),
+        (&["/nowhere/at-all"], Err("cannot run /nowhere/at-all: No such file or directory (os error 2)")),
+        (&["/etc/passwd"], Err("cannot run /etc/passwd: Permission denied (os error 13)")),
         // As much as it may print, only the end is kept.
         (&["/bin/sh", "-c", "seq 1 100000; exit 1"], Err("it ended with exit code 1: 100000")),
         // Who reads its input finds none.

@@ -53,8 +53,8 @@ async fn a_server_is_asked_for_its_health_and_has_to_say_serving() {
         (&[0, 0, 0, 0, 2, 8, 2], "0", Err("it answers NOT_SERVING")),
         (&[0, 0, 0, 0, 2, 8, 3], "0", Err("it does not know service \"a.B\"")),
         (&[], "5", Err("it does not know service \"a.B\"")),
-        (&[], "12", Err("it does not have grpc.health.v1.Health")),
-        (&[], "0", Err("its answer is no HealthCheckResponse")),
+        (&[], "12", Err("it does not implement grpc.health.v1.Health")),
+        (&[], "0", Err("its answer is not a HealthCheckResponse")),
     ] {
         let (address, questions) = health(message, status).await;
         let found = ask(of("a.B"), address, AMPLE).await;

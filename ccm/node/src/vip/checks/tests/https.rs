@@ -82,7 +82,7 @@ async fn a_certificate_of_the_authority_and_for_the_name_is_believed() {
     let refused = ask(for_name(own.clone(), "example"), address, AMPLE).await.unwrap_err();
     assert!(
         refused.contains("not valid for name")
-            && refused.ends_with("; give a serverName (--check-server-name) that it is for"),
+            && refused.ends_with("; give a serverName (--check-server-name) that the certificate contains"),
         "{refused}"
     );
     let (expired, _) = tls_pages(&ca, &["127.0.0.1"], true, OK).await;
@@ -100,7 +100,7 @@ async fn a_certificate_is_believed_by_its_hash_whatever_else_it_says() {
     assert_eq!(ask(by(Trust::Certificate(hash)), address, AMPLE).await, Ok(()));
     let refused = ask(by(Trust::Certificate([0; 32])), address, AMPLE).await.unwrap_err();
     let digits = hash.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
-    assert!(refused.ends_with(&format!("of SHA-256 {digits}")), "{refused}");
+    assert!(refused.ends_with(&format!("its SHA-256 is {digits}")), "{refused}");
     assert_eq!(ask(by(Trust::Any), address, AMPLE).await, Ok(()), "as a kubelet's probe does");
 }
 

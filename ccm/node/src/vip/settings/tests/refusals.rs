@@ -36,7 +36,7 @@ fn what_is_no_file_of_settings() {
                 "vip: []",
                 "1:1: unknown field `vip`, expected one of keysDir, vips in `vip: []`: correct it; docs/api-vip.md has an example",
             ),
-            ("keysDir: keys\nvips: []", "1:10: keysDir: keys is no absolute path: begin it with /"),
+            ("keysDir: keys\nvips: []", "1:10: keysDir: keys is not an absolute path: begin it with /"),
             (
                 "vips:\n- address: 192.0.2.5\n  adress: 192.0.2.6",
                 "3:3: unknown field `adress`, expected one of address, interface, ports, vrid, priority, preempt, advertIntervalMs, peers, multicast, bind, checks, balance in `adress: 192.0.2.6`: correct it; docs/api-vip.md has an example",
@@ -60,7 +60,7 @@ fn what_is_no_file_of_settings() {
             ("vips: [~]", "1:8: vips[0].address: it is missing: write it as 192.0.2.5 or 2001:db8::5"),
             (
                 "vips: []\n---\nvips: []",
-                "3:1: another document begins, and only one is read in `vips: []`: correct it; docs/api-vip.md has an example",
+                "3:1: a second document begins, and Windlass reads only one in `vips: []`: correct it; docs/api-vip.md has an example",
             ),
         ],
         str::to_owned,
@@ -81,51 +81,51 @@ fn fields_of_a_virtual_ip() {
             ("ports: [6443]", "2:3: vips[0].address: it is missing: write it as 192.0.2.5 or 2001:db8::5"),
             (
                 "address: example.org",
-                "2:13: vips[0].address: example.org is no IP address: write it as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: example.org is not an IP address: write it as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 127.0.0.1",
-                "2:13: vips[0].address: 127.0.0.1 is a loopback address: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: 127.0.0.1 is a loopback address: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 224.0.0.18",
-                "2:13: vips[0].address: 224.0.0.18 is a multicast address: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: 224.0.0.18 is a multicast address: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 0.0.0.0",
-                "2:13: vips[0].address: 0.0.0.0 is the unspecified address: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: 0.0.0.0 is the unspecified address: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 255.255.255.255",
-                "2:13: vips[0].address: 255.255.255.255 is the broadcast address: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: 255.255.255.255 is the broadcast address: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 0.1.2.3",
-                "2:13: vips[0].address: 0.1.2.3 is an address of this network (0.0.0.0/8): use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: 0.1.2.3 is an address of this network (0.0.0.0/8): use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: '::ffff:192.0.2.5'",
-                "2:13: vips[0].address: ::ffff:192.0.2.5 is an IPv4 address written as IPv6: use a machine's address on its network, as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: ::ffff:192.0.2.5 is an IPv4 address written as IPv6: use a unicast address of the LAN, as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: ''",
-                "2:13: vips[0].address: \"\" is no IP address: write it as 192.0.2.5 or 2001:db8::5",
+                "2:13: vips[0].address: \"\" is not an IP address: write it as 192.0.2.5 or 2001:db8::5",
             ),
             (
                 "address: 192.0.2.5, interface: eth/0",
-                "2:35: vips[0].interface: eth/0 is no interface's name: give the name that `ip link` shows",
+                "2:35: vips[0].interface: eth/0 is not an interface name: give a name that `ip link` shows",
             ),
             (
                 "address: 192.0.2.5, interface: sixteen-letters-",
-                "2:35: vips[0].interface: sixteen-letters- is no interface's name: give the name that `ip link` shows",
+                "2:35: vips[0].interface: sixteen-letters- is not an interface name: give a name that `ip link` shows",
             ),
             (
                 "address: 192.0.2.5",
-                "2:3: vips[0].ports: no port is known that is served at the address, as no check asks one on this host: name it, as 6443",
+                "2:3: vips[0].ports: no port is given, and no check asks one on this host: name the port to serve, as 6443",
             ),
             (
                 "address: 192.0.2.5, ports: []",
-                "2:31: vips[0].ports: no port is known that is served at the address, as no check asks one on this host: name it, as 6443",
+                "2:31: vips[0].ports: no port is given, and no check asks one on this host: name the port to serve, as 6443",
             ),
             ("address: 192.0.2.5, ports: [0]", "2:32: vips[0].ports[0]: 0 is out of range: use 1 to 65535"),
             (
@@ -134,11 +134,11 @@ fn fields_of_a_virtual_ip() {
             ),
             (
                 "address: 192.0.2.5, ports: [https]",
-                "2:32: vips[0].ports[0]: https is no whole number: use 1 to 65535",
+                "2:32: vips[0].ports[0]: https is not a whole number: use 1 to 65535",
             ),
             (
                 "address: 192.0.2.5, checks: [{tcp: {address: '192.0.2.9:53'}}]",
-                "2:3: vips[0].ports: no port is known that is served at the address, as no check asks one on this host: name it, as 6443",
+                "2:3: vips[0].ports: no port is given, and no check asks one on this host: name the port to serve, as 6443",
             ),
             (
                 "address: 192.0.2.5, ports: [1], vrid: 0",
@@ -154,7 +154,7 @@ fn fields_of_a_virtual_ip() {
             ),
             (
                 "address: 192.0.2.5, ports: [1], priority: high",
-                "2:46: vips[0].priority: high is no whole number: use 101 to 200",
+                "2:46: vips[0].priority: high is not a whole number: use 101 to 200",
             ),
             (
                 "address: 192.0.2.5, ports: [1], preempt: yes",
@@ -170,19 +170,19 @@ fn fields_of_a_virtual_ip() {
             ),
             (
                 "address: 192.0.2.5, ports: [1], peers: [node-2]",
-                "2:44: vips[0].peers[0]: node-2 is no IP address: write it as 192.0.2.12",
+                "2:44: vips[0].peers[0]: node-2 is not an IP address: write it as 192.0.2.12",
             ),
             (
                 "address: 192.0.2.5, ports: [1], peers: ['2001:db8::2']",
-                "2:44: vips[0].peers[0]: 2001:db8::2 is IPv6, and virtual IP 192.0.2.5 is IPv4: name peers of its family, as 192.0.2.12",
+                "2:44: vips[0].peers[0]: 2001:db8::2 is IPv6, and virtual IP 192.0.2.5 is IPv4: name peers of the virtual IP's family, as 192.0.2.12",
             ),
             (
                 "address: 192.0.2.5, ports: [1], peers: [127.0.0.1]",
-                "2:44: vips[0].peers[0]: 127.0.0.1 is a loopback address: use a machine's address on its network, as 192.0.2.12",
+                "2:44: vips[0].peers[0]: 127.0.0.1 is a loopback address: use a unicast address of the LAN, as 192.0.2.12",
             ),
             (
                 "address: 192.0.2.5, ports: [1], peers: [192.0.2.5]",
-                "2:44: vips[0].peers[0]: 192.0.2.5 is a virtual IP itself: name the nodes by addresses of their own",
+                "2:44: vips[0].peers[0]: 192.0.2.5 is a virtual IP: give the node's own address",
             ),
             (
                 "address: 192.0.2.5, ports: [1], peers: [192.0.2.6, 192.0.2.6]",
@@ -208,15 +208,15 @@ fn virtual_ips_beside_each_other() {
             ),
             (
                 "address: 192.0.2.6, ports: [1], vrid: 7",
-                "3:42: vips[1].vrid: VRID 7 is that of virtual IP 192.0.2.5 already: give each its own, or leave it out and it is chosen",
+                "3:42: vips[1].vrid: virtual IP 192.0.2.5 already has VRID 7: give each virtual IP another VRID, or leave it out and Windlass chooses one",
             ),
             (
                 "address: 192.0.2.6, ports: [1], vrid: 7, interface: eth0",
-                "3:42: vips[1].vrid: VRID 7 is that of virtual IP 192.0.2.5 already: give each its own, or leave it out and it is chosen",
+                "3:42: vips[1].vrid: virtual IP 192.0.2.5 already has VRID 7: give each virtual IP another VRID, or leave it out and Windlass chooses one",
             ),
             (
                 "address: 192.0.2.6, ports: [1], peers: [192.0.2.5]",
-                "3:44: vips[1].peers[0]: 192.0.2.5 is a virtual IP itself: name the nodes by addresses of their own",
+                "3:44: vips[1].peers[0]: 192.0.2.5 is a virtual IP: give the node's own address",
             ),
         ],
         |fields| format!("vips:\n- {{address: 192.0.2.5, ports: [1], vrid: 7}}\n- {{{fields}}}"),
@@ -234,7 +234,7 @@ fn checks() {
             ),
             (
                 "tcp: {address: '127.0.0.1:1'}, grpc: {address: '127.0.0.1:1'}",
-                "4:5: vips[0].checks[0]: one check has one kind, and this one has several: give one of http, \
+                "4:5: vips[0].checks[0]: a check has exactly one kind, and this check has several: give one of http, \
                  https, tcp, grpc and command, and make a check of each",
             ),
             (
@@ -251,31 +251,31 @@ fn checks() {
             ),
             (
                 "http: {url: 'http://127.0.0.1:80/a b'}",
-                "4:18: vips[0].checks[0].http.url: \"http://127.0.0.1:80/a b\": it is no URL (invalid uri character): write it as https://127.0.0.1:6443/readyz",
+                "4:18: vips[0].checks[0].http.url: \"http://127.0.0.1:80/a b\": it is not a URL (invalid uri character): write it as https://127.0.0.1:6443/readyz",
             ),
             (
                 "http: {url: 'http://example.org/'}",
-                "4:18: vips[0].checks[0].http.url: http://example.org/: host \"example.org\" is no IP address, and a check does not ask DNS: use an IP address or localhost; IPv6 as [::1]",
+                "4:18: vips[0].checks[0].http.url: http://example.org/: host \"example.org\" is not an IP address, and checks do not use DNS: use an IP address or localhost; IPv6 as [::1]",
             ),
             (
                 "http: {url: 'http://user@127.0.0.1/'}",
-                "4:18: vips[0].checks[0].http.url: \"http://user@127.0.0.1/\": a user in it is never sent to a server: leave it out",
+                "4:18: vips[0].checks[0].http.url: \"http://user@127.0.0.1/\": a check sends no user name to the server: leave it out",
             ),
             (
                 "http: {url: 'http://127.0.0.1/#top'}",
-                "4:18: vips[0].checks[0].http.url: \"http://127.0.0.1/#top\": a fragment (#…) is never sent to a server: leave it out",
+                "4:18: vips[0].checks[0].http.url: \"http://127.0.0.1/#top\": a check sends no fragment (#…) to the server: leave it out",
             ),
             (
                 "http: {url: 'http://127.0.0.1:0/'}",
-                "4:18: vips[0].checks[0].http.url: http://127.0.0.1:0/: \"0\" is no port: give one from 1 to 65535, as 127.0.0.1:6443",
+                "4:18: vips[0].checks[0].http.url: http://127.0.0.1:0/: \"0\" is not a port: give one from 1 to 65535, as 127.0.0.1:6443",
             ),
             (
                 "http: {url: 'http://127.0.0.1:/'}",
-                "4:18: vips[0].checks[0].http.url: http://127.0.0.1:/: \"\" is no port: give one from 1 to 65535, as 127.0.0.1:6443",
+                "4:18: vips[0].checks[0].http.url: http://127.0.0.1:/: \"\" is not a port: give one from 1 to 65535, as 127.0.0.1:6443",
             ),
             (
                 "http: {url: 'http://[::1/'}",
-                "4:18: vips[0].checks[0].http.url: http://[::1/: it is no URL (invalid authority): write it as https://127.0.0.1:6443/readyz",
+                "4:18: vips[0].checks[0].http.url: http://[::1/: it is not a URL (invalid authority): write it as https://127.0.0.1:6443/readyz",
             ),
             (
                 "http: {url: 'http://224.0.0.1/'}",
@@ -287,11 +287,11 @@ fn checks() {
             ),
             (
                 "http: {url: 'http://127.0.0.1/', path: /}",
-                "4:45: vips[0].checks[0].http.path: only a check of backends has a path: write it into url",
+                "4:45: vips[0].checks[0].http.path: only a check of backends has the field path: write the path into url",
             ),
             (
                 "http: {url: 'http://127.0.0.1/', expect: []}",
-                "4:47: vips[0].checks[0].http.expect: no answer would be well: name a status code, as [200]",
+                "4:47: vips[0].checks[0].http.expect: the list is empty, so that no answer passes: name a status code, as [200]",
             ),
             (
                 "http: {url: 'http://127.0.0.1/', expect: [200, 199]}",
@@ -299,24 +299,24 @@ fn checks() {
             ),
             (
                 r#"http: {url: 'http://127.0.0.1/', host: "a\nb"}"#,
-                "4:45: vips[0].checks[0].http.host: \"a\\nb\" can be no Host header: write it as example.org:6443",
+                "4:45: vips[0].checks[0].http.host: \"a\\nb\" cannot be a Host header: write it as example.org:6443",
             ),
             (
                 "https: {url: 'https://127.0.0.1/', caFile: ca.crt}",
-                "4:49: vips[0].checks[0].https.caFile: ca.crt is no absolute path: begin it with /",
+                "4:49: vips[0].checks[0].https.caFile: ca.crt is not an absolute path: begin it with /",
             ),
             (
                 "https: {url: 'https://127.0.0.1/', certificateSha256: 12}",
-                "4:60: vips[0].checks[0].https.certificateSha256: 12 is no SHA-256 in 64 hexadecimal digits: write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints behind =",
+                "4:60: vips[0].checks[0].https.certificateSha256: 12 is not a SHA-256 of 64 hexadecimal digits: write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints after =",
             ),
             (
                 "https: {url: 'https://127.0.0.1/', serverName: 'a b'}",
-                "4:53: vips[0].checks[0].https.serverName: \"a b\" is no name that a certificate can have: give a DNS name or an IP address",
+                "4:53: vips[0].checks[0].https.serverName: \"a b\" cannot be the name in a certificate: give a DNS name or an IP address",
             ),
             (
                 "https: {url: 'https://127.0.0.1/', caFile: /c, certificateSha256: \
                  0000000000000000000000000000000000000000000000000000000000000000}",
-                "4:72: vips[0].checks[0].https.certificateSha256: a certificate is known by its authority or by its hash, and both are given: leave one out",
+                "4:72: vips[0].checks[0].https.certificateSha256: the certificate's authority and its hash are both given: leave one out",
             ),
             ("tcp: {}", "4:11: vips[0].checks[0].tcp.address: it is missing: write it as 127.0.0.1:2379"),
             (
@@ -325,19 +325,19 @@ fn checks() {
             ),
             (
                 "tcp: {address: '127.0.0.1:0'}",
-                "4:21: vips[0].checks[0].tcp.address: 127.0.0.1:0: \"0\" is no port: give one from 1 to 65535, as 127.0.0.1:6443",
+                "4:21: vips[0].checks[0].tcp.address: 127.0.0.1:0: \"0\" is not a port: give one from 1 to 65535, as 127.0.0.1:6443",
             ),
             (
                 "tcp: {address: 'db:5432'}",
-                "4:21: vips[0].checks[0].tcp.address: db:5432: host \"db\" is no IP address, and a check does not ask DNS: use an IP address or localhost; IPv6 as [::1]",
+                "4:21: vips[0].checks[0].tcp.address: db:5432: host \"db\" is not an IP address, and checks do not use DNS: use an IP address or localhost; IPv6 as [::1]",
             ),
             (
                 "tcp: {address: '::1:80'}",
-                "4:21: vips[0].checks[0].tcp.address: ::1:80: host \"::1\" is no IP address, and a check does not ask DNS: use an IP address or localhost; IPv6 as [::1]",
+                "4:21: vips[0].checks[0].tcp.address: ::1:80: host \"::1\" is not an IP address, and checks do not use DNS: use an IP address or localhost; IPv6 as [::1]",
             ),
             (
                 "grpc: {address: '127.0.0.1:1', service: 'a b'}",
-                "4:46: vips[0].checks[0].grpc.service: \"a b\" is no service's name: write it as etcdserverpb.KV",
+                "4:46: vips[0].checks[0].grpc.service: \"a b\" is not a service name: write it as etcdserverpb.KV",
             ),
             (
                 "command: {}",
@@ -349,7 +349,7 @@ fn checks() {
             ),
             (
                 "command: {command: [test, -e, /x]}",
-                "4:26: vips[0].checks[0].command.command[0]: test is no absolute path: begin it with /: no shell looks it up",
+                "4:26: vips[0].checks[0].command.command[0]: test is not an absolute path: begin it with /: no shell looks it up",
             ),
             (
                 "tcp: {address: '127.0.0.1:1'}, intervalMs: 10",
@@ -357,7 +357,7 @@ fn checks() {
             ),
             (
                 "tcp: {address: '127.0.0.1:1'}, intervalMs: 1s",
-                "4:49: vips[0].checks[0].intervalMs: 1s is no whole number: use 50 to 60000",
+                "4:49: vips[0].checks[0].intervalMs: 1s is not a whole number: use 50 to 60000",
             ),
             (
                 "tcp: {address: '127.0.0.1:1'}, timeoutMs: 800",
@@ -403,7 +403,7 @@ fn balancing() {
             ),
             (
                 "backends: [192.0.2.11]",
-                "3:24: vips[0].balance.backends[0]: 192.0.2.11 is no address with a port: write it as 192.0.2.11:6443",
+                "3:24: vips[0].balance.backends[0]: 192.0.2.11 is not an address with a port: write it as 192.0.2.11:6443",
             ),
             (
                 "backends: ['192.0.2.11:0']",
@@ -412,11 +412,11 @@ fn balancing() {
             ),
             (
                 "backends: ['[2001:db8::11]:6443']",
-                "3:24: vips[0].balance.backends[0]: [2001:db8::11]:6443 is IPv6, and virtual IP 192.0.2.5 is IPv4: name backends of its family, as 192.0.2.11:6443",
+                "3:24: vips[0].balance.backends[0]: [2001:db8::11]:6443 is IPv6, and virtual IP 192.0.2.5 is IPv4: name backends of the virtual IP's family, as 192.0.2.11:6443",
             ),
             (
                 "backends: ['192.0.2.5:6443']",
-                "3:24: vips[0].balance.backends[0]: 192.0.2.5:6443 is a virtual IP itself: name the nodes by addresses of their own",
+                "3:24: vips[0].balance.backends[0]: 192.0.2.5:6443 is a virtual IP: give the node's own address",
             ),
             (
                 "backends: ['127.0.0.1:6443']",
@@ -428,7 +428,7 @@ fn balancing() {
             ),
             (
                 "backends: ['192.0.2.11:1', '192.0.2.11:2']",
-                "2:3: vips[0].ports: no port is known that is served at the address, as no check asks one on this host: name it, as 6443",
+                "2:3: vips[0].ports: no port is given, and no check asks one on this host: name the port to serve, as 6443",
             ),
             (
                 "backends: ['192.0.2.11:1'], source: keep",
@@ -445,19 +445,19 @@ fn balancing() {
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {http: {url: 'http://192.0.2.11/'}}",
-                "3:61: vips[0].balance.check.http.url: each backend is asked at its own address: give path instead, as /readyz",
+                "3:61: vips[0].balance.check.http.url: Windlass asks each backend at its own address: give path instead, as /readyz",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {http: {path: readyz}}",
-                "3:62: vips[0].balance.check.http.path: readyz is no path of a page: write it as /readyz",
+                "3:62: vips[0].balance.check.http.path: readyz is not the path of a page: write it as /readyz",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {tcp: {address: '192.0.2.11:1'}}",
-                "3:64: vips[0].balance.check.tcp.address: 192.0.2.11:1 is no backend's alone: each backend is asked at its own: leave it out",
+                "3:64: vips[0].balance.check.tcp.address: 192.0.2.11:1 is not used, because Windlass asks each backend at its own address: leave it out",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {tcp: {}, weight: 5}",
-                "3:66: vips[0].balance.check.weight: a backend has no priority that it could be taken from: leave it out",
+                "3:66: vips[0].balance.check.weight: a check of backends has no weight, because a backend has no priority: leave it out",
             ),
             (
                 "backends: ['192.0.2.11:1'], check: {tcp: {}, timeoutMs: 501}",
@@ -474,7 +474,7 @@ fn balancing() {
             ),
             (
                 "ports: [1], bind: true",
-                "2:33: vips[0].balance: an address that is bound is served by this node's own programs, and none of its connections is balanced: leave out this or bind",
+                "2:33: vips[0].balance: with bind, this node's own programs serve the address, and Windlass balances none of its connections: leave out balance or bind",
             ),
         ],
         |fields| {
