@@ -49,7 +49,7 @@ const ROWS: &[Row] = &[
        "linkbeat_interfaces", "lvs_sync_daemon", "promote_secondaries", "lower_prio_no_advert", "higher_prio_send_advert",
        "old_unicast_checksum", "process_names", "net_namespace", "init_fail", "interface_up_down_delays"], NOTHING, "="),
     (&["vrrp_sync_group"],
-     "Windlass moves each address separately, to a fit node. Put addresses that belong together into one Service, which has one node",
+     "Windlass moves each address separately, to a fit node. Serve what belongs together at one address: ports of one Service, or Services with the same windlass.dev/sharing-key",
      "each address moves separately, to a fit node. Give the addresses the same checks, so that they move together"),
     (&["virtual_server", "virtual_server_group"],
      "it balances by IPVS; in the cluster, kube-proxy balances for Services. Give the Service that address, and keep keepalived for servers outside the cluster",

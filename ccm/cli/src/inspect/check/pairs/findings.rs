@@ -14,7 +14,7 @@ const LET_PASS: &str = "let IP protocol 112 pass between the nodes, to 224.0.0.1
                         of the virtualisation";
 /// Remedy where only multicast does not arrive.
 const MULTICAST: &str = "have the switch flood 224.0.0.18 and ff02::12, or give its IGMP and MLD snooping a querier; Windlass makes up for it by unicast \
-                         meanwhile, and Announcements with peers need no multicast (docs/announcements.md)";
+                         meanwhile, and Announcements with transport: Unicast need no multicast (docs/announcements.md)";
 
 /// Way by which a packet of one node reached another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
