@@ -398,7 +398,8 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
             Warning,
             "RealtimeThrottled",
         ),
-        ("a port is taken", |it| it.ports[0].1 = "k3s".to_owned(), Error, "PortTaken"),
+        ("a port of one mode is taken", |it| it.ports[0].1 = "k3s".to_owned(), Warning, "PortTaken"),
+        ("a port is taken", |it| it.ports[0] = (9860, "k3s".to_owned()), Error, "PortTaken"),
         ("n1 is not heard", |it| it.adverts = Ok(BTreeSet::new()), Error, "NotHeard"),
         ("no socket", |it| it.adverts = Err("not permitted".to_owned()), Warning, "NotListened"),
     ];

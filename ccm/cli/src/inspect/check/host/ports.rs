@@ -5,8 +5,10 @@ use std::fs;
 
 use crate::inspect::problems::Problem;
 
-/// Ports of the controller, as cloud-controller-manager and as load balancer only, and of the agent.
-const PORTS: [u16; 3] = [10258, 9860, 9859];
+/// Port of the controller as cloud-controller-manager.
+const CLOUD_CONTROLLER_MANAGER: u16 = 10258;
+/// That port, the controller's as load balancer only, and the agent's.
+const PORTS: [u16; 3] = [CLOUD_CONTROLLER_MANAGER, 9860, 9859];
 
 /// Returns the [`PORTS`] on which a program listens, with its name, by the kernel's tables of TCP.
 pub(super) fn listeners(tables: &str) -> Vec<(u16, String)> {
@@ -50,11 +52,18 @@ fn sockets(tables: &str) -> Vec<(u16, u64)> {
 pub(super) fn findings(ports: &[(u16, String)]) -> impl Iterator<Item = Problem> {
     let taken = ports.iter().filter(|(_, program)| program != "windlass");
     taken.map(|(port, program)| {
-        let message = format!("{program} listens on TCP port {port}, which Windlass listens on");
-        Problem::error("Host", format!("port {port}"), "PortTaken").says(
-            message,
-            "stop that program, or give Windlass another port (--secure-port; load balancer only has one of its own)",
-        )
+        let (object, listens) = (format!("port {port}"), format!("{program} listens on TCP port {port}"));
+        if *port == CLOUD_CONTROLLER_MANAGER {
+            let message = format!("{listens}, which Windlass needs as cloud-controller-manager");
+            Problem::warning("Host", object, "PortTaken").says(
+                message,
+                "install Windlass as load balancer only, or stop that program (docs/install.md)",
+            )
+        } else {
+            let message = format!("{listens}, which Windlass needs");
+            Problem::error("Host", object, "PortTaken")
+                .says(message, "stop that program, or give Windlass another port (--secure-port)")
+        }
     })
 }
 
