@@ -182,7 +182,7 @@ fn the_api_server_is_asked_where_nothing_else_is_and_where_there_is_one_for_cert
         assert_eq!(settings, said(&[flags, added].concat()), "{platform} {flags:?}");
     }
     let refused = print("systemd", &["--address=192.0.2.5"]).unwrap_err().to_string();
-    assert!(refused.starts_with("--port: no port is known"), "{refused}");
+    assert!(refused.starts_with("--port: no port is given"), "{refused}");
 }
 
 #[test]
