@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use assignments::Assignments;
+use assignments::{Assignments, Joining};
 pub use error::{AllocateError, PoolRefusal, RefusalReason, SharingConflict};
 pub use usage::Counts;
 use usage::{AddressState, Usage};
@@ -107,7 +107,7 @@ impl<O: Owner> Prepared<'_, O> {
             match planned.how {
                 Acquisition::Kept => {}
                 Acquisition::New | Acquisition::Joined | Acquisition::Reclaimed | Acquisition::Yielded => {
-                    allocator.hold(planned.address, owner, terms);
+                    allocator.hold(planned.address, owner, terms, Joining::AsSuccessor);
                     has_terms = true;
                 }
             }
@@ -333,27 +333,31 @@ impl<O: Owner> Allocator<O> {
             return Adopted::Quarantined;
         }
         if self.holders(address).is_empty() {
-            self.hold(address, owner, terms);
+            self.hold(address, owner, terms, Joining::AsSuccessor);
             return Adopted::New;
         }
         match planner::conflict(self, address, owner, terms) {
             Some((holder, _)) if !self.holders(address).contains(owner) => {
                 Adopted::Conflict { holder: holder.clone() }
             }
-            Some(_) | None => self.adopt_together(address, owner, terms),
+            Some(_) | None => self.add_holder(address, owner, terms, Joining::AsSuccessor),
         }
     }
 
     /// Records that `owner` holds `address`, together with its other holders and whatever the terms: the cluster shows it so. Ends
-    /// its quarantine, if any.
+    /// its quarantine, if any. It comes last, so that the order of the holders is that in which the cluster lists them.
     pub fn adopt_together(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
+        self.add_holder(address, owner, terms, Joining::Last)
+    }
+
+    fn add_holder(&mut self, address: IpAddr, owner: &O, terms: &Terms, joining: Joining) -> Adopted<O> {
         let holders = self.holders(address);
         if holders.contains(owner) {
             self.assignments.set_terms(owner, terms);
             return Adopted::Already;
         }
         let adopted = if holders.is_empty() { Adopted::New } else { Adopted::Joined };
-        self.hold(address, owner, terms);
+        self.hold(address, owner, terms, joining);
         adopted
     }
 
@@ -363,9 +367,9 @@ impl<O: Owner> Allocator<O> {
         self.assignments.set_terms(owner, terms);
     }
 
-    fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
+    fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms, joining: Joining) {
         self.change(address, |this| {
-            let shared = this.assignments.join(address, owner, terms);
+            let shared = this.assignments.join(address, owner, terms, joining);
             if let Some(entry) = this.quarantine.remove(address) {
                 this.usage.change(address, AddressState::Quarantined(entry.yields()), AddressState::Held);
             } else if !shared {

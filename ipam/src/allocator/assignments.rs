@@ -27,6 +27,15 @@ enum Holders<O> {
     Several(Vec<O>),
 }
 
+/// Place at which an owner joins the holders of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joining {
+    /// Behind a predecessor with its stable key on the same terms, else last.
+    AsSuccessor,
+    /// Last: the order is that in which the cluster lists them.
+    Last,
+}
+
 /// One that holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Holding {
@@ -115,9 +124,8 @@ impl<O: Owner> Assignments<O> {
         }
     }
 
-    /// Adds `owner`, which did not hold `address`, to its holders: as the last, or at the place of a predecessor with its stable key
-    /// on the same terms. Returns true if it had a holder.
-    pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> bool {
+    /// Adds `owner`, which did not hold `address`, to its holders. Returns true if it had a holder.
+    pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms, joining: Joining) -> bool {
         self.set_terms(owner, terms);
         if let Some(holding) = self.holdings.get_mut(owner) {
             holding.held.insert(address);
@@ -127,8 +135,11 @@ impl<O: Owner> Assignments<O> {
             self.holdings.insert(owner.clone(), holding);
         }
         self.index_by_key(terms.key(), address);
-        let place =
-            self.place(address, owner, terms).map_or(self.holders(address).len(), |before| before + 1);
+        let predecessor = match joining {
+            Joining::AsSuccessor => self.place(address, owner, terms),
+            Joining::Last => None,
+        };
+        let place = predecessor.map_or(self.holders(address).len(), |before| before + 1);
         match self.holders.get_mut(address) {
             Some(Holders::Several(all)) => all.insert(place, owner.clone()),
             Some(one @ Holders::One(_)) => {

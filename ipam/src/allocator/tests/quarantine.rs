@@ -325,3 +325,21 @@ fn a_successor_takes_the_place_of_its_predecessor_unless_it_changed() {
     let to_release = |owner: Recreated| !allocator.sharing_conflicts(&owner, &v4().terms).is_empty();
     assert_eq!([Recreated("a", 2), Recreated("b", 1)].map(to_release), [false, true]);
 }
+
+// shows: allocation 78
+#[test]
+fn holders_that_are_known_again_have_the_order_in_which_they_are_listed_whatever_became_of_their_terms() {
+    let (old, other, new) = (Recreated("a", 1), Recreated("b", 1), Recreated("a", 2));
+    let (port, none) = (v4().shared("web", &["tcp/4"]).terms, v4().shared("web", &[]).terms);
+    let mut allocator = Allocator::new([pool("p", &["1.2.3.0/32"])]);
+    for (owner, terms) in [(old, &port), (other, &none), (new, &none), (old, &none)] {
+        allocator.adopt(ip("1.2.3.0"), &owner, terms);
+    }
+    assert_eq!(allocator.holders(ip("1.2.3.0")), [old, other, new], "on other terms it does not succeed");
+    let mut rebuilt = Allocator::new([pool("p", &["1.2.3.0/32"])]);
+    for owner in allocator.holders(ip("1.2.3.0")) {
+        rebuilt.adopt_together(ip("1.2.3.0"), owner, &none);
+    }
+    assert_eq!(rebuilt.holders(ip("1.2.3.0")), [old, other, new]);
+    assert_eq!(rebuilt, allocator);
+}

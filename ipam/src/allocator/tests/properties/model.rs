@@ -123,9 +123,10 @@ impl Model {
         holders.iter().position(|holder| holder == one && self.terms[one] == *terms)
     }
 
-    fn join(&mut self, address: IpAddr, owner: &Service, terms: &Terms) {
+    /// `last`: whatever it succeeds.
+    fn join(&mut self, address: IpAddr, owner: &Service, terms: &Terms, last: bool) {
         self.set_terms(owner, terms);
-        let standing = self.standing(address, owner, terms);
+        let standing = self.standing(address, owner, terms).filter(|_| !last);
         let holders = self.holders.entry(address).or_default();
         if !holders.contains(owner) {
             holders.insert(standing.map_or(holders.len(), |before| before + 1), owner.clone());
@@ -430,7 +431,7 @@ impl Model {
     pub(super) fn commit(&mut self, owner: &Service, request: &Request, plan: &Plan) {
         for planned in &plan.addresses {
             self.quarantined.remove(&planned.address);
-            self.join(planned.address, owner, &request.terms);
+            self.join(planned.address, owner, &request.terms, false);
         }
         self.set_terms(owner, &request.terms);
     }
@@ -456,7 +457,7 @@ impl Model {
             return conflict.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
         }
         self.quarantined.remove(&address);
-        self.join(address, owner, terms);
+        self.join(address, owner, terms, together);
         if holders.is_empty() { Adopted::New } else { Adopted::Joined }
     }
 
