@@ -7,7 +7,7 @@ use crate::inspect::problems::Problem;
 
 /// Port of the controller as cloud-controller-manager.
 const CLOUD_CONTROLLER_MANAGER: u16 = 10258;
-/// That port, the controller's as load balancer only, and the agent's.
+/// Ports of the controller as cloud-controller-manager and as load balancer only, and of the agent.
 const PORTS: [u16; 3] = [CLOUD_CONTROLLER_MANAGER, 9860, 9859];
 
 /// Returns the [`PORTS`] on which a program listens, with its name, by the kernel's tables of TCP.
