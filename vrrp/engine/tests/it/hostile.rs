@@ -1,6 +1,8 @@
 //! Strangers and garbage.
 
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Event, State};
@@ -190,14 +192,24 @@ fn a_vip_that_is_an_address_of_the_interface_is_told() {
     let node = lan.hosts[0].engine();
     node.engine.apply(vec![router(0, 1)]);
     node.await_state(State::Active);
-    for _ in 0..2 {
-        lan.hosts[0].ip(&format!("addr add {VIP}/24 dev eth0"));
-        let told = node.await_event("word of it", |event| match event {
-            Event::AddressOnInterface { address, .. } => Some(*address),
-            _ => None,
-        });
-        assert_eq!(told, VIP);
-        lan.hosts[0].ip(&format!("addr del {VIP}/24 dev eth0"));
-    }
+    let on_interface = |event: &Event| match event {
+        Event::AddressOnInterface { address, .. } => Some(*address),
+        _ => None,
+    };
+    let change = |verb: &str| lan.hosts[0].ip(&format!("addr {verb} {VIP}/24 dev eth0"));
+    change("add");
+    assert_eq!(node.await_event("word of it", on_interface), VIP);
+    // An address that is removed and added between two looks is no news: tried again, each time with a longer pause.
+    let is_told_again = (1..=9).any(|round| {
+        change("del");
+        std::thread::sleep(round * Duration::from_millis(50));
+        change("add");
+        let deadline = Instant::now() + round * Duration::from_secs(1);
+        iter::repeat_with(|| node.reported(on_interface))
+            .take_while(|_| Instant::now() < deadline)
+            .inspect(|_| std::thread::sleep(Duration::from_millis(5)))
+            .any(|told| told == Some(VIP.into()))
+    });
+    assert!(is_told_again, "when it is there again");
     assert_eq!(node.status().counters.became_active, 1, "nothing else changes");
 }

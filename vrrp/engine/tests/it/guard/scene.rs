@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_dataplane::guard::{Guard, Guarded};
 
@@ -150,12 +150,26 @@ pub(super) fn ask_udp(host: &Host, to: impl Into<IpAddr>, port: u16) -> io::Resu
     })
 }
 
-/// Whether one echo request is answered within `seconds`.
+/// Asks by ping until an answer comes, for this many seconds.
 pub(crate) fn pings(host: &Host, to: impl Into<IpAddr>, seconds: u32) -> bool {
-    let to = to.into();
-    let line = format!("-n -c 1 -W {seconds} {to}");
-    let output = host.run(move || Command::new("ping").args(line.split(' ')).output()).expect("run `ping`");
-    output.status.success()
+    pings_with(host, to, seconds, 56)
+}
+
+/// As [`pings`], with this many bytes. A single question may fail: a host joins the group in which it is asked for its IPv6 address by a
+/// queue of the whole kernel, which a busy machine holds up for seconds.
+pub(crate) fn pings_with(host: &Host, to: impl Into<IpAddr>, seconds: u32, bytes: usize) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(seconds.into());
+    let line = format!("-n -c 1 -W 1 -s {bytes} {}", to.into());
+    loop {
+        let line = line.clone();
+        let output = host.run(move || Command::new("ping").args(line.split(' ')).output());
+        if output.expect("run `ping`").status.success() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+    }
 }
 
 /// Runs a program in the host's namespace, with this input; its output, or `None` if it failed.

@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::lab::{Capture, LIMIT, VIP, address, await_some, require_root};
 
 use super::proxy::Mode;
-use super::scene::{NODE, NODE6, Refused, Scene, VIP6, refused, run};
+use super::scene::{NODE, NODE6, Refused, Scene, VIP6, pings_with, refused, run};
 
 #[test]
 fn fragments_are_put_together_first() {
@@ -20,7 +20,7 @@ fn fragments_are_put_together_first() {
     let _guard = scene.guard();
     for vip in [IpAddr::from(VIP), VIP6.into()] {
         for host in [scene.client(), &scene.pod] {
-            run(host, &format!("ping -n -c 1 -W 20 -s 8000 {vip}"), "");
+            assert!(pings_with(host, vip, 20, 8000), "{vip}");
         }
         let ask = |port| {
             scene.client().run(move || {
