@@ -3,9 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{ErrorKind, Read as _},
-    net::{IpAddr, Ipv4Addr, SocketAddrV6},
-    os::fd::{AsFd as _, AsRawFd as _},
+    net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,21 +13,18 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use nix::{
-    ifaddrs::getifaddrs,
-    poll::{PollFd, PollFlags, ppoll},
-    sys::socket::{LinkAddr, MsgFlags, sendto},
-};
-use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{lab::Lab, neighbours, sandbox::Entrance, topology::Mac};
+use crate::{
+    lab::Lab,
+    neighbours::{Asker, Questions},
+    sandbox::Entrance,
+    topology::Mac,
+};
 
 /// Time from one question to the next; an answer counts for the question before it.
 const QUESTION: Duration = Duration::from_millis(10);
 /// A pause in which fewer answer ends no time of several answering, or of one: an answer may be lost, or late on a busy machine.
 const PAUSE: Duration = Duration::from_millis(100);
-/// ETH_P_ARP, in the order of the network.
-const ETH_P_ARP: i32 = 0x0806_u16.to_be() as i32;
 
 /// A time in which several nodes answered for one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,14 +101,14 @@ impl Lab {
         rhythm: Rhythm,
     ) -> anyhow::Result<Answering> {
         let entrance = Entrance::new(&self.sandbox, client)?;
-        let host = self.host(client)?;
-        let addresses = addresses.to_vec();
-        let asker = Asker { mac: host.mac(), address: host.address, nodes, addresses, rhythm };
+        let asker = Asker::of(self.host(client)?);
+        let sampler = Sampler { nodes, addresses: addresses.to_vec(), rhythm };
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Answers::default())));
         let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
         let thread = std::thread::Builder::new().name(format!("answering-{client}")).spawn(move || {
             entrance.enter()?;
-            asker.ask_until(&stopped, &shared).context("asking who has an address")
+            let questions = asker.open(sampler.addresses.iter().any(IpAddr::is_ipv6))?;
+            sampler.ask_until(&questions, &stopped, &shared).context("asking who has an address")
         })?;
         Ok(Answering { stop, seen, thread: Some(thread) })
     }
@@ -160,103 +155,36 @@ impl Rhythm {
     }
 }
 
-struct Asker {
-    mac: Mac,
-    address: Ipv4Addr,
+struct Sampler {
     nodes: BTreeMap<Mac, String>,
     addresses: Vec<IpAddr>,
     rhythm: Rhythm,
 }
 
-impl Asker {
-    fn ask_until(&self, stop: &AtomicBool, seen: &Mutex<Answers>) -> anyhow::Result<()> {
-        let arp = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(ETH_P_ARP)))?;
-        let eth0 = link("eth0")?;
-        // (A machine may have no IPv6.)
-        let asks_v6 = self.addresses.iter().any(IpAddr::is_ipv6);
-        let discovery = asks_v6.then(neighbours::socket).transpose()?;
-        for socket in std::iter::once(&arp).chain(discovery.as_ref().map(|(socket, _)| socket)) {
-            socket.set_nonblocking(true)?;
-        }
+impl Sampler {
+    fn ask_until(
+        &self,
+        questions: &Questions,
+        stop: &AtomicBool,
+        seen: &Mutex<Answers>,
+    ) -> anyhow::Result<()> {
         let mut next = Instant::now();
         let chunks = self.addresses.chunks(self.rhythm.at_once.max(1)).cycle();
         for addresses in chunks.take_while(|_| !stop.load(Ordering::Relaxed)) {
             let asked = Instant::now();
             for address in addresses {
-                // (A queue that is full is a question that was lost.)
-                match (address, &discovery) {
-                    (IpAddr::V4(address), _) => {
-                        let _ = sendto(arp.as_raw_fd(), &self.question(*address), &eth0, MsgFlags::empty());
-                    }
-                    (IpAddr::V6(address), Some((socket, interface))) => {
-                        let group = SocketAddrV6::new(neighbours::solicited_node(*address), 0, 0, *interface);
-                        let _ = socket.send_to(&neighbours::solicitation(*address, self.mac), &group.into());
-                    }
-                    (IpAddr::V6(_), None) => {}
-                }
+                questions.ask(*address);
             }
             next = (next + self.rhythm.pause).max(asked);
-            let answers = self.answers_until(&arp, discovery.as_ref().map(|(socket, _)| socket), next)?;
-            seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, addresses, answers);
-        }
-        Ok(())
-    }
-
-    /// Collects the nodes that answer until `end`, by address.
-    fn answers_until(
-        &self,
-        arp: &Socket,
-        discovery: Option<&Socket>,
-        end: Instant,
-    ) -> anyhow::Result<BTreeMap<IpAddr, BTreeSet<String>>> {
-        let mut answers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(answers);
-            }
-            let sockets = std::iter::once(arp).chain(discovery);
-            let mut waits: Vec<PollFd<'_>> =
-                sockets.map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
-            // What ends it early is looked at again.
-            let _ = ppoll(&mut waits, Some(left.into()), None);
-            let mut told = Vec::new();
-            while let Some(frame) = received(arp)? {
-                told.extend(self.answer(&frame).map(|(address, mac)| (address.into(), mac)));
-            }
-            while let Some(packet) = discovery.map(received).transpose()?.flatten() {
-                told.extend(solicited(&packet));
-            }
-            for (address, mac) in told {
+            let mut answers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+            for (address, mac) in questions.answers_until(next)? {
                 if let Some(node) = self.nodes.get(&mac) {
                     answers.entry(address).or_default().insert(node.clone());
                 }
             }
+            seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, addresses, answers);
         }
-    }
-
-    /// Builds a broadcast ARP request for `address`, to be answered to this host.
-    fn question(&self, address: Ipv4Addr) -> Vec<u8> {
-        let mut frame = vec![0xff; 6];
-        frame.extend(self.mac.0);
-        // ARP (0806) about IPv4 on Ethernet, operation 1.
-        frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
-        frame.extend(self.mac.0);
-        frame.extend(self.address.octets());
-        frame.extend([0; 6]);
-        frame.extend(address.octets());
-        frame
-    }
-
-    /// Returns the address and its holder from an answer to this host. Announcements do not count: they go to all hosts.
-    fn answer(&self, frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
-        let (ethernet, arp) = frame.split_at_checked(14)?;
-        if ethernet[..6] != self.mac.0 || ethernet[12..] != [8, 6] || arp.get(6..8)? != [0, 2] {
-            return None;
-        }
-        let mac: [u8; 6] = arp.get(8..14)?.try_into().ok()?;
-        let address: [u8; 4] = arp.get(14..18)?.try_into().ok()?;
-        Some((address.into(), Mac(mac)))
+        Ok(())
     }
 }
 
@@ -330,29 +258,6 @@ impl Doubled {
     pub fn length(&self) -> Duration {
         self.end.saturating_duration_since(self.begin) + QUESTION
     }
-}
-
-/// Returns the address and its holder from a solicited neighbour advertisement. Announcements do not count: they go to all hosts.
-fn solicited(packet: &[u8]) -> Option<(IpAddr, Mac)> {
-    let told = neighbours::advertised(packet).filter(|told| told.solicited)?;
-    Some((told.address.into(), told.mac))
-}
-
-/// Reads the next packet from a socket; `None` if none is waiting.
-fn received(mut socket: &Socket) -> anyhow::Result<Option<Vec<u8>>> {
-    let mut packet = [0; 128];
-    match socket.read(&mut packet) {
-        Ok(length) => Ok(Some(packet[..length].to_vec())),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-        Err(error) => Err(error).context("listening to answers"),
-    }
-}
-
-/// The link-layer address of an interface of this network namespace.
-fn link(name: &str) -> anyhow::Result<LinkAddr> {
-    let mut entries = getifaddrs()?.filter(|entry| entry.interface_name == name);
-    let link = entries.find_map(|entry| entry.address?.as_link_addr().copied());
-    link.with_context(|| format!("this host has no {name}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Commands on the hosts of a lab: kubectl, curl, arping, anything.
+//! Commands on the hosts of a lab: kubectl, curl, anything.
 
 use std::{
-    fmt::Display,
     net::{IpAddr, SocketAddr},
     path::Path,
     process::Stdio,
@@ -11,7 +10,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::{lab::Lab, sandbox::Entrance, tools, topology::Mac};
+use crate::{lab::Lab, sandbox::Entrance, tools};
 
 /// Default time limit of a command.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -81,15 +80,6 @@ impl Lab {
         })
     }
 
-    /// Returns every distinct link-layer address that answers ARP for `address`, after two broadcasts from host `client`.
-    /// Takes 2 s. Without an answer the list is empty.
-    pub async fn arping(&self, client: &str, address: impl Display) -> anyhow::Result<Vec<Mac>> {
-        let address = address.to_string();
-        // It exits with 1 when nobody answers; what it prints tells that from trouble.
-        let script = format!("arping -b -c 2 -w 2 -I eth0 {address} || [ $? -eq 1 ]");
-        answering_macs(&self.exec(client, &["sh", "-c", &script]).await?)
-    }
-
     async fn exec_with(
         &self,
         host: &str,
@@ -126,19 +116,3 @@ impl Lab {
         }
     }
 }
-
-/// The addresses in brackets of arping's lines `Unicast reply from 192.0.2.1 [02:00:00:00:00:01]  0.6ms`.
-fn answering_macs(output: &str) -> anyhow::Result<Vec<Mac>> {
-    let mut macs = Vec::new();
-    for line in output.lines().filter(|line| line.contains(" reply from ")) {
-        let mac = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        let (mac, _) = mac.with_context(|| format!("arping's line {line:?} has no address in brackets"))?;
-        macs.push(mac.parse()?);
-    }
-    macs.sort_unstable();
-    macs.dedup();
-    Ok(macs)
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 use super::*;
 
-const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
+const VIP: std::net::Ipv4Addr = std::net::Ipv4Addr::new(192, 0, 2, 200);
 
 fn noted(questions: &[(u64, &[&str])]) -> Answers {
     let begin = Instant::now();
@@ -53,24 +53,4 @@ fn an_address_moves_when_another_alone_answers_than_the_last_that_did() {
     ] {
         assert_eq!(noted(questions).moves[&VIP.into()], expected, "{questions:?}");
     }
-}
-
-#[test]
-fn only_an_answer_to_this_host_counts() {
-    let own = Mac([2, 0, 0, 0, 0, 101]);
-    let asker = Asker {
-        mac: own,
-        address: Ipv4Addr::new(192, 0, 2, 101),
-        nodes: BTreeMap::new(),
-        addresses: vec![VIP.into()],
-        rhythm: Rhythm { at_once: 1, pause: QUESTION },
-    };
-    let question = asker.question(VIP);
-    assert_eq!(asker.answer(&question), None);
-    let node = [2, 0, 0, 0, 0, 11];
-    let mut answer = [&own.0[..], &node, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &node, &VIP.octets()].concat();
-    answer.extend([&own.0[..], &asker.address.octets()].concat());
-    assert_eq!(asker.answer(&answer), Some((VIP, Mac(node))));
-    answer[..6].fill(0xff);
-    assert_eq!(asker.answer(&answer), None, "an announcement");
 }

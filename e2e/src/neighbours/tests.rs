@@ -24,3 +24,17 @@ fn only_an_advertisement_of_the_address_tells_a_link_layer_address() {
     let unasked = advertised(&advertisement(address, mac));
     assert_eq!(unasked, Some(Advertised { address, mac, solicited: false }));
 }
+
+#[test]
+fn only_an_arp_reply_to_this_host_counts() {
+    let vip = Ipv4Addr::new(192, 0, 2, 200);
+    let asker = Asker { mac: Mac([2, 0, 0, 0, 0, 101]), address: Ipv4Addr::new(192, 0, 2, 101) };
+    assert_eq!(asker.answer(&asker.question(vip)), None);
+    let node = [2, 0, 0, 0, 0, 11];
+    let mut answer =
+        [&asker.mac.0[..], &node, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &node, &vip.octets()].concat();
+    answer.extend([&asker.mac.0[..], &asker.address.octets()].concat());
+    assert_eq!(asker.answer(&answer), Some((vip.into(), Mac(node))));
+    answer[..6].fill(0xff);
+    assert_eq!(asker.answer(&answer), None, "an announcement");
+}

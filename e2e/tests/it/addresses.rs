@@ -132,7 +132,7 @@ pub(crate) async fn await_withdrawn(lab: &Lab, vip: IpAddr) -> anyhow::Result<()
     await_that(&format!("{vip} is nobody's"), LIMIT, async || {
         let spec = lab.virtual_ip(vip).await?.map(|vip| vip.spec);
         ensure!(spec.as_ref().is_none_or(|spec| spec.quarantine.is_some()), "its claim is {spec:?}");
-        let macs = lab.arping("c1", vip).await?;
+        let macs = lab.neighbours("c1", vip).await?;
         ensure!(macs.is_empty(), "{macs:?} answer ARP for it");
         let answer = lab.curl("c1", vip, SERVICE_PORT).await;
         ensure!(answer.is_err(), "the client was answered {answer:?}");

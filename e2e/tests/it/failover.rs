@@ -83,7 +83,7 @@ fn without_an_api_server_the_address_still_moves_and_agents_start_again() -> any
 
         // The last agent ends as well: nobody is left, and nobody can ask what to announce.
         lab.stop_agent(other(&owner), Signal::SIGKILL).await?;
-        let nobody = lab.arping("c1", vip).await?;
+        let nobody = lab.neighbours("c1", vip).await?;
         ensure!(nobody.is_empty(), "{nobody:?} answered for {vip} although every agent was killed");
         lab.start_agent("n1")?;
         lab.start_agent("n2")?;

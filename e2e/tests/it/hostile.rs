@@ -277,7 +277,7 @@ fn nonsense_in_objects_and_state_files_harms_nothing_else() -> anyhow::Result<()
             VirtualIP::new("192.0.2.12", lab.virtual_ip(vip).await?.context("no VirtualIP")?.spec);
         forged.spec.address = lab.node("n2")?.address().into();
         vips.create(&PostParams::default(), &forged).await?;
-        let served = lab.arping("c1", forged.spec.address).await?;
+        let served = lab.neighbours("c1", forged.spec.address).await?;
         ensure!(served == [lab.node("n2")?.mac()], "{served:?} answer for the address of n2");
         vips.delete(&two.to_string(), &DeleteParams::default()).await?;
         await_claim(lab, two, "two").await?;

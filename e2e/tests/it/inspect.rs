@@ -223,14 +223,14 @@ async fn addresses_leave_a_node_and_come_back(
 }
 
 async fn await_said_to_be_with(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
-    await_that(&format!("{vip} is said to be announced by node {node}"), LIMIT, async || {
+    await_that(&format!("{vip} is announced by node {node}, and said to be"), LIMIT, async || {
+        let owner = lab.await_owner("c1", vip).await?;
+        ensure!(owner == node, "{owner} has it");
         let path = ask(lab, &format!("explain {vip}")).await?;
         ensure!(path.text.contains(&format!("by node {node}")), "{}", path.text);
         Ok(Some(()))
     })
-    .await?;
-    ensure!(lab.await_owner("c1", vip).await? == node, "it is not so");
-    Ok(())
+    .await
 }
 
 async fn what_somebody_who_helps_gets_has_all_of_it(lab: &Lab) -> anyhow::Result<()> {

@@ -89,13 +89,13 @@ fn faults_hit_what_they_name_and_end_when_told() -> anyhow::Result<()> {
             lab.exec("c1", &["ping", "-c", "1", "-W", "1", &address]).await.is_ok()
         };
         ensure!(reaches(first).await && reaches(second).await, "both nodes must answer at first");
-        assert_eq!(lab.arping("c1", first).await?, [n1.mac()]);
+        assert_eq!(lab.neighbours("c1", first.into()).await?, [n1.mac()]);
 
         n1.pull_cable()?;
         let carrier = lab.exec("n1", &["ip", "-o", "link", "show", "eth0"]).await?;
         ensure!(carrier.contains("NO-CARRIER"), "the node must see the cable pulled: {carrier}");
         ensure!(!reaches(first).await && reaches(second).await, "only n1 is cut off");
-        assert_eq!(lab.arping("c1", first).await?, Vec::<Mac>::new());
+        assert_eq!(lab.neighbours("c1", first.into()).await?, Vec::<Mac>::new());
         n1.plug_cable()?;
         await_that("n1 is back", LIMIT, async || Ok(reaches(first).await.then_some(()))).await?;
 

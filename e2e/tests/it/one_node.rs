@@ -43,7 +43,7 @@ fn one_node_serves_through_restarts_of_all_that_runs_on_it_then_a_second_joins_a
         let n1 = lab.node("n1")?;
         n1.kill("kube-proxy").await?;
         lab.stop_agent("n1", Signal::SIGKILL).await?;
-        let nobody = lab.arping("c1", vip).await?;
+        let nobody = lab.neighbours("c1", vip).await?;
         ensure!(nobody.is_empty(), "{nobody:?} answer for {vip} although no agent runs");
         n1.start_again("kube-proxy")?;
         lab.start_agent("n1")?;

@@ -79,7 +79,7 @@ fn while_definitions_that_do_not_know_what_agents_obey_are_served_restricted_add
         await_event(lab, "late", "SyncLoadBalancerFailed", &words).await?;
         ensure!(ingresses(lab, "late").await?.is_empty(), "an address that nobody guards is shown");
         await_that("nobody announces the restricted address", LIMIT, async || {
-            Ok(lab.arping("c1", restricted).await?.is_empty().then_some(()))
+            Ok(lab.neighbours("c1", restricted).await?.is_empty().then_some(()))
         })
         .await?;
         // A new report is written all the same, without what the definition does not know.
@@ -97,7 +97,7 @@ fn while_definitions_that_do_not_know_what_agents_obey_are_served_restricted_add
 
         lab.apply(definitions()).await?;
         await_that("the restricted address is announced again", NEXT_REPORT, async || {
-            Ok((!lab.arping("c1", restricted).await?.is_empty()).then_some(()))
+            Ok((!lab.neighbours("c1", restricted).await?.is_empty()).then_some(()))
         })
         .await?;
         await_answer(lab, restricted).await?;

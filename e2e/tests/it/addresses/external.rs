@@ -38,13 +38,13 @@ fn external_addresses_are_announced_only_of_pools_that_allow_them() -> anyhow::R
         await_answer(lab, external).await?;
         await_event(lab, "refused", "ExternalIPRefused", &["192.0.2.205", "default"]).await?;
         ensure!(lab.virtual_ip("192.0.2.205".parse()?).await?.is_none(), "what was refused is announced");
-        let nobody = lab.arping("c1", "192.0.2.205").await?;
+        let nobody = lab.neighbours("c1", "192.0.2.205".parse()?).await?;
         ensure!(nobody.is_empty(), "{nobody:?} answer for what was refused");
         let forbid = json!({"spec": {"allowExternalIPs": false}});
         let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("open", &PatchParams::default(), &Patch::Merge(forbid)).await?;
         await_that(&format!("{external} is withdrawn"), LIMIT, async || {
-            let nobody = lab.arping("c1", external).await?;
+            let nobody = lab.neighbours("c1", external).await?;
             ensure!(nobody.is_empty(), "{nobody:?} answer for it");
             Ok(Some(()))
         })

@@ -71,7 +71,7 @@ async fn moved(lab: &Lab, name: &str, old: IpAddr) -> anyhow::Result<()> {
     await_verdict(lab, "default", name, "True Allocated", &[]).await?;
     await_answer(lab, new).await?;
     await_that(&format!("{old} is withdrawn"), LIMIT, async || {
-        ensure!(lab.arping("c1", old).await?.is_empty(), "somebody answers for it");
+        ensure!(lab.neighbours("c1", old).await?.is_empty(), "somebody answers for it");
         let spec = lab.virtual_ip(old).await?.map(|vip| vip.spec);
         ensure!(spec.as_ref().is_none_or(|spec| spec.quarantine.is_some()), "its claim is {spec:?}");
         Ok(Some(()))

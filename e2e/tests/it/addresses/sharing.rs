@@ -62,7 +62,7 @@ fn shared_address_outlives_each_of_its_services_and_rests_after_the_last() -> an
             let spec = lab.virtual_ip(vip).await?.context("its VirtualIP is gone")?.spec;
             let reason = spec.quarantine.as_ref().map(|quarantine| quarantine.reason);
             ensure!(reason == Some(QuarantineReason::Released), "{spec:?}");
-            ensure!(lab.arping("c1", vip).await?.is_empty(), "somebody answers for it");
+            ensure!(lab.neighbours("c1", vip).await?.is_empty(), "somebody answers for it");
             Ok(Some(()))
         })
         .await?;

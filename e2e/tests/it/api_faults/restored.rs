@@ -76,7 +76,7 @@ fn agents_and_controller_go_by_what_a_restored_etcd_holds_and_not_by_what_it_has
         try_join_all(before.union(&given).map(|address| lab.await_owner("c1", *address))).await?;
         for address in lost.difference(&given) {
             await_that(&format!("nobody answers for {address}, which no Service has"), LIMIT, async || {
-                let nodes = lab.arping("c1", address).await?;
+                let nodes = lab.neighbours("c1", *address).await?;
                 ensure!(nodes.is_empty(), "{nodes:?}");
                 Ok(Some(()))
             })
