@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
@@ -269,7 +270,7 @@ async fn await_routers(
     announcement: Option<&str>,
     as_wanted: &impl Fn(&VirtualRouter) -> bool,
 ) -> anyhow::Result<()> {
-    for vip in vips {
+    let announced = async |vip: &IpAddr| {
         await_that(&format!("{vip} is announced as it should be"), LIMIT, async || {
             let object = lab.virtual_ip(*vip).await?.context("no VirtualIP")?;
             let router = router_of(lab, *vip).await?;
@@ -288,20 +289,18 @@ async fn await_routers(
             }
             Ok(Some(()))
         })
-        .await?;
-    }
-    Ok(())
+        .await
+    };
+    try_join_all(vips.iter().map(announced)).await.map(drop)
 }
 
 async fn clients(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<BTreeMap<IpAddr, Load>> {
-    let mut clients = BTreeMap::new();
-    for vip in vips {
-        clients.insert(*vip, lab.load("c1", *vip, SERVICE_PORT, CLIENT).await?);
-    }
-    Ok(clients)
+    let client = async |vip: &IpAddr| anyhow::Ok((*vip, lab.load("c1", *vip, SERVICE_PORT, CLIENT).await?));
+    Ok(try_join_all(vips.iter().map(client)).await?.into_iter().collect())
 }
 
 fn unbroken(what: &str, clients: BTreeMap<IpAddr, Load>) -> anyhow::Result<()> {
+    clients.values().for_each(Load::end);
     for (vip, client) in clients {
         let seen = client.stop()?;
         println!("{what}: {vip}: {seen:?}");
