@@ -11,8 +11,10 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{control_plane, deploy::NAMESPACE, lab::Lab};
+use crate::{control_plane, lab::Lab};
 
+/// Namespace of the pods.
+pub(crate) const NAMESPACE: &str = "windlass-system";
 /// Longer than any scenario.
 const LIFETIME_SECONDS: u32 = 86_400;
 const ACCOUNT: &str = "windlass-agent";

@@ -17,10 +17,8 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, virtual_ip_name};
 
-use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
+use crate::{Lab, agent_tokens::NAMESPACE, await_that, tools::workspace, windlass::ControllerOptions};
 
-/// Namespace of the pods.
-pub(crate) const NAMESPACE: &str = "windlass-system";
 /// Time limit of the whole deployment of Windlass.
 const LIMIT: Duration = Duration::from_mins(3);
 

@@ -2,7 +2,6 @@
 
 mod images;
 mod kubelet;
-mod logind;
 mod settings;
 
 use std::{fs, path::PathBuf};
@@ -16,12 +15,12 @@ use kube::{
 };
 use serde_json::json;
 
-pub(crate) use self::logind::Logind;
 use crate::{
+    backend::{BACKEND_HTTP, BACKEND_UDP},
     control_plane::READY,
     lab::Lab,
     node::Node,
-    service::{BACKEND_HTTP, BACKEND_UDP, Network},
+    service::Network,
     wait::await_that,
     windlass::state_folder,
 };

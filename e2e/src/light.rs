@@ -1,6 +1,6 @@
 //! The light variant: Nodes, pods' namespaces and EndpointSlices made by the lab, kube-proxy for real.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use anyhow::Context as _;
 use futures::try_join;
@@ -19,21 +19,13 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
+    backend::{BACKEND_HTTP, BACKEND_UDP, LightServer},
     control_plane::READY,
     lab::Lab,
     node::Node,
-    service::{BACKEND_HTTP, BACKEND_UDP},
     topology::{Host, POD_RANGES},
     wait::await_that,
 };
-
-/// A backend's server on a node.
-#[derive(Clone, Debug)]
-pub(crate) struct LightServer {
-    pub(crate) node: String,
-    pub(crate) v4: Ipv4Addr,
-    pub(crate) v6: Ipv6Addr,
-}
 
 impl Lab {
     /// Makes the nodes that are there from the beginning.

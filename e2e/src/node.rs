@@ -36,6 +36,38 @@ pub struct Node<'a> {
     pub(crate) host: &'a Host,
 }
 
+impl Lab {
+    /// The nodes, in order; those of a control plane that has its own are apart.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let nodes = self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_)));
+        nodes.map(|host| Node { lab: self, host })
+    }
+
+    /// The nodes that are of the cluster from the beginning.
+    pub(crate) fn first_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()))
+    }
+
+    /// The nodes of the control plane, in order, where it has any of its own.
+    pub fn control_plane_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let nodes = self.hosts.iter().filter(|host| host.role == Role::ControlPlaneNode);
+        nodes.map(|host| Node { lab: self, host })
+    }
+
+    /// Both.
+    pub(crate) fn all_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes().chain(self.control_plane_nodes())
+    }
+
+    /// A node, of the control plane or not, to look at and to inflict faults on.
+    pub fn node(&self, name: &str) -> anyhow::Result<Node<'_>> {
+        self.all_nodes().find(|node| node.host.name == name).with_context(|| {
+            let there: Vec<&str> = self.all_nodes().map(|node| node.host.name.as_str()).collect();
+            format!("the lab has no node {name:?} (it has {})", there.join(", "))
+        })
+    }
+}
+
 impl Node<'_> {
     /// Name, as `n1`.
     pub fn name(&self) -> &str {

@@ -15,12 +15,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{invariants::shown, lab::Lab, light::LightServer, wait::await_that};
+use crate::{
+    backend::{BACKEND_HTTP, BACKEND_UDP, LightServer},
+    invariants::shown,
+    lab::Lab,
+    wait::await_that,
+};
 
-/// Port of a backend's HTTP server: `/hostname` names the server.
-pub const BACKEND_HTTP: u16 = 8080;
-/// Port of a backend's UDP server: the datagram `hostname` is answered with the server's name.
-pub const BACKEND_UDP: u16 = 8081;
 /// Port, of TCP and of UDP, on which [`Lab::load_balancer`] offers a backend.
 pub const SERVICE_PORT: u16 = 80;
 

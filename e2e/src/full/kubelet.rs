@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::Signal;
 
-use super::{Logind, settings};
-use crate::{lab::Lab, node::Node};
+use super::settings;
+use crate::{lab::Lab, logind::Logind, node::Node};
 
 impl Lab {
     /// Starts the kubelet of a node, with further flags.
