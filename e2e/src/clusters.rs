@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     Hopeless, Lab, LabBuilder,
     answering::{Answering, Rhythm},
-    scenario, topology,
+    may_run, topology, turns,
     wait::await_that,
 };
 
@@ -39,17 +39,21 @@ struct Told {
     failed: bool,
 }
 
-/// A test on so many labs, whose LANs are one; all of them have the same body. As [`scenario`] otherwise.
+/// A test on so many labs, whose LANs are one; all of them have the same body. As [`crate::scenario`] otherwise.
 pub fn clusters(
     name: &str,
     count: u8,
     builder: &LabBuilder,
     body: impl AsyncFn(&mut Lab, &Cluster<'_>) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
+    if !may_run(name)? {
+        return Ok(());
+    }
+    let _turn = turns::wait_for(count, builder)?;
     let all = Mutex::new(Told { by_cluster: vec![Vec::new(); count.into()], failed: false });
     let run = |nth: u8| {
         let cluster = Cluster { nth, all: &all };
-        let result = scenario(&format!("{name}-{nth}"), builder.clone().cluster(nth), async |lab| {
+        let result = Lab::run(&format!("{name}-{nth}"), builder.clone().cluster(nth), async |lab| {
             let labs: Vec<i32> = cluster.meet(&lab.init()).await?;
             if nth > 0 {
                 join(labs[0], lab.init()).with_context(|| format!("joining cluster {nth} to the LAN"))?;

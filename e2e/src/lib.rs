@@ -78,12 +78,13 @@ mod timeline;
 mod tools;
 pub mod topology;
 mod tracked;
+mod turns;
 mod vip;
 mod wait;
 mod windlass;
 mod writes;
 
-use anyhow::bail;
+use anyhow::ensure;
 
 pub use adverts::{Advert, Adverts};
 pub use answering::{Alone, Answering, Answers, Doubled, Owner};
@@ -116,6 +117,7 @@ pub use talk::Talk;
 pub use timeline::Timeline;
 pub use tools::{give_back, helm, image_archive, kubectl, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;
+pub use turns::await_idly;
 pub use wait::{Hopeless, await_that};
 pub use windlass::{ControllerOptions, state_folder};
 pub use writes::Writes;
@@ -127,12 +129,22 @@ pub fn scenario(
     builder: LabBuilder,
     body: impl AsyncFnOnce(&mut Lab) -> anyhow::Result<()> + Send,
 ) -> anyhow::Result<()> {
-    if !nix::unistd::Uid::effective().is_root() {
-        if std::env::var("CI").is_ok_and(|ci| ci == "true") {
-            bail!("{name}: {}", tools::NOT_ROOT);
-        }
-        eprintln!("skipped {name}: {}", tools::NOT_ROOT);
+    if !may_run(name)? {
         return Ok(());
     }
-    Lab::run(name, builder, body)
+    let turn = turns::wait_for(1, &builder)?;
+    Lab::run(name, builder, async move |lab| {
+        turns::keep(turn);
+        body(lab).await
+    })
+}
+
+/// Returns true for root. Else says that the test is skipped, or fails.
+fn may_run(name: &str) -> anyhow::Result<bool> {
+    let is_root = nix::unistd::Uid::effective().is_root();
+    if !is_root {
+        ensure!(!std::env::var("CI").is_ok_and(|ci| ci == "true"), "{name}: {}", tools::NOT_ROOT);
+        eprintln!("skipped {name}: {}", tools::NOT_ROOT);
+    }
+    Ok(is_root)
 }

@@ -8,7 +8,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use windlass_api::NodeNetwork;
-use windlass_e2e::{EndpointState::Ready, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{
+    EndpointState::Ready, Lab, Protocol, SERVICE_PORT, Signal, await_idly, await_that, scenario,
+};
 
 use crate::{
     local::{await_served_by, served_locally, write},
@@ -247,7 +249,7 @@ async fn await_ranked(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
 pub(crate) async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
     let networks: Api<NodeNetwork> = Api::all(lab.client());
     // A check that failed counts for a minute.
-    await_that(&format!("{node} tells of {words:?}"), 2 * LIMIT, async || {
+    await_idly(&format!("{node} tells of {words:?}"), 2 * LIMIT, async || {
         let network = networks.get(node).await?;
         let said = &network.spec.failed_checks;
         let is_told = match words {
