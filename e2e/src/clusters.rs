@@ -16,7 +16,8 @@ use serde_json::Value;
 use crate::{
     Hopeless, Lab, LabBuilder,
     answering::{Answering, Rhythm},
-    may_run, topology, turns,
+    may_run, topology,
+    turns::Turn,
     wait::await_that,
 };
 
@@ -49,7 +50,7 @@ pub fn clusters(
     if !may_run(name)? {
         return Ok(());
     }
-    let _turn = turns::wait_for(count, builder)?;
+    let _turn = Turn::wait_for(count, builder);
     let all = Mutex::new(Told { by_cluster: vec![Vec::new(); count.into()], failed: false });
     let run = |nth: u8| {
         let cluster = Cluster { nth, all: &all };

@@ -86,6 +86,8 @@ mod writes;
 
 use anyhow::ensure;
 
+use self::turns::Turn;
+
 pub use adverts::{Advert, Adverts};
 pub use answering::{Alone, Answering, Answers, Doubled, Owner};
 pub use api_probe::{ApiConnections, ApiOutcome, ApiProbe, Silence};
@@ -132,9 +134,9 @@ pub fn scenario(
     if !may_run(name)? {
         return Ok(());
     }
-    let turn = turns::wait_for(1, &builder)?;
-    Lab::run(name, builder, async move |lab| {
-        turns::keep(turn);
+    let turn = Turn::wait_for(1, &builder);
+    Lab::run(name, builder, async |lab| {
+        turns::set_size(turn.size());
         body(lab).await
     })
 }

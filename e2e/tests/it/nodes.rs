@@ -10,7 +10,7 @@ use kube::{
     api::{ApiResource, DynamicObject, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_e2e::{ControllerOptions, Lab, await_idly, await_that, scenario};
+use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
 use crate::setup::LIMIT;
 
@@ -122,7 +122,7 @@ async fn await_initialized(lab: &Lab, name: &str) -> anyhow::Result<Value> {
 
 /// Waits until an event on the Node has this reason and says all of `words`.
 async fn await_told(lab: &Lab, name: &str, reason: &str, words: &[&str]) -> anyhow::Result<()> {
-    await_idly(&format!("an event {reason} on Node {name} says {words:?}"), LIMIT * 2, async || {
+    await_that(&format!("an event {reason} on Node {name} says {words:?}"), LIMIT * 2, async || {
         let events = lab.events_of("Node", name).await?;
         let of_reason = events.iter().filter_map(|event| event.strip_prefix(reason));
         let told = of_reason.into_iter().any(|said| words.iter().all(|word| said.contains(word)));

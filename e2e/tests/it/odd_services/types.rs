@@ -89,8 +89,13 @@ async fn local_and_back(lab: &Lab) -> anyhow::Result<()> {
 
 /// The owner's own endpoint answers, and the health check's port says which node has one: at the nodes, not at the address.
 async fn serves_locally(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
-    let owner = lab.await_owner("c1", vip).await?;
-    await_answered(lab, Transport::Tcp, vip, SERVICE_PORT, &format!("web-{owner}")).await?;
+    await_that(&format!("the endpoint of the owner answers at {vip}"), LIMIT, async || {
+        let owner = lab.await_owner("c1", vip).await?;
+        let answer = lab.curl("c1", vip, SERVICE_PORT).await?;
+        ensure!(answer == format!("web-{owner}"), "{owner} has it, {answer} answers");
+        Ok(Some(()))
+    })
+    .await?;
     for (node, expected) in [("n1", "200 1"), ("n2", "200 1"), ("n3", "503 0")] {
         await_that(&format!("kube-proxy of {node} says {expected}"), LIMIT, async || {
             let said = health(lab, node).await?;
