@@ -34,7 +34,7 @@ impl PoolMetrics {
 
     fn families(&self) -> Vec<MetricFamily> {
         let shared = self.shared();
-        let state = shared.as_ref().map(|shared| shared.state()).filter(|state| state.ready);
+        let mut state = shared.as_ref().map(|shared| shared.state()).filter(|state| state.ready);
         vec![
             gauges(
                 "windlass_pool_addresses",
@@ -46,7 +46,7 @@ impl PoolMetrics {
                 "windlass_pool_conflicts",
                 "Addresses of the pool that another host of the LAN has",
                 ["pool"],
-                state.as_deref().map(conflicts).unwrap_or_default(),
+                state.as_deref_mut().map(conflicts).unwrap_or_default(),
             ),
             gauges(
                 "windlass_pool_foreign_external_ips",
@@ -108,12 +108,9 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
     samples
 }
 
-fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    let findings = state.new_findings();
-    let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
-    let pools = state.reviewed();
-    let names = pools.iter().map(|reviewed| &reviewed.pool.name);
-    names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
+fn conflicts(state: &mut ClusterState) -> Vec<([String; 1], i64)> {
+    let findings = state.findings();
+    of_pools(state, |pool| findings.get(pool).map_or(0, PoolFindings::conflicts))
 }
 
 fn doubts(state: &ClusterState) -> Vec<([String; 1], i64)> {

@@ -120,12 +120,8 @@ impl ClusterState {
     /// Returns the findings for the status of pools, by their names.
     pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
         let Self { stores, ledger, external_ips, pools, .. } = self;
-        pools.findings(|| findings_of(stores, ledger, external_ips))
-    }
-
-    /// Computes these findings, whether they are known or not.
-    pub(crate) fn new_findings(&self) -> BTreeMap<String, PoolFindings> {
-        findings_of(&self.stores, &self.ledger, &self.external_ips)
+        let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
+        pools.findings(|| PoolFindings::of(stores, pool_of, external_ips.refused()))
     }
 
     /// Returns true if the status of its pool reports it.
@@ -234,15 +230,6 @@ impl ClusterState {
         keys.extend(self.on_status_change(change));
         keys
     }
-}
-
-fn findings_of(
-    stores: &Stores,
-    ledger: &Ledger,
-    external_ips: &ExternalIps,
-) -> BTreeMap<String, PoolFindings> {
-    let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
-    PoolFindings::of(stores, pool_of, external_ips.refused())
 }
 
 /// Parts of a `VirtualIP` that its Services depend on.
