@@ -104,7 +104,7 @@ pub(crate) struct Share {
 
 /// This node's copy of the connections of the Active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Replicated {
+enum OwnCopy {
     /// It has all.
     Current,
     /// It had all until the Active's heartbeats were missed, too recently for a takeover.
@@ -268,11 +268,8 @@ impl Router {
             Ok(astray) => astray,
             Err(obstacle) => {
                 let waits = obstacle.may_pass();
-                let succession = if waits {
-                    self.succession(standing, Replicated::Lacking, now)
-                } else {
-                    Succession::Whole
-                };
+                let succession =
+                    if waits { self.succession(standing, OwnCopy::Lacking, now) } else { Succession::Whole };
                 let share = Share { succession, ..Share::default() };
                 let (active_since, waits_since) = (self.active_since, self.waits_since);
                 *self = Self { waits_since, active_since, ..Self::new(share) };
@@ -303,8 +300,8 @@ impl Router {
             self.replicates_since = Timestamp::from_second(wall.as_second()).ok();
         }
         let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
-        let copy = self.copy(in_sync, assignment, now);
-        let succession = self.succession(standing, copy, now);
+        let own_copy = self.own_copy(in_sync, assignment, now);
+        let succession = self.succession(standing, own_copy, now);
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
@@ -337,49 +334,38 @@ impl Router {
 
     /// Returns the rule of succession. Without a known Active the node takes over in any case. Between two Actives it trails the nodes that
     /// know the connections if it did before: so the nodes that know them keep their order.
-    fn succession(&mut self, standing: Standing, copy: Replicated, now: Instant) -> Succession {
-        match (standing.state, standing.active, copy) {
+    fn succession(&mut self, standing: Standing, own_copy: OwnCopy, now: Instant) -> Succession {
+        let waits_since = self.waits_since.take();
+        match (standing.state, standing.active, own_copy) {
             (State::Active, ..) => {
-                (self.waits_since, self.in_sync_at) = (None, None);
+                self.in_sync_at = None;
                 Succession::Whole
             }
-            (State::Backup, Some(_), Replicated::Current) => {
-                self.waits_since = None;
-                Succession::Whole
-            }
-            (State::Backup, Some(_), Replicated::OfTheSilent) => {
-                self.waits_since = None;
-                Succession::OfTheDead
-            }
-            (State::Backup, Some(_), Replicated::Lacking) => {
-                let since = *self.waits_since.get_or_insert(now);
+            (State::Backup, Some(_), OwnCopy::Current) => Succession::Whole,
+            (State::Backup, Some(_), OwnCopy::OfTheSilent) => Succession::OfTheDead,
+            (State::Backup, Some(_), OwnCopy::Lacking) => {
+                let since = *self.waits_since.insert(waits_since.unwrap_or(now));
                 let waits = now.duration_since(since) < LONGEST_WAIT;
                 if waits { Succession::Trailing } else { Succession::Whole }
             }
-            (State::Backup, None, _) => {
-                self.waits_since = None;
-                match self.share.succession {
-                    Succession::Whole | Succession::OfTheDead => Succession::OfTheDead,
-                    Succession::Trailing => Succession::Trailing,
-                }
-            }
-            (State::Initialize, ..) => {
-                self.waits_since = None;
-                Succession::Trailing
-            }
+            (State::Backup, None, _) => match self.share.succession {
+                Succession::Whole | Succession::OfTheDead => Succession::OfTheDead,
+                Succession::Trailing => Succession::Trailing,
+            },
+            (State::Initialize, ..) => Succession::Trailing,
         }
     }
 
     /// Returns this node's copy of the Active's connections. With slow adverts a dead Active counts as the Active until long after its
     /// heartbeats are missed: until the takeover its copy is as good as it was.
-    fn copy(&mut self, in_sync: bool, assignment: &Assignment, now: Instant) -> Replicated {
+    fn own_copy(&mut self, in_sync: bool, assignment: &Assignment, now: Instant) -> OwnCopy {
         if in_sync {
             self.in_sync_at = Some(now);
-            return Replicated::Current;
+            return OwnCopy::Current;
         }
         let patience = takeover_time(assignment).saturating_sub(NOTICED_AFTER);
         let lately = self.in_sync_at.is_some_and(|at| now.duration_since(at) < patience);
-        if lately { Replicated::OfTheSilent } else { Replicated::Lacking }
+        if lately { OwnCopy::OfTheSilent } else { OwnCopy::Lacking }
     }
 
     fn finding(
