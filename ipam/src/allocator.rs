@@ -332,10 +332,6 @@ impl<O: Owner> Allocator<O> {
         if self.quarantine.get(address).is_some() {
             return Adopted::Quarantined;
         }
-        if self.holders(address).is_empty() {
-            self.hold(address, owner, terms, Joining::AsSuccessor);
-            return Adopted::New;
-        }
         match planner::conflict(self, address, owner, terms) {
             Some((holder, _)) if !self.holders(address).contains(owner) => {
                 Adopted::Conflict { holder: holder.clone() }
