@@ -213,10 +213,10 @@ async fn make(lab: &Lab, index: usize) -> anyhow::Result<()> {
 /// the last finalizer of a Service at the same time; the API server deletes for each of them by name, the second time perhaps the Service
 /// that was made under this name since (`deleteWithoutFinalizers` in `registry/generic/registry/store.go`).
 async fn make_those_missing(lab: &Lab) -> anyhow::Result<()> {
-    for index in 0..SERVICES {
-        if services(lab, "default").get_opt(&format!("s{index}")).await?.is_none() {
-            make(lab, index).await?;
-        }
+    let there = services(lab, "default").list(&ListParams::default()).await?.items;
+    let there: BTreeSet<String> = there.iter().map(|service| service.name_any()).collect();
+    for index in (0..SERVICES).filter(|index| !there.contains(&format!("s{index}"))) {
+        make(lab, index).await?;
     }
     Ok(())
 }
