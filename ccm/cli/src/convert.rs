@@ -42,21 +42,22 @@ mod tests;
 /// The program whose pools are read.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Source {
-    /// Reads MetalLB's objects on standard input, prints VirtualIPPools and Announcements, and reports differences on standard error
+    /// Reads MetalLB's objects or its ConfigMap (0.12 and older), and Services; prints VirtualIPPools and Announcements
     Metallb,
-    /// Reads the ConfigMap kubevip of kube-vip's cloud provider, kube-vip's own pods, and Services; prints likewise
+    /// Reads the ConfigMap kubevip of kube-vip's cloud provider, kube-vip's pods, and Services; prints VirtualIPPools and Announcements
     KubeVip {
-        /// Print settings of `windlass vip` for the control plane's address that kube-vip's pods hold, instead of pools
+        /// Print settings of `windlass vip` for the control plane address of kube-vip's pods, instead of VirtualIPPools
         #[arg(long)]
         vip: bool,
     },
-    /// Reads PureLB's ServiceGroups and LBNodeAgents, and Services; prints likewise
+    /// Reads PureLB's ServiceGroups and LBNodeAgents, and Services; prints VirtualIPPools and Announcements
     Purelb,
-    /// Reads Cilium's CiliumLoadBalancerIPPools and CiliumL2AnnouncementPolicies, and Services; prints likewise
+    /// Reads Cilium's CiliumLoadBalancerIPPools and CiliumL2AnnouncementPolicies, and Services; prints VirtualIPPools and Announcements
     Cilium,
-    /// Reads keepalived.conf, or ConfigMaps with one, or keepalived-operator's KeepalivedGroups with their Services; prints likewise
+    /// Reads keepalived.conf, ConfigMaps that contain it, or keepalived-operator's KeepalivedGroups with their Services; prints
+    /// VirtualIPPools and Announcements
     Keepalived {
-        /// Print settings of `windlass vip` that serve these ports, for addresses of hosts, such as the API server's
+        /// Print settings of `windlass vip` for these TCP ports of programs on the hosts, such as the API server, instead of VirtualIPPools
         #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
         vip_port: Vec<u16>,
     },

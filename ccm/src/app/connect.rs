@@ -29,7 +29,7 @@ const PORT: &str = "KUBERNETES_SERVICE_PORT";
 pub enum ConnectError {
     /// Neither a kubeconfig nor a pod's service account.
     #[error(
-        "no API server is known, this is no pod with a service account ({0}); name a server with --kubeconfig FILE"
+        "cannot find an API server: this is not a pod with a service account ({0}); name a server with --kubeconfig FILE"
     )]
     NoServer(String),
     /// The kubeconfig is none.
@@ -167,9 +167,9 @@ fn in_cluster(
         let (host, port) = (of(HOST)?, of(PORT)?);
         let bracketed =
             if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
-        let port: u16 = port.parse().map_err(|_| missing(format!("{PORT} is {port}, which is no port")))?;
+        let port: u16 = port.parse().map_err(|_| missing(format!("{PORT} {port:?} is not a port number")))?;
         let parsed = format!("https://{bracketed}:{port}").parse();
-        parsed.map_err(|error| missing(format!("{HOST} is {host}, which is no host: {error}")))?
+        parsed.map_err(|error| missing(format!("{HOST} {host:?} is not a host: {error}")))?
     };
     let read = |file: &str| -> Result<(PathBuf, String), ConnectError> {
         let path = account.join(file);

@@ -22,11 +22,12 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 pub(crate) fn config(chain: &[u8], key: &[u8], min_version: TlsVersion) -> Result<Arc<ServerConfig>, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("the certificate is no PEM: {error}"))?;
+        .map_err(|error| format!("the certificate file is not valid PEM: {error}"))?;
     if chain.is_empty() {
-        return Err("the certificate's file has no certificate".to_owned());
+        return Err("the certificate file has no certificate".to_owned());
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the key is no PEM: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("the key file has no private key in valid PEM: {error}"))?;
     let versions: &[_] = match min_version {
         TlsVersion::Tls12 => &[&TLS12, &TLS13],
         TlsVersion::Tls13 => &[&TLS13],

@@ -46,8 +46,9 @@ enum Role {
     Probe(ProbeArgs),
     /// Holds virtual IPs of this host's own programs, such as the API server's, electing by VRRP; needs no cluster
     Vip(Box<VipArgs>),
-    /// Prints the pools of another load balancer as pools of Windlass. Exit code 0: nothing was lost; 1: an object was left out, or there
-    /// is none; 3: all objects were converted, and a setting was not. Standard error has a line for each, with its consequence and what to do
+    /// Converts another load balancer's configuration from standard input to standard output. Exit code 0: nothing was lost; 1: an object
+    /// was left out, or there is none; 3: all objects were converted, and a setting was not. Standard error has a line for each, with its
+    /// consequence and what to do
     #[command(subcommand)]
     Convert(convert::Source),
     /// Removes the remains of Windlass from a cluster from which its controller and agents are gone: finalizers and addresses of

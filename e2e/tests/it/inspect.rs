@@ -180,7 +180,7 @@ fn questions_are_answered_in_a_cluster_that_works_and_in_one_that_does_not() -> 
         lab.stop_api_server().await?;
         let silent = ask(lab, "status --timeout-seconds=5").await?;
         ensure!(silent.code == 4, "{}", silent.text);
-        silent.says(&["Kind Services Unreachable", "addresses are announced without it meanwhile"])?;
+        silent.says(&["Kind Services Unreachable", "announce addresses without it"])?;
         lab.start_api_server().await
     })
 }

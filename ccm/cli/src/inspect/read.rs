@@ -294,10 +294,10 @@ pub(super) fn missing(kind: &str, error: &CallError) -> Missing {
         ),
         None => (
             Cause::Unreachable,
-            "check that the API server runs and that this host reaches it, or name another (--kubeconfig, --context); addresses \
-             are announced without it meanwhile",
+            "check that the API server runs and that this host reaches it, or name another (--kubeconfig, --context); the agents \
+             continue to announce addresses without it",
         ),
-        Some(_) => (Cause::Failed, "look into the log of the API server"),
+        Some(_) => (Cause::Failed, "read the log of the API server"),
     };
     Missing {
         kind: kind.to_owned(),

@@ -51,8 +51,8 @@ fn what_a_pod_lacks_is_named() {
     for (host, port, reason) in [
         ("", "443", "KUBERNETES_SERVICE_HOST is not set"),
         ("192.0.2.10", "", "KUBERNETES_SERVICE_PORT is not set"),
-        ("192.0.2.10", "http", "KUBERNETES_SERVICE_PORT is http, which is no port"),
-        ("not a host", "443", "KUBERNETES_SERVICE_HOST is not a host, which is no host"),
+        ("192.0.2.10", "http", "KUBERNETES_SERVICE_PORT \"http\" is not a port number"),
+        ("not a host", "443", "KUBERNETES_SERVICE_HOST \"not a host\" is not a host"),
     ] {
         let error = lacking(host, port, &folder);
         assert!(error.contains(reason) && error.contains("--kubeconfig FILE"), "{error}");

@@ -92,7 +92,7 @@ async fn a_pair_that_cannot_be_used_is_named_at_the_start() {
         (None, Some(&*secret), "cannot read"),
         (Some(&*chain), None, "cannot read"),
         (Some(""), Some(&*secret), "no certificate"),
-        (Some(&*chain), Some("nonsense"), "the key is no PEM"),
+        (Some(&*chain), Some("nonsense"), "the key file has no private key in valid PEM"),
         (Some(&*chain), Some(&*other), "cannot be used together"),
         (Some(&*secret), Some(&*secret), "no certificate"),
     ];

@@ -24,7 +24,7 @@ fn an_api_server_that_is_away_is_a_problem_that_is_told_and_no_failure() {
     let (code, stdout, stderr) = asked(&["status"]);
     assert_eq!(code, Some(4), "{stdout}{stderr}");
     for part in
-        ["Windlass at http://127.0.0.1:1", "Kind Services Unreachable", "announced without it meanwhile"]
+        ["Windlass at http://127.0.0.1:1", "Kind Services Unreachable", "announce addresses without it"]
     {
         assert!(stdout.contains(part), "{part}: {stdout}");
     }

@@ -137,7 +137,7 @@ fn a_pod_asks_the_api_server_that_its_environment_names_whoever_wrote_it() {
     };
     // There is no service account here; that it is missed shows that the variables were taken.
     assert!(command("192.0.2.10").contains("/var/run/secrets/kubernetes.io/serviceaccount/token"));
-    assert!(command("not a host").contains("KUBERNETES_SERVICE_HOST is not a host"));
+    assert!(command("not a host").contains("KUBERNETES_SERVICE_HOST \"not a host\" is not a host"));
 }
 
 #[test]

@@ -176,11 +176,11 @@ fn unserved_classes(snapshot: &Snapshot) -> Vec<Problem> {
     }
     let told = |(class, services): (&str, Vec<String>)| {
         let message = format!(
-            "{} waits for a controller of spec.loadBalancerClass {class:?}, and none has given it an address",
+            "no controller of spec.loadBalancerClass {class:?} has assigned an address to {}",
             first_of(services.iter(), 3)
         );
         let remedy = format!(
-            "run that controller, or make the Service again with class {LOAD_BALANCER_CLASS} or without one"
+            "run that controller, or recreate the Service with spec.loadBalancerClass {LOAD_BALANCER_CLASS} or without the field"
         );
         Problem::warning("Service", first_of(services.iter(), 1), "ClassNotServed").says(message, remedy)
     };

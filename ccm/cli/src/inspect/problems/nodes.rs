@@ -52,8 +52,8 @@ fn agent_problems(name: &str, network: &NodeNetwork) -> Vec<Problem> {
     if !spec.without_multicast.is_empty() {
         let others = first_of(spec.without_multicast.iter().map(|peer| &peer.node), 3);
         let message =
-            format!("multicast of VRRP does not pass between it and {others}; unicast takes its place");
-        let remedy = "let the switch pass 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)";
+            format!("VRRP multicast does not pass between it and {others}; VRRP uses unicast instead");
+        let remedy = "configure the switch to forward 224.0.0.18 and ff02::12 between the nodes (IGMP and MLD snooping need a querier)";
         problems.push(Problem::warning("Node", name, "WithoutMulticast").says(message, remedy));
     }
     if spec.interfaces.is_empty() {
