@@ -1,5 +1,6 @@
 //! The state of the placement: derived from the cluster's objects, and updated or dropped by their changes.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -128,18 +129,18 @@ impl PlacementState {
         self.loads.expected(address)
     }
 
-    /// Takes one of the virtual routers for new VIPs of this class for `address`: the one that `choose` takes by their loads. `made`
-    /// are those routers, if they are not known.
+    /// Takes the next virtual router for new VIPs of this class for `address`, by their loads and `partners`, the first nodes of the holder's
+    /// other addresses. `made` are those routers, if they are not known.
     pub(crate) fn take_router(
         &mut self,
         address: IpAddr,
         class: PlacementClass,
+        partners: &BTreeSet<String>,
         made: impl FnOnce(&Arc<Announcements>) -> ReadyRouters,
-        choose: impl FnOnce(&ReadyRouters, &RouterLoads) -> Option<String>,
     ) -> Option<String> {
         let Self { loads, topology, announcements, .. } = self;
         let ready = topology.ready_routers(class, || made(announcements));
-        let router = choose(ready, loads)?;
+        let router = ready.next(partners, |router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());
         Some(router)
     }

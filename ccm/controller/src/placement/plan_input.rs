@@ -114,8 +114,6 @@ impl ClusterState {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
             ReadyRouters::new(&input, segment, name.as_deref())
         };
-        placement.take_router(address, class, made, |ready, loads| {
-            ready.next(&partners, |router| loads.of(router)).map(str::to_owned)
-        })
+        placement.take_router(address, class, &partners, made)
     }
 }
