@@ -117,38 +117,24 @@ struct Common {
     engine: Arc<Engine>,
     engine_state: Arc<EngineState>,
     desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// Changes of the copies.
     queue: Arc<ChangeQueue>,
+    /// Copies of the cluster's objects.
+    routers: Store<VirtualRouter>,
+    vips: Store<VirtualIP>,
     token: CancellationToken,
 }
 
-/// Copies of the cluster's objects.
-struct Copies {
-    routers: Store<VirtualRouter>,
-    vips: Store<VirtualIP>,
-}
-
 impl Common {
-    /// Keeps copies of the cluster's objects, and queues their changes.
-    fn follow_objects(&self, tasks: &mut Tasks) -> Copies {
-        let queue = Arc::clone(&self.queue);
-        let (routers, watch) =
-            follow(&self.client, &self.node, move |shown| queue.add(Changed::of_router(&shown)));
-        tasks.spawn_until_cancelled(watch);
-        let queue = Arc::clone(&self.queue);
-        let (vips, watch) = follow(&self.client, &self.node, move |shown| queue.add(Changed::of_vip(&shown)));
-        tasks.spawn_until_cancelled(watch);
-        Copies { routers, vips }
-    }
-
     /// Reports what this node is Active for.
-    fn report(&self, copies: &Copies, tasks: &mut Tasks) -> Arc<Reporter> {
+    fn report(&self, tasks: &mut Tasks) -> Arc<Reporter> {
         let reporter = Arc::new(Reporter {
             client: self.client.clone(),
             node: self.node.clone(),
             engine_state: Arc::clone(&self.engine_state),
             desired: self.desired.clone(),
-            routers: copies.routers.clone(),
-            vips: copies.vips.clone(),
+            routers: self.routers.clone(),
+            vips: self.vips.clone(),
             older_definitions: AtomicBool::new(false),
         });
         let (running, token) = (Arc::clone(&reporter), self.token.clone());
@@ -159,7 +145,6 @@ impl Common {
     /// Keeps this node's `NodeNetwork` up to date.
     fn publish(
         &self,
-        copies: &Copies,
         failed: watch::Receiver<FailedChecks>,
         keys: watch::Receiver<Arc<Keys>>,
         tasks: &mut Tasks,
@@ -170,8 +155,8 @@ impl Common {
             client: self.client.clone(),
             node: self.node.clone(),
             engine_state: Arc::clone(&self.engine_state),
-            routers: copies.routers.clone(),
-            vips: copies.vips.clone(),
+            routers: self.routers.clone(),
+            vips: self.vips.clone(),
             networks,
             engine: Arc::clone(&self.engine),
             failed,
@@ -224,6 +209,22 @@ impl Common {
         tasks.spawn_until_cancelled(cluster::ask(self.client.clone(), found));
         cluster
     }
+}
+
+/// Keeps copies of the cluster's objects, and queues their changes.
+fn follow_objects(
+    client: &Client,
+    node: &str,
+    queue: &Arc<ChangeQueue>,
+    tasks: &mut Tasks,
+) -> (Store<VirtualRouter>, Store<VirtualIP>) {
+    let changed = Arc::clone(queue);
+    let (routers, watch) = follow(client, node, move |shown| changed.add(Changed::of_router(&shown)));
+    tasks.spawn_until_cancelled(watch);
+    let changed = Arc::clone(queue);
+    let (vips, watch) = follow(client, node, move |shown| changed.add(Changed::of_vip(&shown)));
+    tasks.spawn_until_cancelled(watch);
+    (routers, vips)
 }
 
 /// The engine with the last known state, which is in force before anything else is tried.
@@ -279,33 +280,28 @@ pub(super) async fn start(
         EventSink::new(Recorder::new(client.clone(), FIELD_MANAGER), token.clone());
     tasks.spawn_until_cancelled(writer_of_events);
     let StartedEngine { engine, engine_state, events: engine_events, lost, guard } = engine;
-    let common = Common {
-        client: client.clone(),
-        node: node.clone(),
-        engine: Arc::clone(&engine),
-        engine_state: Arc::clone(&engine_state),
-        desired: unseen.clone(),
-        queue: Arc::new(ChangeQueue::default()),
-        token: token.clone(),
-    };
-    let copies = common.follow_objects(&mut tasks);
-    let reporter = common.report(&copies, &mut tasks);
+    let queue = Arc::new(ChangeQueue::default());
+    let (routers, vips) = follow_objects(&client, &node, &queue, &mut tasks);
+    let common =
+        Common { client, node, engine, engine_state, desired: unseen.clone(), queue, routers, vips, token };
+    let reporter = common.report(&mut tasks);
     let (known_keys, published_keys) = watch::channel(Arc::clone(keys.keys()));
-    common.publish(&copies, failed.clone(), published_keys, &mut tasks);
-    tasks.spawn(settling::run(Arc::clone(&engine), unseen, ready, token.clone()));
+    common.publish(failed.clone(), published_keys, &mut tasks);
+    tasks.spawn(settling::run(Arc::clone(&common.engine), unseen, ready, common.token.clone()));
     let (proxy, mark) = common.follow_proxy(&options, guard.proxy, &mut tasks);
     metrics::service_proxy(&registry, proxy.clone())?;
     let ways_back = common.follow_ways_back(&mut tasks);
     common.check(monitor, proxy.clone(), &mut tasks);
     let cluster = Some(common.ask_for_cluster(&mut tasks));
     let held_addresses = metrics::held_addresses(&registry)?;
+    let Common { client, node, engine, engine_state, queue, routers, vips, token, .. } = common;
     tasks.spawn(options.endpoints.serve(client, registry, health, token));
 
     let timers = Timers::start();
     let inputs = Inputs { events: engine_events, cluster, failed, proxy, mark, timers, is_stale: false };
     let hold = Hold::new(options.deletion_hold);
     let agent = Agent {
-        decider: Decider::new(&node, copies.routers, copies.vips, &engine_state, &keys, hold),
+        decider: Decider::new(&node, routers, vips, &engine_state, &keys, hold),
         node_events: NodeEvents::new(events, &node),
         node,
         engine,
@@ -316,7 +312,7 @@ pub(super) async fn start(
         guard,
         ways_back,
         desired,
-        queue: common.queue,
+        queue,
         throttle: Throttle::new(IDLE_FACTOR),
         cluster_file: ClusterFile::of(&options.state_dir),
         deletion_hold: options.deletion_hold,
