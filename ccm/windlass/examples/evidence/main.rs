@@ -2,6 +2,8 @@
 //! or a page of `docs/dev` is wrong.
 
 mod render;
+#[path = "../../tests/it/repository.rs"]
+mod repository;
 
 use std::fs;
 use std::io;

@@ -5,8 +5,9 @@
 //! `// shows: page id, id; page id`. No test shows a row whose last cell ends in one of [`UNTESTED`].
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use super::repository::{files, read, root, rows};
 
 /// Folders with Rust sources.
 const PARTS: [&str; 4] = ["ccm", "e2e", "ipam", "vrrp"];
@@ -61,50 +62,19 @@ pub(crate) struct Evidence {
     pub(crate) marks: Vec<Mark>,
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Folder of the generated pages.
 pub(crate) fn folder() -> PathBuf {
     root().join("docs/evidence")
 }
 
-/// Paths of the entries of a folder, sorted.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    paths
-}
-
-/// Adds the Rust files below a folder, without those that cargo makes.
-fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
-    for path in entries(folder) {
-        if path.is_dir() {
-            if !path.ends_with("target") {
-                add_sources(&path, files);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-}
-
 /// Path from the root of the repository, and text, of each Rust file, sorted by path.
 fn sources() -> Vec<(String, String)> {
     let root = root();
-    let mut files = Vec::new();
-    for part in PARTS {
-        add_sources(&root.join(part), &mut files);
-    }
-    let mut sources: Vec<(String, String)> = files
-        .into_iter()
-        .map(|path| {
-            let name = path.strip_prefix(&root).expect("below the root").display().to_string();
-            (name, fs::read_to_string(&path).expect("Rust is text"))
-        })
-        .collect();
+    let named = |path: PathBuf| {
+        let name = path.strip_prefix(&root).expect("below the root").display().to_string();
+        (name, read(&path))
+    };
+    let mut sources: Vec<_> = PARTS.iter().flat_map(|part| files(part, "rs")).map(named).collect();
     sources.sort();
     sources
 }
@@ -128,22 +98,12 @@ pub(crate) fn ids(text: &str) -> Vec<String> {
 
 /// Returns the rules of a page, in its order.
 pub(crate) fn rules(page: &str) -> Vec<Rule> {
-    let mut rules = Vec::new();
-    let mut inside = false;
-    for line in page.lines() {
-        let row: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", first, .., last, ""] = row[..] else {
-            inside = false;
-            continue;
-        };
-        if first == "id" {
-            inside = true;
-        } else if inside && !first.starts_with("---") {
-            let untested = UNTESTED.into_iter().find(|end| last.ends_with(*end));
-            rules.push(Rule { cell: first.to_owned(), ids: ids(first), untested });
-        }
-    }
-    rules
+    let rule = |row: Vec<&str>| {
+        let (first, last) = (row[0], row[row.len() - 1]);
+        let untested = UNTESTED.into_iter().find(|end| last.ends_with(*end));
+        Rule { cell: first.to_owned(), ids: ids(first), untested }
+    };
+    rows(page, "id").into_iter().map(rule).collect()
 }
 
 /// Returns the name of the function that follows a mark, if it is a test.
@@ -192,9 +152,9 @@ impl Evidence {
     /// Reads the pages and the sources of this repository.
     pub(crate) fn read() -> Self {
         let mut pages = Vec::new();
-        for path in entries(&root().join("docs/dev")) {
+        for path in files("docs/dev", "md") {
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            let rules = fs::read_to_string(&path).map(|text| rules(&text)).unwrap_or_default();
+            let rules = rules(&read(&path));
             if !rules.is_empty() {
                 pages.push(Page { name, rules });
             }

@@ -1,12 +1,12 @@
 //! The commands and the file of `docs/api-vip.md`, run.
 
 use std::fs;
-use std::path::Path;
 
+use crate::repository;
 use crate::support::{Folder, output};
 
 fn page() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api-vip.md")).expect("a page")
+    repository::read("docs/api-vip.md")
 }
 
 /// The fenced blocks of this language.

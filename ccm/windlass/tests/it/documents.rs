@@ -19,11 +19,7 @@ use windlass_api::{
 };
 use windlass_ccm::service::EVENT_REASONS;
 
-fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
-    text.expect("a file")
-}
+use crate::repository::{files, read, root, rows};
 
 fn set(words: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
     words.into_iter().map(Into::into).collect()
@@ -42,18 +38,9 @@ fn spans(document: &str) -> BTreeSet<String> {
 
 /// What is between backquotes in one column of the tables whose first heading is `heading`.
 fn column(document: &str, heading: &str, column: usize) -> BTreeSet<String> {
-    let mut inside = false;
-    let mut cells = String::new();
-    for line in document.lines() {
-        let row: Vec<&str> = line.split('|').map(str::trim).collect();
-        match row.get(1) {
-            None => inside = false,
-            Some(first) if *first == heading => inside = true,
-            Some(_) if inside => cells.extend([row.get(column).unwrap_or(&""), "\n"]),
-            Some(_) => {}
-        }
-    }
-    spans(&cells)
+    let rows = rows(document, heading);
+    let cells: Vec<&str> = rows.iter().filter_map(|row| row.get(column - 1)).copied().collect();
+    spans(&cells.join("\n"))
 }
 
 /// The words of these documents that look like one of ours.
@@ -334,18 +321,8 @@ fn links(page: &Path) -> Vec<(String, PathBuf)> {
 
 #[test]
 fn links_lead_to_files_and_headings_that_are_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("CHANGELOG.md")];
-    let mut folders = vec![root.join("docs")];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("readable").path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
+    let mut pages = files("docs", "md");
+    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root().join(page)));
     for page in &pages {
         for (name, file) in links(page) {
             assert!(file.exists(), "{}: {name}", page.display());

@@ -8,6 +8,8 @@ use std::fs;
 
 use render::{Evidence, Mark, Page, Rule};
 
+use crate::repository;
+
 /// Last scenario of `docs/dev/allocation.md`.
 const LAST_SCENARIO: u32 = 122;
 

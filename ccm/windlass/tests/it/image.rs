@@ -8,15 +8,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::repository::root;
 use crate::support::Folder;
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The arguments of `manifests/image/pack` after the archive.
 fn pack(archive: &Path, name: &str, images: &[(&str, &Path)]) -> Output {
-    let mut command = Command::new(workspace().join("manifests/image/pack"));
+    let mut command = Command::new(root().join("manifests/image/pack"));
     command.arg(archive).arg(name).env_remove("SOURCE_DATE_EPOCH");
     for (architecture, content) in images {
         command.arg(architecture).arg(content);
@@ -216,7 +213,7 @@ fn built_in(metadata: &Value) -> BTreeSet<String> {
 fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_licence() {
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
         let folder = Folder::new();
-        let inventory = workspace().join("manifests/image/inventory");
+        let inventory = root().join("manifests/image/inventory");
         let output = Command::new(inventory).arg(folder.path()).arg(target).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -225,7 +222,7 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
 
         let metadata = Command::new(env!("CARGO"))
             .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", target])
-            .current_dir(workspace())
+            .current_dir(root())
             .output()
             .unwrap();
         let built_in = built_in(&serde_json::from_slice(&metadata.stdout).unwrap());
@@ -284,7 +281,7 @@ fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_li
 // shows: threats T-26
 #[test]
 fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
-    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     for name in [
         "windlass",
         "windlass-api",
@@ -308,7 +305,7 @@ fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own()
 /// The tests' own profile always unwinds, whatever it says: what a release gives up when a thread panics they show only if it does, too.
 #[test]
 fn releases_unwind_when_a_thread_panics_as_the_tests_do() {
-    let manifest = fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let profiles = manifest.split("\n[").filter(|section| section.starts_with("profile."));
     let settings: Vec<&str> =
         profiles.flat_map(str::lines).filter(|line| line.starts_with("panic")).collect();
@@ -321,7 +318,7 @@ fn releases_unwind_when_a_thread_panics_as_the_tests_do() {
     // Profiles come from the environment and from cargo's settings, too: the binary itself refuses to be built.
     let output = Command::new("rustc")
         .args(["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Cpanic=abort", "-o", "/dev/null"])
-        .arg(workspace().join("ccm/windlass/src/main.rs"))
+        .arg(root().join("ccm/windlass/src/main.rs"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

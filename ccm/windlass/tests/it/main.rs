@@ -20,6 +20,8 @@ mod inspect;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod repository;
+#[cfg(test)]
 mod source;
 #[cfg(test)]
 mod support;

@@ -2,8 +2,8 @@
 //! one lowers it here as well.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+
+use crate::repository::{self, files, root};
 
 mod imports;
 
@@ -33,29 +33,18 @@ const OPENERS: [&str; 12] =
 type Sources = BTreeMap<Vec<String>, String>;
 
 fn read(krate: &str) -> Sources {
+    let folder = root().join(krate).join("src");
     let mut sources = Sources::new();
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    read_folder(&workspace.join(krate).join("src"), &[], &mut sources);
-    sources
-}
-
-fn read_folder(folder: &Path, module: &[String], sources: &mut Sources) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if name == "tests" || (module.is_empty() && name == "bin") {
+    for path in files(&folder, "rs") {
+        let inner = path.strip_prefix(&folder).unwrap().with_extension("");
+        let mut module: Vec<String> = inner.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+        if module[0] == "bin" || module.iter().any(|part| part == "tests") {
             continue;
         }
-        let mut inner = module.to_vec();
-        if !matches!(name.as_str(), "mod" | "lib" | "main") {
-            inner.push(name);
-        }
-        if path.is_dir() {
-            read_folder(&path, &inner, sources);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            sources.insert(inner, fs::read_to_string(&path).unwrap());
-        }
+        module.retain(|part| !matches!(part.as_str(), "mod" | "lib" | "main"));
+        sources.insert(module, repository::read(&path));
     }
+    sources
 }
 
 /// The groups of files that import each other, directly or by way of others. What a file imports of a module that it is part of does not
