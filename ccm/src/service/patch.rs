@@ -18,7 +18,9 @@ pub(crate) fn add_finalizer(service: &Service, finalizer: &str) -> Option<Value>
     Some(json!({ "metadata": { "$setElementOrder/finalizers": order, "finalizers": [finalizer] } }))
 }
 
-/// Removes finalizers; `None` if none of them is there. Those of others stay, also ones added since `service` was read.
+/// Removes finalizers; `None` if none of them is there. Those of others stay, also ones added since `service` was read. The UID does not
+/// guard the deletion after the last finalizer of a Service that is going: after a patch, the API server deletes by name, so of two
+/// controllers without an election the later may delete a Service that was made under the name since.
 pub(crate) fn remove_finalizers(service: &Service, gone: &[&str]) -> Option<Value> {
     let (leaving, staying): (Vec<&str>, Vec<&str>) =
         finalizers(service).partition(|finalizer| gone.contains(finalizer));
@@ -60,7 +62,7 @@ fn shown(service: &Service) -> &[LoadBalancerIngress] {
     status.map_or(&[][..], ingress)
 }
 
-/// The patch, which the API server refuses with 409 if another Service has taken the name of this one.
+/// The patch, which the API server refuses with 422 if another Service has taken the name of this one: a UID is immutable.
 pub(crate) fn only_to(service: &Service, mut patch: Value) -> Value {
     if let Some(uid) = &service.metadata.uid {
         patch["metadata"]["uid"] = json!(uid);

@@ -171,10 +171,12 @@ impl<P: LoadBalancer> Context<P> {
                 && self.current(service).await.is_ok_and(|now| !now.as_ref().is_some_and(is_as_read))
     }
 
-    /// Returns true if a write to `service` failed because it is gone, or another Service has its name.
+    /// Returns true if a write to `service` failed because it is gone, or another Service has its name. A patch for that one is invalid: it
+    /// would change the UID.
     async fn is_gone(&self, error: &CallError, service: &Service) -> bool {
         error.is_not_found()
-            || error.is_conflict() && self.current(service).await.is_ok_and(|now| now.is_none())
+            || (error.is_invalid() || error.is_conflict())
+                && self.current(service).await.is_ok_and(|now| now.is_none())
     }
 
     /// The Service as the API server has it. `None`: it is gone, or another one has its name.

@@ -7,6 +7,7 @@ pub(super) fn admit(
     current: &Value,
     next: &mut Value,
     body: &Value,
+    verb: &str,
     subresource: &str,
 ) -> Result<(), (u16, String)> {
     let asked = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
@@ -14,8 +15,11 @@ pub(super) fn admit(
         return Err((409, "the object has been modified".to_owned()));
     }
     let uid = body.pointer("/metadata/uid").filter(|uid| !uid.is_null());
-    if uid.is_some_and(|uid| *uid != current["metadata"]["uid"]) {
-        return Err((409, "the object has another UID".to_owned()));
+    if let Some(uid) = uid.filter(|uid| **uid != current["metadata"]["uid"]) {
+        // The UID of an update is a precondition; a patch would change the field.
+        let precondition = (409, format!("Precondition failed: UID in precondition: {uid}"));
+        let immutable = (422, format!("metadata.uid: Invalid value: {uid}: field is immutable"));
+        return Err(if verb == "update" { precondition } else { immutable });
     }
     let count = |object: &Value| {
         object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))

@@ -57,7 +57,7 @@ impl Inner {
         } else if verb == "patch" {
             patches::merge(&mut next, &body);
         }
-        admit(&current, &mut next, &body, subresource)?;
+        admit(&current, &mut next, &body, verb, subresource)?;
         Ok(self.store(&key, next))
     }
 
