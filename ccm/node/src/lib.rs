@@ -3,11 +3,12 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
-//! Both use [`keys`], [`flaps`], [`engine_events`] and [`helper_metrics`].
+//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`] and [`helper_metrics`].
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
 pub mod agent;
+mod checks;
 mod engine_events;
 mod flaps;
 mod helper_metrics;

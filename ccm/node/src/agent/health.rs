@@ -3,7 +3,7 @@
 //! | part | does |
 //! |---|---|
 //! | [`check`] | judges one check over time (pure) |
-//! | [`request`] | asks |
+//! | [`request`] | asks by [`crate::checks`] |
 //! | [`forwarding_monitor`], [`forwarding`] | whether the kernel forwards packets to pods, once a second (pure: [`forwarding`]) |
 //! | [`node_condition`] | whether the CNI plugin is there after a boot, by the Node's condition |
 //! | [`links`] | judges the node's links (pure), and looks at them |

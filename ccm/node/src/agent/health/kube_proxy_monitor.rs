@@ -16,6 +16,7 @@ use super::failed::FailedChecks;
 use super::kube_proxy::KubeProxyMemory;
 use super::{PARALLEL, change, request, sources};
 use crate::agent::desired::Desired;
+use crate::checks::LOOPBACK;
 
 /// Period of all queries.
 const EVERY: Duration = Duration::from_secs(1);
@@ -81,7 +82,7 @@ impl KubeProxyMonitor {
             Some(request::health(*address).await)
         };
         let known = self.answered_at.into_iter();
-        let addresses: Vec<IpAddr> = known.chain(request::LOOPBACK).chain(own.iter().copied()).collect();
+        let addresses: Vec<IpAddr> = known.chain(LOOPBACK).chain(own.iter().copied()).collect();
         let of_port = async |port: &u16| (*port, request::first_health(&addresses, *port).await);
         let endpoints = stream::iter(ports).map(of_port).buffer_unordered(PARALLEL).collect();
         let (kube_proxy, endpoints): (_, Vec<_>) = tokio::join!(kube_proxy, endpoints);

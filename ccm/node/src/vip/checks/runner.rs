@@ -4,11 +4,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::Answer;
 use super::cadence::Cadence;
-use super::probe::{Probe, Within};
 use super::rise_and_fall::{CheckState, RiseAndFall};
-use super::{Answer, command};
-use crate::vip::settings::{CheckKind, Rhythm, Target};
+use crate::checks::{Probe, Target, Within, command};
+use crate::vip::settings::{CheckKind, Rhythm};
 
 /// Makes a check until `token` is cancelled. `changes` always has the last state; its receivers are woken when the verdict or the error
 /// changes.
@@ -39,7 +39,7 @@ struct ServerCheck {
 
 impl Check for ServerCheck {
     async fn attempt(&mut self, within: Within) -> Answer {
-        self.probe.ask(&self.target, within).await
+        self.probe.ask(&self.target, within).await.map_err(|failure| failure.to_string())
     }
 }
 

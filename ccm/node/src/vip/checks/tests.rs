@@ -1,154 +1,181 @@
-//! Asking real servers and programs of this machine.
-
-mod commands;
-mod grpc;
-mod http;
-mod https;
-mod running;
-
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::Answer;
-use super::probe::{Probe, Within};
-use crate::vip::settings::{HttpQuestion, Question, Target, Tls};
+use super::runner::{Check, repeat, run};
+use super::{Answer, CheckState, Verdict};
+use crate::checks::Within;
+use crate::checks::tests::servers::{AMPLE, OK, UNAVAILABLE, page, reply, server};
+use crate::vip::settings::{CheckKind, Rhythm};
 
-/// Far more than any attempt needs on a busy machine.
-const AMPLE: Duration = Duration::from_mins(1);
-/// For attempts that are to run out of time.
-const SHORT: Duration = Duration::from_millis(100);
-
-/// A port that nobody listens on: that of a listener that is gone.
-async fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+fn rhythm(interval: u64, rise: u32, fall: u32) -> Rhythm {
+    let interval = Duration::from_millis(interval);
+    Rhythm { interval, timeout: interval, rise, fall }
 }
 
-/// A server that does `serve` with each connection.
-async fn server<F: Future<Output = ()> + Send + 'static>(
-    serve: impl Fn(TcpStream) -> F + Send + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream));
-        }
-    });
-    address
+fn starting() -> (watch::Sender<CheckState>, watch::Receiver<CheckState>) {
+    watch::channel(CheckState::starting(std::time::Instant::now()))
 }
 
-/// What a server of pages does once it has read a request.
-#[derive(Debug, Clone, Copy)]
-enum Reply {
-    /// Says this and ends.
-    Say(&'static str),
-    /// Says this and then nothing, without an end.
-    Stay(&'static str),
-    /// Says the first once and the second for ever, as fast as it is taken.
-    Flood(&'static str, &'static str),
-    /// Says the first once and the second again and again, now and then.
-    Drip(&'static str, &'static str),
+async fn await_verdict(changes: &mut watch::Receiver<CheckState>, verdict: Verdict) -> CheckState {
+    let found = tokio::time::timeout(AMPLE, changes.wait_for(|state| state.verdict == verdict)).await;
+    found.unwrap_or_else(|_| panic!("not {verdict:?} in time")).unwrap().clone()
 }
 
-const OK: Reply = Reply::Say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-const UNAVAILABLE: Reply = Reply::Say("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 7\r\n\r\nnot yet");
-
-/// Reads the head of a request and answers. The head; `None`: there was none.
-async fn reply<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, reply: Reply) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.ok()?);
-    }
-    let (first, again) = match reply {
-        Reply::Say(first) | Reply::Stay(first) => (first, ""),
-        Reply::Flood(first, again) | Reply::Drip(first, again) => (first, again),
-    };
-    stream.write_all(first.as_bytes()).await.ok()?;
-    stream.flush().await.ok()?;
-    match reply {
-        Reply::Say(_) => drop(stream.shutdown().await),
-        // Until the other side goes.
-        Reply::Stay(_) => drop(stream.read_u8().await),
-        Reply::Flood(..) => while stream.write_all(again.as_bytes()).await.is_ok() {},
-        Reply::Drip(..) => {
-            let mut beat = tokio::time::interval(Duration::from_millis(5));
-            while stream.write_all(again.as_bytes()).await.is_ok() && stream.flush().await.is_ok() {
-                beat.tick().await;
-            }
-        }
-    }
-    Some(String::from_utf8_lossy(&head).into_owned())
-}
-
-/// A server of pages without TLS, and the heads of the requests that it answered.
-async fn pages(answer: Reply) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let heads = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&heads);
+#[tokio::test]
+async fn a_check_follows_its_server_and_ends_with_its_token() {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let failures = Arc::new(AtomicU32::new(0));
+    let (well, failed) = (Arc::clone(&is_well), Arc::clone(&failures));
     let address = server(move |stream| {
-        let seen = Arc::clone(&seen);
-        async move {
-            if let Some(head) = reply(stream, answer).await {
-                seen.lock().unwrap().push(head);
-            }
+        let answer = if well.load(Ordering::SeqCst) { OK } else { UNAVAILABLE };
+        if !well.load(Ordering::SeqCst) {
+            failed.fetch_add(1, Ordering::SeqCst);
         }
-    });
-    (address.await, heads)
-}
+        async move { drop(reply(stream, answer).await) }
+    })
+    .await;
+    let kind = CheckKind::Server { target: address.into(), question: page(&[200], None) };
+    let (sender, mut changes) = starting();
+    let token = CancellationToken::new();
+    let running = tokio::spawn(run(kind, rhythm(300, 2, 3), sender, token.clone()));
 
-/// For `/readyz`, with this answer.
-fn page(expect: &[u16], tls: Option<Tls>) -> Question {
-    let expect: BTreeSet<u16> = expect.iter().copied().collect();
-    Question::Http(HttpQuestion { path: "/readyz".to_owned(), expect, host: None, tls })
-}
-
-/// One attempt.
-async fn ask(question: Question, target: impl Into<Target>, limit: Duration) -> Answer {
-    Probe::new(question).ask(&target.into(), Within::from_now(limit)).await
-}
-
-/// A folder that goes with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("windlass-checks-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    let state = await_verdict(&mut changes, Verdict::Passing).await;
+    assert_eq!(state.error, None);
+    is_well.store(false, Ordering::SeqCst);
+    let state = await_verdict(&mut changes, Verdict::Failing).await;
+    assert_eq!(state.error.as_deref(), Some("it answers 503 Service Unavailable: not yet"));
+    assert!(failures.load(Ordering::SeqCst) >= 3, "not before the third failure");
+    is_well.store(true, Ordering::SeqCst);
+    let state = await_verdict(&mut changes, Verdict::Passing).await;
+    assert!(state.in_a_row >= 2, "{state:?}");
+    token.cancel();
+    tokio::time::timeout(AMPLE, running).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_connection_is_all_that_a_tcp_check_asks_for() {
-    let open = server(async |stream| drop(stream)).await;
-    assert_eq!(ask(Question::Tcp, open, AMPLE).await, Ok(()));
-    let refused = ask(Question::Tcp, closed().await, AMPLE).await;
-    assert_eq!(refused, Err("no connection: Connection refused (os error 111)".to_owned()));
-    // TEST-NET-1 (RFC 5737), whose packets come to nobody: either no route or no answer.
-    let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
-    assert!(ask(Question::Tcp, nowhere, SHORT).await.unwrap_err().starts_with("no connection"));
+async fn a_command_is_checked_likewise() {
+    let command = CheckKind::Command(vec!["/bin/false".to_owned()]);
+    let (sender, mut changes) = starting();
+    let token = CancellationToken::new();
+    tokio::spawn(run(command, rhythm(1000, 1, 1), sender, token.clone()));
+    let state = await_verdict(&mut changes, Verdict::Failing).await;
+    assert_eq!(state.error.as_deref(), Some("it ended with exit code 1"));
+    token.cancel();
 }
 
-#[tokio::test]
-async fn localhost_is_whichever_loopback_address_somebody_listens_on() {
-    let v4 = server(async |stream| drop(stream)).await;
-    let of = |port| Target { host: crate::vip::settings::Host::Localhost, port };
-    assert_eq!(ask(Question::Tcp, of(v4.port()), AMPLE).await, Ok(()));
-    if let Ok(v6) = TcpListener::bind("[::1]:0").await {
-        assert_eq!(ask(Question::Tcp, of(v6.local_addr().unwrap().port()), AMPLE).await, Ok(()));
+/// What an attempt does: it answers after so many ms of its time, or would, or with the process standing still, and succeeds or not.
+#[derive(Clone, Copy)]
+struct Attempt {
+    takes: u64,
+    succeeds: bool,
+}
+
+const WELL: Attempt = Attempt { takes: 10, succeeds: true };
+/// Under load.
+const SLOW: Attempt = Attempt { takes: 300, succeeds: true };
+const FAILS: Attempt = Attempt { takes: 10, succeeds: false };
+/// For longer than any attempt is waited for.
+const HANGS: Attempt = Attempt { takes: 3_600_000, succeeds: false };
+/// The process stood still meanwhile.
+const FROZEN: Attempt = Attempt { takes: 10_000, succeeds: false };
+const FROZEN_WELL: Attempt = Attempt { takes: 10_000, succeeds: true };
+
+/// Makes these attempts, and ends the check then.
+struct Script<'a> {
+    attempts: std::slice::Iter<'a, Attempt>,
+    changes: watch::Receiver<CheckState>,
+    token: CancellationToken,
+    /// When each attempt began, and the verdict before it and since when it was so.
+    seen: &'a mut Vec<(Instant, char, Instant)>,
+}
+
+impl Check for Script<'_> {
+    async fn attempt(&mut self, within: Within) -> Answer {
+        let (verdict, since) = {
+            let state = self.changes.borrow();
+            let verdict = match state.verdict {
+                Verdict::Unknown => '?',
+                Verdict::Passing => 'P',
+                Verdict::Failing => 'F',
+            };
+            (verdict, state.since.into())
+        };
+        self.seen.push((within.start(), verdict, since));
+        let Some(attempt) = self.attempts.next() else {
+            self.token.cancel();
+            return std::future::pending().await;
+        };
+        let takes = Duration::from_millis(attempt.takes);
+        let is_stall = [FROZEN.takes, FROZEN_WELL.takes].contains(&attempt.takes);
+        if takes > within.limit() && !is_stall {
+            tokio::time::advance(within.limit()).await;
+            return Err("no answer".to_owned());
+        }
+        tokio::time::advance(takes).await;
+        if attempt.succeeds { Ok(()) } else { Err("failed".to_owned()) }
     }
+}
+
+/// In virtual time, with an interval of 500 ms, rise 2 and `fall`: when each attempt began, and the verdict after it and since when, in ms.
+async fn judged(fall: u32, attempts: &[Attempt]) -> Vec<(u128, char, u128)> {
+    let (sender, changes) = starting();
+    let token = CancellationToken::new();
+    let start = Instant::now();
+    let mut seen = Vec::new();
+    let check = Script { attempts: attempts.iter(), changes, token: token.clone(), seen: &mut seen };
+    repeat(rhythm(500, 2, fall), check, sender, token).await;
+    let ms = |at: &Instant| at.duration_since(start).as_millis();
+    let after = seen.iter().skip(1);
+    seen.iter()
+        .zip(after)
+        .map(|((begun, ..), (_, verdict, since))| (ms(begun), *verdict, ms(since)))
+        .collect()
+}
+
+/// With a fall of 3: when each attempt began, in ms, and the verdict after it.
+async fn script(attempts: &[Attempt]) -> Vec<(u128, char)> {
+    judged(3, attempts).await.into_iter().map(|(begun, verdict, _)| (begun, verdict)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_begin_an_interval_apart_and_who_hangs_fails_after_three_of_them() {
+    let rows = script(&[WELL, HANGS, HANGS, HANGS, WELL, WELL]).await;
+    assert_eq!(rows, [(0, 'P'), (500, 'P'), (1000, 'P'), (1500, 'F'), (2000, 'F'), (2500, 'P')]);
+}
+
+/// It hangs from just after an attempt that it answered: the longest that a failure can take.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_fails_within_fall_intervals_and_fifty_milliseconds() {
+    for (fall, expected) in [(2, 1050), (3, 1550), (5, 2550)] {
+        let attempts = [&[WELL][..], &[HANGS].repeat(usize::try_from(fall).unwrap())].concat();
+        let rows = judged(fall, &attempts).await;
+        assert_eq!(
+            rows.last().map(|(_, verdict, since)| (*verdict, *since)),
+            Some(('F', expected)),
+            "{fall}"
+        );
+    }
+    let rows = judged(1, &[WELL, HANGS]).await;
+    assert_eq!(rows, [(0, 'P', 10), (500, 'F', 1000)], "without another attempt it has all its time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_passes_after_two_attempts_that_hung() {
+    let rows = script(&[SLOW, HANGS, HANGS, SLOW, HANGS, HANGS, SLOW]).await;
+    assert!(rows.iter().all(|(_, verdict)| *verdict == 'P'), "{rows:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_before_or_while_the_process_stood_still_does_not_count() {
+    let rows = script(&[WELL, FAILS, FAILS, FROZEN, FAILS, FAILS, FAILS]).await;
+    let expected =
+        [(0, 'P'), (500, 'P'), (1000, 'P'), (1500, 'P'), (11_500, 'P'), (12_000, 'P'), (12_500, 'F')];
+    assert_eq!(rows, expected, "and nothing is made up for in a burst");
+    let rows = script(&[FAILS, FROZEN_WELL, WELL]).await;
+    assert_eq!(rows, [(0, 'F'), (500, 'F'), (10_500, 'P')], "a success is one all the same");
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::ManifestError;
-use crate::vip::settings::{CheckKind, Question, Settings, Trust};
+use crate::checks::{Question, Trust};
+use crate::vip::settings::{CheckKind, Settings};
 
 /// A file or folder that has the same path in the container.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,8 @@ use super::checks::{DEFAULT_RHYTHM, backend_check};
 use super::draft::BalanceDraft;
 use super::given::{Field, Given, SettingsError, Text, shown};
 use super::values::{family, unusable};
-use super::{
-    BalanceSettings, CheckKind, CheckSettings, HttpQuestion, Question, Rhythm, SourceAddress, Tls, Trust,
-};
+use super::{BalanceSettings, CheckKind, CheckSettings, Rhythm, SourceAddress};
+use crate::checks::{HttpQuestion, Question, Tls, Trust};
 
 /// Returns the balancing of connections to `address`. `virtual_ips` are all that this process serves, `checks` those of this node: a check
 /// that makes a node fit also judges a backend, whose server may accept connections and answer nothing.

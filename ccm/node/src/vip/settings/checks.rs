@@ -11,7 +11,8 @@ use super::draft::{CheckDraft, CommandDraft, GrpcDraft, HttpDraft, TcpDraft};
 use super::given::{Field, Given, SettingsError, Text, shown};
 use super::target::{self, Wrong};
 use super::values::{absolute_path, number};
-use super::{CheckKind, CheckSettings, HttpQuestion, Question, Rhythm, Target, Tls, Trust};
+use super::{CheckKind, CheckSettings, Rhythm};
+use crate::checks::{HttpQuestion, Question, Target, Tls, Trust};
 
 const INTERVAL_MS: std::ops::RangeInclusive<u64> = 50..=60_000;
 const DEFAULT_INTERVAL_MS: u64 = 500;
@@ -212,7 +213,8 @@ fn http_question(
         return Err(field.field("host").mistake(host, problem, "write it as example.org:6443"));
     }
     let tls = if scheme == "https" { Some(tls(field, page)?) } else { no_tls(field, page).map(|()| None)? };
-    Ok(HttpQuestion { path, expect, host: page.host.as_ref().map(|host| host.value.clone()), tls })
+    let host = page.host.as_ref().map(|host| host.value.clone());
+    Ok(HttpQuestion { path, expect, host, tls, reads_reason: true })
 }
 
 fn tls(field: &Field<'_>, page: &HttpDraft) -> Result<Tls, SettingsError> {

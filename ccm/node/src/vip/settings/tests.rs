@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::checks::{Host, HttpQuestion, Tls, Trust};
 
 mod refusals;
 
@@ -66,6 +67,7 @@ vips:
         expect: BTreeSet::from([200]),
         host: None,
         tls,
+        reads_reason: true,
     };
     let https = |trust| Some(Tls { server_name: None, trust });
     let target = |host: &str, port| Target { host: Host::Address(host.parse().unwrap()), port };
@@ -82,6 +84,7 @@ vips:
             server_name: Some("kubernetes".try_into().unwrap()),
             trust: Trust::Authority("/etc/kubernetes/pki/ca.crt".into()),
         }),
+        reads_reason: true,
     };
     let expected = VipSettings {
         address: "192.0.2.5".parse().unwrap(),

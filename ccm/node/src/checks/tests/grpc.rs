@@ -1,46 +1,6 @@
-use std::convert::Infallible;
-
-use ::http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::body::Bytes;
 
 use super::*;
-
-/// A server of health that answers with this message and this grpc-status, and what it was asked.
-async fn health(
-    message: &'static [u8],
-    status: &'static str,
-) -> (SocketAddr, Arc<Mutex<Vec<(String, Bytes)>>>) {
-    let questions = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&questions);
-    let address = server(move |stream| {
-        let seen = Arc::clone(&seen);
-        let answer = service_fn(move |request: Request<Incoming>| {
-            let seen = Arc::clone(&seen);
-            async move {
-                let path = request.uri().path().to_owned();
-                let body = request.into_body().collect().await.unwrap().to_bytes();
-                seen.lock().unwrap().push((path, body));
-                let trailers = HeaderMap::from_iter([(
-                    ::http::HeaderName::from_static("grpc-status"),
-                    HeaderValue::from_static(status),
-                )]);
-                let body = Full::new(Bytes::from_static(message)).with_trailers(async { Some(Ok(trailers)) });
-                let answer =
-                    Response::builder().header("content-type", "application/grpc").body(body).unwrap();
-                Ok::<_, Infallible>(answer)
-            }
-        });
-        async move {
-            let server = http2::Builder::new(TokioExecutor::new());
-            drop(server.serve_connection(TokioIo::new(stream), answer).await);
-        }
-    });
-    (address.await, questions)
-}
 
 fn of(service: &str) -> Question {
     Question::Grpc { service: service.to_owned() }
@@ -81,7 +41,7 @@ async fn who_speaks_no_grpc_fails() {
     assert_eq!(ask(of(""), silent, SHORT).await, Err("no answer within 100ms".to_owned()));
     let gone = server(async |stream| drop(stream)).await;
     let refused = ask(of(""), gone, AMPLE).await.unwrap_err();
-    assert!(refused.starts_with("no answer by gRPC: "), "{refused}");
+    assert!(refused.starts_with("no answer: "), "{refused}");
     let refused = ask(of(""), closed().await, AMPLE).await;
     assert_eq!(refused, Err("no connection: Connection refused (os error 111)".to_owned()));
 }

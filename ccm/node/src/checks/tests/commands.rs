@@ -1,7 +1,7 @@
 use super::*;
-use crate::vip::checks::command;
+use crate::checks::command;
 
-async fn run(words: &[&str], limit: Duration) -> Answer {
+async fn run(words: &[&str], limit: Duration) -> Result<(), String> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     command::run(&words, Within::from_now(limit)).await
 }

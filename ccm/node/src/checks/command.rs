@@ -8,14 +8,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout_at;
 
-use super::probe::Within;
-use super::{Answer, words};
+use super::{Within, words};
 
 /// Number of bytes that are kept of the end of its output.
 const MOST: usize = 4096;
 
 /// Runs the program; succeeds if it ends with exit code 0. `words`: its path and its arguments.
-pub(super) async fn run(words: &[String], within: Within) -> Answer {
+pub(crate) async fn run(words: &[String], within: Within) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else {
         return Err("no program is named".to_owned());
     };

@@ -1,52 +1,8 @@
 use std::path::Path;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sha2::{Digest as _, Sha256};
-use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::vip::settings::Trust;
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Authority {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-/// A server with a certificate of this authority, and that certificate.
-async fn tls_pages(
-    authority: &Authority,
-    names: &[&str],
-    expired: bool,
-    answer: Reply,
-) -> (SocketAddr, CertificateDer<'static>) {
-    let mut params =
-        CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
-    if expired {
-        (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(2001, 1, 1));
-    }
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, authority).unwrap().der().clone();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let address = server(move |stream| {
-        let acceptor = acceptor.clone();
-        async move {
-            if let Ok(stream) = acceptor.accept(stream).await {
-                reply(stream, answer).await;
-            }
-        }
-    });
-    (address.await, certificate)
-}
 
 fn by(trust: Trust) -> Question {
     page(&[200], Some(Tls { server_name: None, trust }))
@@ -131,10 +87,11 @@ async fn a_file_of_certificates_is_read_again() {
     let (new_address, _) = tls_pages(&other, &["127.0.0.1"], false, OK).await;
     let mut probe = Probe::new(by(Trust::Authority(path.clone())));
     // Asked again and again until that is the answer.
-    let mut until = async |address: SocketAddr, is_it: fn(&Answer) -> bool| {
+    let mut until = async |address: SocketAddr, is_it: fn(&Result<(), String>) -> bool| {
         let asking = async {
             loop {
                 let answer = probe.ask(&address.into(), Within::from_now(AMPLE)).await;
+                let answer = answer.map_err(|failure| failure.to_string());
                 if is_it(&answer) {
                     break answer;
                 }
@@ -171,7 +128,7 @@ async fn a_file_of_certificates_that_breaks_takes_away_nothing() {
     let path = folder.0.join("ca.crt");
     let ca = authority("authority");
     let (address, _) = tls_pages(&ca, &["127.0.0.1"], false, OK).await;
-    let mut client = super::super::tls::TlsClient::new(Tls { server_name: None, trust: file(&path, &ca) });
+    let mut client = crate::checks::tls::TlsClient::new(Tls { server_name: None, trust: file(&path, &ca) });
     std::fs::remove_file(&path).unwrap();
     let target = address.into();
     client.look();

@@ -59,7 +59,7 @@ fn an_answer_is_well_only_if_it_says_serving() {
             .iter()
             .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
         assert_eq!(
-            judge(&pairs.collect(), message, "s").err().as_deref(),
+            judge(&pairs.collect(), message, "s").err().map(|failure| failure.to_string()).as_deref(),
             expected,
             "{trailers:?} {message:?}"
         );

@@ -8,8 +8,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-use super::{Answer, words};
-use crate::vip::settings::Target;
+use super::{Answer, Failure, Target, words};
 
 #[cfg(test)]
 mod tests;
@@ -24,10 +23,7 @@ const UNIMPLEMENTED: &str = "12";
 
 /// Asks the server for its health, or for that of `service`; succeeds if it is serving.
 pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> Answer {
-    let no_answer = |error: hyper::Error| match std::error::Error::source(&error) {
-        Some(source) => format!("no answer by gRPC: {error}: {source}"),
-        None => format!("no answer by gRPC: {error}"),
-    };
+    let no_answer = |error: hyper::Error| Failure::no_answer(&error);
     let handshake = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(no_answer)?;
     let request = Request::post(format!("http://{target}/grpc.health.v1.Health/Check"))
@@ -35,19 +31,19 @@ pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> An
         .header(header::TE, "trailers")
         .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(Bytes::from(request(service))))
-        .map_err(|error| format!("cannot ask for service {service:?}: {error}"))?;
+        .map_err(|error| Failure::unwell(format!("cannot ask for service {service:?}: {error}")))?;
     let judged = async {
         let answer = sender.send_request(request).await.map_err(no_answer)?;
         let (head, body) = answer.into_parts();
         if head.status != StatusCode::OK {
-            return Err(format!("it answers {}, which is not gRPC", head.status));
+            return Err(Failure::unwell(format!("it answers {}, which is not gRPC", head.status)));
         }
         // An answer without a message has its trailers for a head.
         if head.headers.contains_key(GRPC_STATUS) {
             return judge(&head.headers, &[], service);
         }
         let body = Limited::new(body, MOST).collect().await;
-        let body = body.map_err(|error| format!("no answer by gRPC: {error}"))?;
+        let body = body.map_err(|error| Failure::no_answer(&*error))?;
         let trailers = body.trailers().cloned().unwrap_or_default();
         judge(&trailers, &body.to_bytes(), service)
     };
@@ -66,24 +62,24 @@ const GRPC_STATUS: &str = "grpc-status";
 /// Judges the trailers and the message of an answer.
 fn judge(trailers: &HeaderMap, message: &[u8], service: &str) -> Answer {
     let text = |name| trailers.get(name).map(|value| words::first_line(value.as_bytes()).unwrap_or_default());
-    match text(GRPC_STATUS).as_deref() {
-        None => return Err("its answer has no grpc-status: does it speak gRPC?".to_owned()),
-        Some("0") => {}
-        Some(NOT_FOUND) => return Err(format!("it does not know service {service:?}")),
-        Some(UNIMPLEMENTED) => return Err("it does not implement grpc.health.v1.Health".to_owned()),
-        Some(code) => {
-            let said = text("grpc-message").map(|said| format!(" ({said})")).unwrap_or_default();
-            return Err(format!("it answers grpc-status {code}{said}"));
+    let what = match (text(GRPC_STATUS).as_deref(), serving_status(message)) {
+        (None, _) => {
+            let what = "its answer has no grpc-status".to_owned();
+            return Err(Failure::Unwell { what, cause: ": does it speak gRPC?".to_owned() });
         }
-    }
-    match serving_status(message) {
-        Some(1) => Ok(()),
-        Some(0) => Err("it answers UNKNOWN".to_owned()),
-        Some(2) => Err("it answers NOT_SERVING".to_owned()),
-        Some(3) => Err(format!("it does not know service {service:?}")),
-        Some(other) => Err(format!("it answers with the unknown status {other}")),
-        None => Err("its answer is not a HealthCheckResponse".to_owned()),
-    }
+        (Some("0"), Some(1)) => return Ok(()),
+        (Some("0"), Some(0)) => "it answers UNKNOWN".to_owned(),
+        (Some("0"), Some(2)) => "it answers NOT_SERVING".to_owned(),
+        (Some("0"), Some(3)) | (Some(NOT_FOUND), _) => format!("it does not know service {service:?}"),
+        (Some("0"), Some(other)) => format!("it answers with the unknown status {other}"),
+        (Some("0"), None) => "its answer is not a HealthCheckResponse".to_owned(),
+        (Some(UNIMPLEMENTED), _) => "it does not implement grpc.health.v1.Health".to_owned(),
+        (Some(code), _) => {
+            let said = text("grpc-message").map(|said| format!(" ({said})")).unwrap_or_default();
+            format!("it answers grpc-status {code}{said}")
+        }
+    };
+    Err(Failure::unwell(what))
 }
 
 /// A `HealthCheckRequest`, whose field 1 is the service, as a message of gRPC: not compressed, and with its length ahead.

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use windlass_ccm::files::WatchedFile;
 
-use crate::vip::settings::{Host, Target, Tls, Trust};
+use super::{Failure, Host, Target, Tls, Trust};
 
 /// Time between two looks at a file of certificates.
 const LOOK: Duration = Duration::from_secs(1);
@@ -100,21 +100,23 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Agrees with the server on TLS.
-    pub(super) async fn handshake(self, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+    pub(super) async fn handshake(self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
         let ended = self.connector.connect(self.server_name, stream).await;
         ended.map_err(|error| {
-            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-            let hint = match inner {
-                Some(Error::InvalidCertificate(
-                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                )) => "; give a serverName (--check-server-name) that the certificate contains",
-                // Authorities often have one name: those of kubeadm all do.
-                Some(Error::InvalidCertificate(
-                    CertificateError::UnknownIssuer | CertificateError::BadSignature,
-                )) => "; the authority in caFile did not sign it",
-                Some(_) | None => "",
+            let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+                return Failure::Silent { missing: "TLS handshake", cause: format!(": {error}") };
             };
-            format!("no TLS: {error}{hint}")
+            let hint = match inner {
+                Error::InvalidCertificate(
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+                ) => "; give a serverName (--check-server-name) that the certificate contains",
+                // Authorities often have one name: those of kubeadm all do.
+                Error::InvalidCertificate(
+                    CertificateError::UnknownIssuer | CertificateError::BadSignature,
+                ) => "; the authority in caFile did not sign it",
+                _ => "",
+            };
+            Failure::Unwell { what: "no TLS".to_owned(), cause: format!(": {error}{hint}") }
         })
     }
 }

@@ -68,6 +68,7 @@ async fn a_request_names_the_page_and_the_host() {
             expect: BTreeSet::from([200]),
             host: host.map(str::to_owned),
             tls: None,
+            reads_reason: true,
         };
         ask(Question::Http(question), address, AMPLE).await.unwrap();
         let heads = heads.lock().unwrap().clone();
