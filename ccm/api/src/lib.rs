@@ -25,7 +25,7 @@ pub use announcement::{
     Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
-pub use node_check::{CheckAction, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
+pub use node_check::{CheckAction, GrpcCheck, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
     Capability, DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,
     UnicastPeer,

@@ -40,6 +40,8 @@ pub enum CheckAction {
     HttpGet(HttpGet),
     /// A TCP connection that must be accepted.
     TcpSocket(TcpSocket),
+    /// A request for health by gRPC that must be answered with `SERVING`.
+    Grpc(GrpcCheck),
     /// Links of the node, enough of which must have carrier.
     Link(LinkCheck),
 }
@@ -68,6 +70,9 @@ pub enum Scheme {
     #[default]
     #[serde(rename = "HTTP")]
     Http,
+    /// With TLS; any certificate of the server will do, as for Kubernetes' probes.
+    #[serde(rename = "HTTPS")]
+    Https,
 }
 
 /// A TCP connection.
@@ -81,11 +86,27 @@ pub struct TcpSocket {
     pub port: u16,
 }
 
+/// A request by `grpc.health.v1.Health/Check`, without TLS.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub struct GrpcCheck {
+    /// Address to connect to. Default: the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<IpAddr>,
+    /// Port to connect to, 1 to 65535.
+    pub port: u16,
+    /// Service whose health is requested. Default: empty, the server as a whole.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub service: String,
+}
+
 impl CheckAction {
     /// The port that the check connects to; `None` for a check of links.
     pub const fn port(&self) -> Option<u16> {
         match self {
-            Self::HttpGet(HttpGet { port, .. }) | Self::TcpSocket(TcpSocket { port, .. }) => Some(*port),
+            Self::HttpGet(HttpGet { port, .. })
+            | Self::TcpSocket(TcpSocket { port, .. })
+            | Self::Grpc(GrpcCheck { port, .. }) => Some(*port),
             Self::Link(_) => None,
         }
     }
@@ -105,7 +126,7 @@ pub struct LinkCheck {
     pub minimum_megabits_per_second: Option<u32>,
 }
 
-/// As `httpGet http://192.0.2.1:80/healthz`, `tcpSocket localhost:22` or `link bond0,ens*`.
+/// As `httpGet http://192.0.2.1:80/healthz`, `tcpSocket localhost:22`, `grpc localhost:2379/SERVICE` or `link bond0,ens*`.
 impl fmt::Display for CheckAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |host: Option<IpAddr>, port: u16| match host {
@@ -116,7 +137,16 @@ impl fmt::Display for CheckAction {
             Self::HttpGet(HttpGet { host, port, path, scheme: Scheme::Http }) => {
                 write!(f, "httpGet http://{}{path}", at(*host, *port))
             }
+            Self::HttpGet(HttpGet { host, port, path, scheme: Scheme::Https }) => {
+                write!(f, "httpGet https://{}{path}", at(*host, *port))
+            }
             Self::TcpSocket(TcpSocket { host, port }) => write!(f, "tcpSocket {}", at(*host, *port)),
+            Self::Grpc(GrpcCheck { host, port, service }) if service.is_empty() => {
+                write!(f, "grpc {}", at(*host, *port))
+            }
+            Self::Grpc(GrpcCheck { host, port, service }) => {
+                write!(f, "grpc {}/{service}", at(*host, *port))
+            }
             Self::Link(LinkCheck { interfaces, .. }) => write!(f, "link {}", interfaces.join(",")),
         }
     }
@@ -159,9 +189,17 @@ mod tests {
             "tcpSocket": { "host": "192.0.2.1", "port": 22 },
             "periodSeconds": 10, "timeoutSeconds": 2, "failureThreshold": 1,
         });
-        for (written, expected) in
-            [(least, &filled), (filled.clone(), &filled), (own.clone(), &own), (links.clone(), &links)]
-        {
+        let grpc = json!({
+            "grpc": { "host": "192.0.2.1", "port": 2379, "service": "etcdserverpb.KV" },
+            "periodSeconds": 10, "timeoutSeconds": 2, "failureThreshold": 1,
+        });
+        for (written, expected) in [
+            (least, &filled),
+            (filled.clone(), &filled),
+            (own.clone(), &own),
+            (links.clone(), &links),
+            (grpc.clone(), &grpc),
+        ] {
             let check: NodeCheck = serde_json::from_value(written.clone()).expect("a check");
             assert_eq!(json!(check), *expected, "{written}");
         }
@@ -180,7 +218,10 @@ mod tests {
         let rows = [
             (json!({ "httpGet": { "port": 80, "path": "/healthz" } }), "httpGet http://localhost:80/healthz"),
             (json!({ "httpGet": { "port": 80, "host": "2001:db8::1" } }), "httpGet http://[2001:db8::1]:80/"),
+            (json!({ "httpGet": { "port": 6443, "scheme": "HTTPS" } }), "httpGet https://localhost:6443/"),
             (json!({ "tcpSocket": { "port": 22 } }), "tcpSocket localhost:22"),
+            (json!({ "grpc": { "port": 2379 } }), "grpc localhost:2379"),
+            (json!({ "grpc": { "port": 2379, "service": "a.B" } }), "grpc localhost:2379/a.B"),
             (json!({ "tcpSocket": { "port": 22, "host": "192.0.2.1" } }), "tcpSocket 192.0.2.1:22"),
             (json!({ "link": { "interfaces": ["bond0", "ens*"] } }), "link bond0,ens*"),
         ];

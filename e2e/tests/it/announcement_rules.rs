@@ -47,6 +47,11 @@ fn accepted() -> Vec<Value> {
         json!({ "checks": [] }),
         json!({ "checks": [{ "httpGet": { "port": 1 } }, { "tcpSocket": { "port": 65_535 } }] }),
         json!({ "checks": [
+            { "httpGet": { "port": 6443, "scheme": "HTTPS" } },
+            { "grpc": { "port": 1 } },
+            { "grpc": { "host": "2001:db8::1", "port": 65_535, "service": "a.B/c-d'~" } },
+        ] }),
+        json!({ "checks": [
             {
                 "httpGet": { "host": "192.0.2.1", "port": 80, "path": "/-AZaz09._~!$&()*+,;=:@/?%4a?", "scheme": "HTTP" },
                 "periodSeconds": 600, "timeoutSeconds": 60, "failureThreshold": 100,
@@ -225,8 +230,12 @@ fn refused() -> Vec<(Value, String)> {
         json!({ "periodSeconds": 1 }),
         json!({ "httpGet": { "port": 80 }, "tcpSocket": { "port": 80 } }),
         json!({ "tcpSocket": { "port": 80 }, "link": { "interfaces": ["eth0"] } }),
+        json!({ "tcpSocket": { "port": 80 }, "grpc": { "port": 80 } }),
     ] {
-        row(check(action), "a check asks one thing: give it exactly one of httpGet, tcpSocket and link");
+        row(
+            check(action),
+            "a check asks one thing: give it exactly one of httpGet, tcpSocket, grpc and link",
+        );
     }
     let link = |interfaces: Value| check(json!({ "link": { "interfaces": interfaces } }));
     row(check(json!({ "link": {} })), "spec.checks[1].link.interfaces: Required value");
@@ -240,7 +249,7 @@ fn refused() -> Vec<(Value, String)> {
         row(with(0), &least(&format!("checks[1].link.{name}"), 1));
         row(with(highest + 1), &most(&format!("checks[1].link.{name}"), highest));
     }
-    for kind in ["httpGet", "tcpSocket"] {
+    for kind in ["httpGet", "tcpSocket", "grpc"] {
         let field = |name: &str| format!("checks[1].{kind}.{name}");
         row(check(json!({ kind: {} })), &format!("spec.{}: Required value", field("port")));
         row(check(json!({ kind: { "port": 0 } })), &least(&field("port"), 1));
@@ -272,9 +281,22 @@ fn refused() -> Vec<(Value, String)> {
         check(json!({ "httpGet": { "port": 80, "path": "/".repeat(257) } })),
         "Too long: may not be more than 256",
     );
-    for scheme in ["HTTPS", "http"] {
-        row(check(json!({ "httpGet": { "port": 80, "scheme": scheme } })), "supported values: \"HTTP\"");
+    for scheme in ["https", "http"] {
+        row(
+            check(json!({ "httpGet": { "port": 80, "scheme": scheme } })),
+            "supported values: \"HTTP\", \"HTTPS\"",
+        );
     }
+    for service in ["a b", "ü", " "] {
+        row(
+            check(json!({ "grpc": { "port": 80, "service": service } })),
+            &format!("service \"{service}\" cannot be requested: it must have only printable characters"),
+        );
+    }
+    row(
+        check(json!({ "grpc": { "port": 80, "service": "a".repeat(257) } })),
+        "Too long: may not be more than 256",
+    );
     row(json!({ "checks": vec![json!({ "tcpSocket": { "port": 22 } }); 9] }), "must have at most 8 items");
 
     row(json!({ "priority": -1 }), &least("priority", 0));

@@ -22,6 +22,7 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "httpGet": http_get(),
                 "tcpSocket": tcp_socket(),
+                "grpc": grpc(),
                 "link": link(),
                 "periodSeconds": number(
                     "Interval between two checks, in seconds, 1 to 600. Default: 1.",
@@ -40,8 +41,8 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
                 ),
             },
             "x-kubernetes-validations": [{
-                "rule": "[has(self.httpGet), has(self.tcpSocket), has(self.link)].filter(one, one).size() == 1",
-                "message": "a check asks one thing: give it exactly one of httpGet, tcpSocket and link",
+                "rule": "[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.link)].filter(one, one).size() == 1",
+                "message": "a check asks one thing: give it exactly one of httpGet, tcpSocket, grpc and link",
             }],
         },
     })
@@ -68,9 +69,10 @@ fn http_get() -> Value {
                 }],
             },
             "scheme": {
-                "description": "Scheme of the request, without TLS. Default: HTTP.",
+                "description": "Scheme of the request. With HTTPS the server's certificate is not verified, as in Kubernetes' probes. \
+                    Default: HTTP.",
                 "type": "string",
-                "enum": ["HTTP"],
+                "enum": ["HTTP", "HTTPS"],
                 "default": "HTTP",
             },
         },
@@ -88,6 +90,31 @@ fn tcp_socket() -> Value {
         "properties": { "host": host(), "port": port() },
     })
 }
+
+fn grpc() -> Value {
+    json!({
+        "description": "A request for health by grpc.health.v1.Health/Check, without TLS, that must be answered with SERVING.",
+        "type": "object",
+        "required": ["port"],
+        "properties": {
+            "host": host(),
+            "port": port(),
+            "service": {
+                "description": "Service whose health is requested. Default: the server as a whole.",
+                "type": "string",
+                "maxLength": 256,
+                "x-kubernetes-validations": [{
+                    "rule": format!("self.matches('{SERVICE}')"),
+                    "messageExpression": "'service \"' + self + '\" cannot be requested: it must have only printable characters of \
+                        ASCII without spaces, as etcdserverpb.KV'",
+                }],
+            },
+        },
+    })
+}
+
+/// Printable ASCII without the space.
+const SERVICE: &str = "^[!-~]*$";
 
 fn link() -> Value {
     json!({

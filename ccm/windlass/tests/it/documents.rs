@@ -101,12 +101,13 @@ fn every_field_of_an_announcement_is_on_the_page_and_every_field_on_the_page_exi
     };
     let check = items("checks");
     assert_on_page(&page, "field of `spec.checks[]`", check);
-    let actions = ["httpGet", "tcpSocket", "link"].map(|action| &fields(check)[action]);
+    let actions = ["httpGet", "tcpSocket", "grpc", "link"].map(|action| &fields(check)[action]);
     let inner = [
         items("preferredNodes"),
         actions[0],
         actions[1],
         actions[2],
+        actions[3],
         &fields(vrrp)["authentication"],
         &fields(vrrp)["vridRange"],
     ]

@@ -80,6 +80,7 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("Announcement", "check-link", announcement("checks", json!([{"link": {"interfaces": "eth0"}}]))),
         ("Announcement", "check-port", announcement("checks", json!([{"tcpSocket": {"port": 65_558}}]))),
+        ("Announcement", "check-grpc", announcement("checks", json!([{"grpc": {"port": 80, "service": 7}}]))),
         ("Announcement", "conflict", announcement("addressConflict", json!("Flee"))),
         ("Announcement", "connections", announcement("connections", json!("Keep"))),
         ("Announcement", "vrids", announcement("vrrp", json!({"vridRange": {"first": 257, "last": 511}}))),

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use windlass_api::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
+use windlass_api::{CheckAction, GrpcCheck, HttpGet, NodeCheck, Scheme, TcpSocket};
 
 use super::check::Finding;
 use super::links;
-use crate::checks::{self, Failure, HttpQuestion, LOOPBACK, Probe, Question, Within};
+use crate::checks::{self, Failure, HttpQuestion, LOOPBACK, Probe, Question, Tls, Trust, Within};
 
 /// Timeout of a request to kube-proxy.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(super) async fn health(address: SocketAddr) -> Finding {
 
 /// Queries the health of a Service at these addresses in turn. Returns the first answer, and the address that gave it.
 pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
-    first_answer(&page("/healthz", 200..=299), addresses, port, || Within::from_now(LIMIT)).await
+    first_answer(&page("/healthz", 200..=299, None), addresses, port, || Within::from_now(LIMIT)).await
 }
 
 /// Returns the mode that kube-proxy reports, if it answers.
@@ -43,10 +43,17 @@ pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Fin
     let within = Within::from_now(Duration::from_secs(check.timeout_seconds.into()));
     let (question, host, port) = match &check.action {
         // As Kubernetes' probes have it.
-        CheckAction::HttpGet(HttpGet { host, port, path, scheme: Scheme::Http }) => {
-            (page(path, 200..=399), host, *port)
+        CheckAction::HttpGet(HttpGet { host, port, path, scheme }) => {
+            let tls = match scheme {
+                Scheme::Http => None,
+                Scheme::Https => Some(Tls { server_name: None, trust: Trust::Any }),
+            };
+            (page(path, 200..=399, tls), host, *port)
         }
         CheckAction::TcpSocket(TcpSocket { host, port }) => (Question::Tcp, host, *port),
+        CheckAction::Grpc(GrpcCheck { host, port, service }) => {
+            (Question::Grpc { service: service.clone() }, host, *port)
+        }
         CheckAction::Link(check) => return links::look(check.clone()).await,
     };
     let addresses: Vec<IpAddr> = match host {
@@ -56,10 +63,10 @@ pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Fin
     first_answer(&question, &addresses, port, || within).await.0
 }
 
-/// Returns the question for a page by HTTP. The body of an answer stays unread: it may be long in coming.
-fn page(path: &str, expect: RangeInclusive<u16>) -> Question {
+/// Returns the question for a page. The body of an answer stays unread: it may be long in coming.
+fn page(path: &str, expect: RangeInclusive<u16>, tls: Option<Tls>) -> Question {
     let (path, expect) = (path.to_owned(), expect.collect());
-    Question::Http(HttpQuestion { path, expect, host: None, tls: None, reads_reason: false })
+    Question::Http(HttpQuestion { path, expect, host: None, tls, reads_reason: false })
 }
 
 /// Asks at these addresses in turn. Returns the first answer, and the address that gave it.

@@ -18,6 +18,7 @@ use super::*;
 use crate::agent::desired::Assignment;
 
 mod node_checks;
+mod tls_and_grpc;
 
 fn passed() -> Finding {
     Finding::Passed
