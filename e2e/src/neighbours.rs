@@ -41,14 +41,14 @@ impl Lab {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let asker = Asker::of(self.host(client)?);
         // A thread of its own: it enters another network namespace, and it waits.
-        let asked = tokio::task::spawn_blocking(move || {
+        let answers = tokio::task::spawn_blocking(move || {
             std::thread::spawn(move || {
                 entrance.enter()?;
                 asker.open(address.is_ipv6())?.ask_twice(address)
             })
             .join()
         });
-        let macs = asked.await?.map_err(|_| anyhow!("asking for a neighbour panicked"))?;
+        let macs = answers.await?.map_err(|_| anyhow!("asking for a neighbour panicked"))?;
         macs.with_context(|| format!("asking on {client} who has {address}"))
     }
 

@@ -250,7 +250,7 @@ fn every_resource_that_the_roles_name_is_on_the_page() {
     let page = read("docs/security.md");
     let mut resources = BTreeSet::new();
     for file in ["rbac-controller.yaml", "rbac-lease.yaml", "rbac-nodes.yaml", "rbac-agent.yaml"] {
-        let text = read(&format!("manifests/base/{file}"));
+        let text = read(format!("manifests/base/{file}"));
         for document in text.split("\n---\n") {
             let role: Value = serde_saphyr::from_str(document).expect("YAML");
             let rules = role["rules"].as_array().into_iter().flatten();
