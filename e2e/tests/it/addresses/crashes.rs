@@ -214,7 +214,7 @@ async fn make(lab: &Lab, index: usize) -> anyhow::Result<()> {
 /// that was made under this name since (`deleteWithoutFinalizers` in `registry/generic/registry/store.go`).
 async fn make_those_missing(lab: &Lab) -> anyhow::Result<()> {
     let there = services(lab, "default").list(&ListParams::default()).await?.items;
-    let there: BTreeSet<String> = there.iter().map(|service| service.name_any()).collect();
+    let there: BTreeSet<String> = there.iter().map(kube::ResourceExt::name_any).collect();
     for index in (0..SERVICES).filter(|index| !there.contains(&format!("s{index}"))) {
         make(lab, index).await?;
     }
