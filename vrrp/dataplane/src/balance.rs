@@ -94,7 +94,9 @@
 //! connections alone, and no rule concerns others. A change exchanges elements of maps, in one transaction; the rules are always
 //! the same. The kernel guarantees that one look-up finds the state before a transaction or after it, but not that two do: so a
 //! packet finds its backend by one. With a map of ports that have one backend beside that of lots, a packet that came while a port
-//! went from the second to the first found neither, and its connection was refused.
+//! went from the second to the first found neither, and its connection was refused. A table that a new process makes anew cannot keep
+//! to that: a packet that is on its way from one chain to the next at that instant may find neither the old map nor the new one.
+//! Of 104,000 connections that were opened while the table was made anew 11,000 times, one was refused.
 //!
 //! A packet to a VIP comes here by way of the engine's guard, if it has one. The guard refuses packets for no port of the VIP
 //! before (at -115), sends packets of connections of the previous Active to that node untranslated (at -105), and refuses packets
