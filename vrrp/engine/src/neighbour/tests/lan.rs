@@ -156,7 +156,13 @@ impl Lan {
                     self.nodes[node].router.handle_timeout(now);
                     self.act(node);
                 }
-                Next::Probe(node) => self.follow(node),
+                Next::Probe(node) => {
+                    self.follow(node);
+                    // A question does not end before what came until then was read: the thread reads it now.
+                    if self.nodes[node].tracker.deadline().is_some_and(|due| due <= self.now) {
+                        self.read(node);
+                    }
+                }
             }
         }
         self.now = end;
@@ -175,6 +181,16 @@ impl Lan {
         // The thread that asks does what is due before it reads what came meanwhile, the one that elects after it.
         let all = probes.chain(event).chain(timers);
         all.min_by_key(|(at, _)| *at).filter(|(at, _)| *at < FOREVER)
+    }
+
+    /// Has a node read all that came.
+    fn read(&mut self, at: usize) {
+        let came = self.due.iter().filter(|((came, _), (node, _))| *node == at && *came <= self.now);
+        for key in came.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some((node, event)) = self.due.remove(&key) {
+                self.happen(node, event);
+            }
+        }
     }
 
     /// Until when a node has read all that came.
