@@ -1,7 +1,7 @@
 //! Rolling updates of Windlass' own pods while a client asks without a pause.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -19,13 +19,15 @@ use tokio::task::JoinHandle;
 use windlass_e2e::{Lab, LoadOptions, Protocol, SERVICE_PORT, await_that};
 
 use super::LIMIT;
+use crate::setup::{moves, router_of};
 
 /// Between two questions of the client.
 pub(super) const PACE: Duration = Duration::from_millis(2);
 
 /// The controller's two pods are replaced, one after the other: the lease moves, and nobody else notices.
 pub(super) async fn controller(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
-    let before = (versions(lab).await?, lab.events_of("Service", "web").await?);
+    await_first(lab, vip).await?;
+    let before = (versions(lab).await?, events(lab).await?, moves(lab, vip).await?);
     let leader = holder(lab).await?;
     let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, PACE)?;
     let watch = LeaseWatch::start(lab);
@@ -40,7 +42,7 @@ pub(super) async fn controller(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     lab.load_balancer("updated", |_| ()).await?;
     lab.ingress("updated", LIMIT).await?;
     let outcome = probe.stop()?;
-    let mut after = (versions(lab).await?, lab.events_of("Service", "web").await?);
+    let mut after = (versions(lab).await?, events(lab).await?, moves(lab, vip).await?);
     after.0.remove("updated");
     ensure!(before == after, "the update was noticed: {before:?}, then {after:?}");
     // (Some may be under way when it stops.)
@@ -55,6 +57,25 @@ pub(super) async fn controller(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     // Released, not run out, which takes 15 s; a candidate looks every 2 s.
     ensure!(leaderless < Duration::from_secs(10), "{} s without a leader", leaderless.as_secs_f64());
     Ok(())
+}
+
+/// Waits until the node that goes first has the address: the first that has started may have it before.
+async fn await_first(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
+    await_that(&format!("the node that goes first has {vip}"), LIMIT, async || {
+        let router = router_of(lab, vip).await?;
+        let first = router.spec.nodes.iter().max_by_key(|node| node.priority);
+        let first = first.map(|node| node.name.as_str());
+        let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+        ensure!(active.is_some() && active == first, "{first:?} goes first, {active:?} has it");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// The events of `web`, but for those of moves, which are counted ([`moves`]) and told of later.
+async fn events(lab: &Lab) -> anyhow::Result<BTreeSet<String>> {
+    let events = lab.events_of("Service", "web").await?;
+    Ok(events.into_iter().filter(|event| !event.starts_with("AnnouncingNodeChanged")).collect())
 }
 
 /// The agents' pods are replaced, one after the other: the address moves, and moves back or not. No connection breaks.

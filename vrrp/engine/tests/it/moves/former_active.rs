@@ -1,6 +1,7 @@
 //! What becomes of connections when the former Active ends, or was not fit.
 
 use super::*;
+use crate::lab::take_all_turns;
 
 /// The node that ends is asked until the client hears of the next Active, which here takes its time.
 #[test]
@@ -8,7 +9,8 @@ fn connections_that_a_node_forwards_go_on_while_it_hands_the_vip_over_and_ends()
     if !require_root() {
         return;
     }
-    let _turn = take_turn();
+    // The next Active has 218 ms to announce itself before the former one stops.
+    let _turn = take_all_turns();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();
