@@ -147,8 +147,8 @@ impl Lab {
         Ok(virtual_ips.get_opt(&virtual_ip_name(address)).await?)
     }
 
-    /// Waits until exactly one host answers for `address` (ARP, or neighbour discovery) as client `client` sees it, and
-    /// returns the node's name. The API server is not asked.
+    /// Waits until exactly one host answers for `address` (ARP, or neighbour discovery) as client `client` sees it, the same
+    /// twice in a row, and returns the node's name. The API server is not asked.
     pub async fn await_owner(&self, client: &str, address: IpAddr) -> anyhow::Result<String> {
         self.await_owner_among(client, address, None).await
     }
@@ -173,13 +173,16 @@ impl Lab {
             Some(not) => format!("exactly one node other than {not} answers for {address}"),
             None => format!("exactly one node answers for {address}"),
         };
+        let mut before = None;
         await_that(&what, Duration::from_secs(30), async || {
             let macs = self.neighbours(client, address).await?;
             let &[mac] = macs.as_slice() else { anyhow::bail!("answers came from {macs:?}") };
             let owner = self.all_nodes().find(|node| node.mac() == mac);
             let owner = owner.with_context(|| format!("{mac} is no node's"))?.name().to_owned();
             ensure!(Some(owner.as_str()) != not, "{owner} answers");
-            Ok(Some(owner))
+            // At first the node that has started first may have it, and another take its place.
+            let stays = not.is_some() || before.replace(owner.clone()).as_ref() == Some(&owner);
+            Ok(stays.then_some(owner))
         })
         .await
     }
