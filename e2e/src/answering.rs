@@ -247,6 +247,12 @@ impl Answers {
         *self.moves.entry(address).or_default() += u32::from(has_moved);
     }
 
+    /// The times in which several answered more than one question. Of one question the node that had the address before may have
+    /// been late with its answer to the question before that.
+    pub fn lasting_doubled(&self) -> Vec<&Doubled> {
+        self.doubled.iter().filter(|doubled| doubled.end > doubled.begin).collect()
+    }
+
     /// The longest time in which several answered for one address.
     pub fn longest_doubled(&self) -> Duration {
         self.doubled.iter().map(Doubled::length).max().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Turns of tests with labs, so that none fails for lack of time. Two processors run three labs at once, two of them with kubelets
-//! or more than one API server at most.
+//! Turns of tests with labs, so that none fails for lack of time. Two processors run two labs at once, one of them with kubelets or
+//! more than one API server at most.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ pub(crate) struct Turn(usize);
 impl Turn {
     /// Waits for the turn of so many labs of this kind.
     pub(crate) fn wait_for(labs: u8, lab: &LabBuilder) -> Self {
-        let most = std::thread::available_parallelism().map_or(1, NonZero::get) * 7 / 2;
+        let most = std::thread::available_parallelism().map_or(1, NonZero::get) * 5 / 2;
         let each = if lab.light && lab.control_plane_nodes <= 1 { 2 } else { 3 };
         let size = (each * usize::from(labs)).min(most);
         let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,6 +28,7 @@ fn several_answers_are_one_time_of_several_unless_they_pause() {
     assert_eq!(seen.doubled[0].nodes.len(), 3, "{:?}", seen.doubled);
     assert_eq!((seen.most[&VIP.into()], seen.last[&VIP.into()].len()), (3, 1));
     assert_eq!(seen.longest_doubled(), Duration::from_millis(30));
+    assert_eq!(seen.lasting_doubled().len(), 1, "of the other a late answer may be a part");
 }
 
 #[test]
