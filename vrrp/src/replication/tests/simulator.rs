@@ -340,11 +340,14 @@ impl World {
                 assert!(!begins || *origin == Origin::Sent, "a recorded request began a stream: {message:?}");
             }
         } else if backup.running {
-            let (sent, is_alive) = match message.body {
+            let sent = match &message.body {
                 Body::Data { sequence, .. } => {
-                    (self.first_sent[&(message.epoch.random, message.challenge, sequence)], false)
+                    Some(self.first_sent[&(message.epoch.random, message.challenge, *sequence)])
                 }
-                _ => (self.now, true),
+                // It was sent at most a flight ago.
+                Body::Alive(alive) if alive.attached => Some(back(self.now, LATENCY + self.lan.jitter)),
+                // The answer to a request of before says nothing of the stream.
+                _ => None,
             };
             let duplicates = |backup: &Backup| {
                 let counters = backup.receiver.counters();
@@ -355,9 +358,7 @@ impl World {
             let changes = backup.receiver.receive(message.clone(), self.now);
             match origin {
                 Origin::Sent | Origin::Forged => {
-                    if duplicates(backup) == before {
-                        // A sign of life was sent at most a flight ago.
-                        let sent = if is_alive { back(sent, LATENCY + self.lan.jitter) } else { sent };
+                    if let Some(sent) = sent.filter(|_| duplicates(backup) == before) {
                         backup.newest = backup.newest.max(sent);
                     }
                 }
