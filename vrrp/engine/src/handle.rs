@@ -33,8 +33,9 @@ use crate::status::{ForwardingStatus, GuardStatus, ReplicationStatus};
 #[cfg(test)]
 mod tests;
 
-/// Additional time for which a takeover waits for replicas that are to replace forwarded connections.
-const REPLACEMENT: Duration = Duration::from_millis(100);
+/// Longest additional time for which a takeover waits for replicas that are to replace forwarded connections. It takes milliseconds, but a
+/// busy node may leave the thread, which has ordinary priority, without a processor: without the replicas, the connections are reset.
+const REPLACEMENT: Duration = Duration::from_millis(400);
 /// From whom a takeover can be, as a number has it.
 const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
 

@@ -40,3 +40,17 @@ fn an_active_period_that_lapsed_before_it_was_extended_is_told() {
     assert!(handle.is_active(at(299)));
     assert!(!handle.extend(at(400), || at(299)), "in time again");
 }
+
+#[test]
+fn a_takeover_waits_for_replicas_that_replace_forwarded_connections_for_400_ms_more_at_most() {
+    let handle = handle();
+    let silent = HandedOverBy::SilentPeer("192.0.2.2".parse().unwrap());
+    handle.set_blocked(true);
+    handle.take_over(Predecessor::Established, silent, Some(at(100_000_000)), at(u64::MAX));
+    let (takeover, _) = handle.takeover();
+    assert!(handle.set_prepared(takeover, at(50_000_000)));
+    assert_eq!(handle.prepares_until(at(499_999_999)), Some(at(500_000_000)));
+    assert_eq!(handle.prepares_until(at(500_000_000)), None, "the thread is late: connections without replicas are reset");
+    assert!(handle.set_unblocked(takeover));
+    assert_eq!(handle.prepares_until(at(50_000_000)), None, "they are there");
+}

@@ -227,25 +227,38 @@ pub(crate) fn serve(host: &Host) {
 
 /// Whether what is said comes back, of this length.
 pub(crate) fn echoes(stream: &TcpStream, length: usize) -> bool {
+    echo(stream, length).is_ok()
+}
+
+fn echo(stream: &TcpStream, length: usize) -> io::Result<()> {
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let said: Vec<u8> = (0..length).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let (mut writer, to_say) = (stream.try_clone().unwrap(), said.clone());
-    let speaker = std::thread::spawn(move || writer.write_all(&to_say).is_ok());
+    let speaker = std::thread::spawn(move || writer.write_all(&to_say));
     let mut heard = vec![0; length];
-    let came = (&mut &*stream).read_exact(&mut heard).is_ok();
-    if !came {
+    let came = (&mut &*stream).read_exact(&mut heard);
+    if came.is_err() {
         // The other end may be gone without a word.
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
-    speaker.join().unwrap() && came && heard == said
+    let spoke = speaker.join().unwrap();
+    came.and(spoke)?;
+    if heard == said { Ok(()) } else { Err(io::Error::other("something else came")) }
 }
 
-/// The number of these connections that go on.
+/// The number of these connections that go on. The others are shown.
 pub(crate) fn kept(streams: &[TcpStream]) -> usize {
     // All at the same time: what is lost shows only after a while.
     std::thread::scope(|scope| {
-        let asked: Vec<_> = streams.iter().map(|stream| scope.spawn(|| echoes(stream, 5))).collect();
-        asked.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
+        let asked: Vec<_> = streams.iter().map(|stream| scope.spawn(|| echo(stream, 5))).collect();
+        let told = asked.into_iter().zip(streams).map(|(one, stream)| match one.join().unwrap() {
+            Ok(()) => 1,
+            Err(error) => {
+                println!("lost: {:?} to {:?}: {error}", stream.local_addr(), stream.peer_addr());
+                0
+            }
+        });
+        told.sum()
     })
 }
 
