@@ -8,6 +8,10 @@
 //!
 //! A node from 51 on takes over immediately from one below, and is left in place by others unless they preempt.
 //!
+//! These numbers are on the wire, and a node classifies those of a node of another version by its own table. They are therefore fixed, and
+//! not those of the agents (`windlass_common::priorities`), by which a pair of versions would elect wrongly
+//! (`virtual_ip/tests/versions.rs`).
+//!
 //! Nodes that were given no priority, or the highest, differ by their addresses, so that two Backups do not take over in the same moment.
 //! Those that were given another one alike may: there the protocol decides (RFC 9568 §6.4.3), by their addresses, too.
 
@@ -15,7 +19,7 @@ use std::net::IpAddr;
 
 use windlass_vrrp::Priority;
 
-/// Priority from which on a node's checks pass.
+/// Priority from which on a node's checks pass: it is left in place, as an agent from `windlass_common::priorities::FIT_FROM` on.
 pub(super) const PASSING_FROM: u8 = 51;
 /// Least priority, after the loss by failing checks, with which a node is fit.
 const FIT_FROM: u8 = 101;

@@ -3,6 +3,8 @@ use windlass_engine::InterfaceInfo;
 use super::super::settings::{self, Settings};
 use super::*;
 
+mod versions;
+
 const START: Time = Time::from_nanos(1);
 const LISTENED: Duration = Duration::from_secs(4);
 const WALL: WallTime = WallTime::since_epoch(Duration::from_hours(500_000));
