@@ -1,7 +1,11 @@
-//! Log lines of the engine's events, and the faults that an operator has to repair. Pure but for the log.
+//! Queue and log lines of the engine's events, and the faults that an operator has to repair. Pure but for the queue and the log.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::anyhow;
+use tokio::sync::mpsc;
 use windlass_api::node_event;
 use windlass_engine::{Event, RouterKey};
 
@@ -9,6 +13,27 @@ use crate::mac;
 
 #[cfg(test)]
 mod tests;
+
+/// Capacity of the queue of events.
+const EVENT_QUEUE: usize = 4096;
+
+/// Returns the engine's callback, the queue that it fills, and a flag that it sets when an event is lost because the queue is full.
+pub(crate) fn queue() -> (impl Fn(Event) + Send + Sync + 'static, mpsc::Receiver<Event>, Arc<AtomicBool>) {
+    let (sender, events) = mpsc::channel(EVENT_QUEUE);
+    let lost = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&lost);
+    let on_event = move |event| {
+        if sender.try_send(event).is_err() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    (on_event, events, lost)
+}
+
+/// Returns the error for a thread that panicked and that the election needs: the process has to end.
+pub(crate) fn panicked(thread: &str) -> anyhow::Error {
+    anyhow!("the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it")
+}
 
 /// Remedy where multicast does not pass.
 pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \

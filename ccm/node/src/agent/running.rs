@@ -187,7 +187,7 @@ impl Agent {
             None => engine_events::log(event, &engine_events::AGENT),
         }
         if let Some(thread) = self.engine.stopped_by() {
-            bail!("the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it");
+            return Err(engine_events::panicked(thread));
         }
         if matches!(event, Event::HelperAway { .. }) {
             self.node_events.parts_missing(&self.engine.helpers(), now);

@@ -1,7 +1,7 @@
 //! Starts the agent: the engine with the last known state, then everything else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -37,10 +37,9 @@ use super::tasks::Tasks;
 use super::throttle::Throttle;
 use super::watch::{follow, follow_own};
 use super::{addresses, metrics, settling, state_writer};
+use crate::engine_events;
 use crate::keys::{KeyFolder, Keys};
 
-/// Capacity of the queue of engine events; beyond it they are lost and the state is read afresh.
-const EVENT_QUEUE: usize = 4096;
 /// After a recomputation that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if that is less.
 const IDLE_FACTOR: u32 = 29;
 
@@ -64,16 +63,7 @@ struct StartedEngine {
 impl StartedEngine {
     /// Starts the engine, with a guard if the service proxy allows it.
     async fn new(options: &Options) -> anyhow::Result<Self> {
-        let (sender, events) = mpsc::channel::<Event>(EVENT_QUEUE);
-        let lost = Arc::new(AtomicBool::new(false));
-        let on_event = {
-            let lost = Arc::clone(&lost);
-            move |event| {
-                if sender.try_send(event).is_err() {
-                    lost.store(true, Ordering::Relaxed);
-                }
-            }
-        };
+        let (on_event, events, lost) = engine_events::queue();
         let proxy = service_proxy::find(options.kube_proxy_metrics).await;
         let guard = Guard {
             mode: options.guard,

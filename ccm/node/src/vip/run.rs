@@ -4,23 +4,23 @@
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use prometheus::Registry;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::serving::{HealthChecks, Scope, SocketServer};
 use windlass_common::http::bound;
 use windlass_common::samples;
-use windlass_engine::{AddressTag, ConnectionForwarding, Engine, Event, HostClaim, MarkMask, Options};
+use windlass_engine::{AddressTag, ConnectionForwarding, Engine, HostClaim, MarkMask, Options};
 
 use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
+use crate::engine_events;
 use crate::helper_metrics::helpers as helper_metrics;
 
 /// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
@@ -38,8 +38,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const FOREIGN_ROUTER_PERIOD: Duration = Duration::from_secs(1);
 /// Time for which further events about foreign routers are awaited: a sender that forges adverts causes many.
 const GATHER: Duration = Duration::from_millis(50);
-/// Events of the engine that wait to be read.
-const EVENT_QUEUE: usize = 4096;
 
 /// Holds the virtual IPs of the flags, or of the file that they name, until `token` is cancelled. Probes ask at `socket`.
 pub async fn run(
@@ -55,11 +53,9 @@ pub async fn run(
     serve(&socket, registry, &display, &token);
     let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
 
-    let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
-    let lost = Arc::new(AtomicBool::new(false));
-    let engine = Arc::new(
-        Engine::start(engine_options(events, Arc::clone(&lost))).context("cannot start the VRRP engine")?,
-    );
+    let (on_event, mut incoming, lost) = engine_events::queue();
+    let options = engine_options(Options::new(on_event));
+    let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let watched = Arc::downgrade(&engine);
     samples::register(&shown, move || {
         let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
@@ -78,9 +74,7 @@ pub async fn run(
             () = token.cancelled() => break Ok(()),
             Some(event) = incoming.recv() => {
                 if let Some(thread) = engine.stopped_by() {
-                    break Err(anyhow!(
-                        "the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it"
-                    ));
+                    break Err(engine_events::panicked(thread));
                 }
                 if holder.hear(&event) {
                     bring_at.get_or_insert_with(|| Instant::now() + GATHER);
@@ -137,12 +131,7 @@ async fn sole(settings: &Settings, display: &Display, token: &CancellationToken)
     }
 }
 
-fn engine_options(events: mpsc::Sender<Event>, lost: Arc<AtomicBool>) -> Options {
-    let mut options = Options::new(move |event| {
-        if events.try_send(event).is_err() {
-            lost.store(true, Ordering::Relaxed);
-        }
-    });
+fn engine_options(mut options: Options) -> Options {
     options.guard = true;
     GUARD.clone_into(&mut options.table);
     options.guard_timeout = GUARD_TIMEOUT;
