@@ -1,10 +1,11 @@
 //! Metrics and readiness of `windlass vip`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus::core::{Collector, Desc};
+use prometheus::Registry;
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+use windlass_common::samples::{self, counters, gauges};
 
 /// One virtual IP as it is shown.
 #[derive(Debug, Clone, Default)]
@@ -59,87 +60,63 @@ impl Display {
 
     /// Shows it in the registry.
     pub(super) fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        let gauge = |name: &str, help: &str, labels: &[&str]| IntGaugeVec::new(Opts::new(name, help), labels);
-        let vip = &["address", "interface"];
-        registry.register(Box::new(Metrics {
-            display: self.clone(),
-            active: gauge("windlass_vip_active", "1 while this node answers for the virtual IP", vip)?,
-            vrid: gauge("windlass_vip_vrid", "VRID of the virtual IP; 0: none yet", vip)?,
-            priority: gauge(
-                "windlass_vip_priority",
-                "Priority of this node for the virtual IP; below 51 it is unfit, 0: in no election",
-                vip,
-            )?,
-            transitions: IntCounterVec::new(
-                Opts::new("windlass_vip_became_active_total", "Times this node took the virtual IP over"),
-                vip,
-            )?,
-            check: gauge(
-                "windlass_vip_check_passing",
-                "1 while the check of this node passes",
-                &["address", "check"],
-            )?,
-            proving: gauge(
-                "windlass_vip_check_proving",
-                "1 while the check passes but has failed so often in the last minutes that fit nodes have \
-                 precedence",
-                &["address", "check"],
-            )?,
-            backend: gauge(
-                "windlass_vip_backend_up",
-                "1 while the backend is well, where connections are balanced",
-                &["address", "backend"],
-            )?,
-        }))
+        let display = self.clone();
+        samples::register(registry, move || families(&display.get()))
     }
 }
 
-struct Metrics {
-    display: Display,
-    active: IntGaugeVec,
-    vrid: IntGaugeVec,
-    priority: IntGaugeVec,
-    transitions: IntCounterVec,
-    check: IntGaugeVec,
-    proving: IntGaugeVec,
-    backend: IntGaugeVec,
+/// Returns the metrics of these virtual IPs.
+fn families(shown: &[Shown]) -> Vec<MetricFamily> {
+    const VIP: [&str; 2] = ["address", "interface"];
+    let of_vips = |read: fn(&Shown) -> u64| {
+        shown.iter().map(move |vip| ([vip.address.clone(), vip.interface.clone()], read(vip)))
+    };
+    let gauge = |name, help, read| gauges(name, help, VIP, of_vips(read));
+    vec![
+        gauge("windlass_vip_active", "1 while this node answers for the virtual IP", |vip| vip.active.into()),
+        gauge("windlass_vip_vrid", "VRID of the virtual IP; 0: none yet", |vip| vip.vrid.into()),
+        gauge(
+            "windlass_vip_priority",
+            "Priority of this node for the virtual IP; below 51 it is unfit, 0: in no election",
+            |vip| vip.priority.into(),
+        ),
+        counters(
+            "windlass_vip_became_active_total",
+            "Times this node took the virtual IP over",
+            VIP,
+            of_vips(|vip| vip.became_active),
+        ),
+        gauges(
+            "windlass_vip_check_passing",
+            "1 while the check of this node passes",
+            ["address", "check"],
+            of_parts(shown, |vip| vip.checks.iter().map(|check| (&check.name, check.is_passing))),
+        ),
+        gauges(
+            "windlass_vip_check_proving",
+            "1 while the check passes but has failed so often in the last minutes that fit nodes have \
+             precedence",
+            ["address", "check"],
+            of_parts(shown, |vip| vip.checks.iter().map(|check| (&check.name, check.is_proving))),
+        ),
+        gauges(
+            "windlass_vip_backend_up",
+            "1 while the backend is well, where connections are balanced",
+            ["address", "backend"],
+            of_parts(shown, |vip| vip.backends.iter().map(|(backend, is_well)| (backend, *is_well))),
+        ),
+    ]
 }
 
-impl Metrics {
-    fn all(&self) -> [&dyn Collector; 7] {
-        let Self { display: _, active, vrid, priority, transitions, check, proving, backend } = self;
-        [active, vrid, priority, transitions, check, proving, backend]
-    }
-}
-
-impl Collector for Metrics {
-    fn desc(&self) -> Vec<&Desc> {
-        self.all().into_iter().flat_map(Collector::desc).collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        // Virtual IPs that are gone are shown no more.
-        for gauge in [&self.active, &self.vrid, &self.priority, &self.check, &self.proving, &self.backend] {
-            gauge.reset();
-        }
-        self.transitions.reset();
-        for vip in self.display.get() {
-            let labels = [vip.address.as_str(), vip.interface.as_str()];
-            self.active.with_label_values(&labels).set(vip.active.into());
-            self.vrid.with_label_values(&labels).set(vip.vrid.into());
-            self.priority.with_label_values(&labels).set(vip.priority.into());
-            self.transitions.with_label_values(&labels).inc_by(vip.became_active);
-            for check in &vip.checks {
-                let labels = [vip.address.as_str(), check.name.as_str()];
-                self.check.with_label_values(&labels).set(check.is_passing.into());
-                self.proving.with_label_values(&labels).set(check.is_proving.into());
-            }
-            for (backend, is_well) in &vip.backends {
-                self.backend.with_label_values(&[vip.address.as_str(), backend]).set((*is_well).into());
-            }
-        }
-        self.all().into_iter().flat_map(Collector::collect).collect()
-    }
+/// Returns the samples of the checks or backends of these virtual IPs. Two checks of one name, as with different intervals, have one: that
+/// of the last.
+fn of_parts<'a, P: Iterator<Item = (&'a String, bool)>>(
+    shown: &'a [Shown],
+    parts: impl Fn(&'a Shown) -> P,
+) -> BTreeMap<[String; 2], i64> {
+    let labels = |vip: &Shown, name: &String| [vip.address.clone(), name.clone()];
+    let of_vip = |vip| parts(vip).map(move |(name, holds)| (labels(vip, name), holds.into()));
+    shown.iter().flat_map(of_vip).collect()
 }
 
 #[cfg(test)]
@@ -158,6 +135,7 @@ mod tests {
             became_active: 2,
             checks: vec![
                 ShownCheck { name: "tcp://127.0.0.1:6443".to_owned(), ..ShownCheck::default() },
+                ShownCheck { name: "exec:/bin/true".to_owned(), ..ShownCheck::default() },
                 ShownCheck { name: "exec:/bin/true".to_owned(), is_passing: true, is_proving: true },
             ],
             backends: vec![("192.0.2.11:6443".to_owned(), true)],
@@ -183,6 +161,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
         }
+        assert_eq!(text.matches("check=\"exec:/bin/true\"").count(), 2, "one sample of each metric: {text}");
         display.set(Vec::new());
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         assert!(!text.contains("192.0.2.100"), "{text}");
