@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::future::ready;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Client;
@@ -72,17 +72,20 @@ impl Endpoints {
                 tracing::error!(%error, "HTTPS is not served any more");
             }
         };
-        let probes = async {
-            if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
-                server.serve(registry.clone(), health.0.clone(), token.clone()).await;
-            }
-        };
+        let probes = serve_probes(&socket, registry.clone(), health.0.clone(), token.clone());
         tokio::join!(https, probes);
     }
 }
 
+/// Answers probes on a socket until `token` is cancelled. A failed bind is logged and retried.
+pub async fn serve_probes(socket: &Path, registry: Registry, health: HealthChecks, token: CancellationToken) {
+    if let Some(server) = bound(|| ready(SocketServer::bind(socket)), &token).await {
+        server.serve(registry, health, token).await;
+    }
+}
+
 /// Returns the result of `bind` once it succeeds; `None`: `token` was cancelled before.
-pub async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
+async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
     bind: impl Fn() -> F,
     token: &CancellationToken,
 ) -> Option<T> {

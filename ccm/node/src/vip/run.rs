@@ -1,8 +1,7 @@
 //! The process: passes the host's state, events and results of checks to the virtual IPs, and their configuration to the engine and the
 //! kernel.
 
-use std::future::ready;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,8 +10,8 @@ use anyhow::Context as _;
 use prometheus::Registry;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_ccm::serving::{HealthChecks, Scope, SocketServer};
-use windlass_common::http::bound;
+use windlass_ccm::serving::{HealthChecks, Scope};
+use windlass_common::http::serve_probes;
 use windlass_common::samples;
 use windlass_engine::{AddressTag, ConnectionForwarding, Engine, HostClaim, MarkMask, Options};
 
@@ -50,7 +49,7 @@ pub async fn run(
     let display = Display::default();
     display.register(&registry)?;
     let shown = registry.clone();
-    serve(&socket, registry, &display, &token);
+    serve(socket, registry, display.clone(), token.clone());
     let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
 
     let (on_event, mut incoming, lost) = engine_events::queue();
@@ -144,16 +143,10 @@ fn engine_options(mut options: Options) -> Options {
 }
 
 /// Answers probes and serves metrics. The addresses are held without it, too.
-fn serve(socket: &Path, registry: Registry, display: &Display, token: &CancellationToken) {
-    let (display, token) = (display.clone(), token.clone());
+fn serve(socket: PathBuf, registry: Registry, display: Display, token: CancellationToken) {
     let health = HealthChecks::new();
     health.add("virtual-ips", Scope::READY, move || display.readiness());
-    let socket = socket.to_owned();
-    tokio::spawn(async move {
-        if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
-            server.serve(registry, health, token).await;
-        }
-    });
+    tokio::spawn(async move { serve_probes(&socket, registry, health, token).await });
 }
 
 /// The settings of a file, which may change.
