@@ -81,52 +81,52 @@ bench-ipam: ## What giving, releasing and adopting an address costs: target/benc
 .PHONY: bench-cluster
 bench-cluster: ## keepalived and Windlass through Kubernetes: target/bench/cluster.json
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-cluster) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" cluster
 
 .PHONY: bench-scale
 bench-scale: ## Thousands of Services created at once: target/bench/scale.json (SIZES="1000 4000 10000")
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-scale) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" scale
 
 .PHONY: bench-ccm
 bench-ccm: ## What a Service, an idle cluster and a change of a node cost, in time and in calls: target/bench/ccm.json (SERVICES=500 IDLE_SERVICES=10000 NODES=100 SPREAD_SERVICES=1000 SPREAD_NODES=500)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-ccm) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" ccm
 
 .PHONY: bench-footprint
 bench-footprint: ## Memory of agent and controller with 1,000 Services, and the size of binary and image: target/bench/footprint.json
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-footprint) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" footprint
 
 .PHONY: bench-spread
 bench-spread: ## How evenly addresses are spread over 3, 7 and 50 nodes, and what moves when one leaves: target/bench/spread.json
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-spread) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" spread
 
 .PHONY: bench-segment
 bench-segment: ## A hundred agents on one subnet with 1,000 addresses, at rest and when one and ten die: target/bench/segment.json (NODES=100 SERVICES=1000 INTERVAL_MS=500)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-segment) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" segment
 
 .PHONY: bench-moves
 bench-moves: ## What planned moves cost a client, with keepalived beside Windlass: target/bench/moves.json (CONNECTIONS=200 REQUESTS_PER_SECOND=1000)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-moves) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" moves
 
 .PHONY: bench-connections
 bench-connections: ## Which connections outlive their node, and how long they stall, beside keepalived and conntrackd: target/bench/connections.json (CONNECTIONS=200 ROUNDS=2 SYSTEMS="windlass forward" FAULTS="cable back" FAMILIES=v6 MODES=iptables)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-connections) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" connections
 
 .PHONY: bench-api-vip
 bench-api-vip: ## How long the API server is not answered at its VIP, by windlass vip and by keepalived with a script: target/bench/api-vip.json (ROUNDS=5 NODES=3 SYSTEMS="windlass balanced keepalived" FAULTS="cable hangs")
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-api-vip) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" api-vip
 
 .PHONY: bench-load
 bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-load) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" load
 
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig

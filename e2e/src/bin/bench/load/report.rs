@@ -1,0 +1,123 @@
+//! `target/bench/load.json` and the table on the terminal.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Serialize;
+use windlass_e2e::{Latencies, Tally, write_rows};
+
+use crate::load::phases::Phase;
+
+/// What the clients saw in all phases of one kind.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    system: &'static str,
+    phase: &'static str,
+    /// Questions, and those without an answer.
+    requests: u64,
+    failed: u64,
+    /// Kept connections that were dead when their client asked; it opened another one and asked again.
+    broken: u64,
+    /// How long answers took.
+    p50_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+    /// The longest of each phase of this kind, in order of the nodes.
+    max_ms_of_each: Vec<f64>,
+    /// How often each thing went wrong.
+    errors: BTreeMap<String, u64>,
+}
+
+/// One row for each kind of phase, in the order in which they first come.
+pub(crate) fn pooled(system: &'static str, seen: impl IntoIterator<Item = (Phase, Tally)>) -> Vec<Row> {
+    let mut kinds: Vec<(&'static str, Tally, Vec<f64>)> = Vec::new();
+    for (phase, tally) in seen {
+        let max = milliseconds(tally.latencies().max);
+        match kinds.iter_mut().find(|(name, ..)| *name == phase.name()) {
+            Some((_, pool, each)) => {
+                pool.merge(tally);
+                each.push(max);
+            }
+            None => kinds.push((phase.name(), tally, vec![max])),
+        }
+    }
+    kinds.into_iter().map(|(phase, tally, each)| Row::new(system, phase, tally, each)).collect()
+}
+
+impl Row {
+    fn new(system: &'static str, phase: &'static str, tally: Tally, max_ms_of_each: Vec<f64>) -> Self {
+        let Latencies { p50, p99, max } = tally.latencies();
+        Self {
+            system,
+            phase,
+            requests: tally.requests(),
+            failed: tally.failed,
+            broken: tally.broken,
+            p50_ms: milliseconds(p50),
+            p99_ms: milliseconds(p99),
+            max_ms: milliseconds(max),
+            max_ms_of_each,
+            errors: tally.errors,
+        }
+    }
+
+    /// Prints it and what went wrong.
+    pub(crate) fn print(&self) {
+        println!("bench: {self}");
+        for (error, count) in &self.errors {
+            println!("bench:     {count} times: {error}");
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { system, phase, requests, failed, broken, p50_ms, p99_ms, max_ms, .. } = self;
+        write!(
+            f,
+            "{system:10} {phase:12} {requests:8} {failed:6} {broken:6} {p50_ms:7.1} {p99_ms:8.1} {max_ms:8.1}"
+        )
+    }
+}
+
+/// In tenths.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// Writes the rows and says where.
+pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
+    let file = write_rows("load", &rows)?;
+    let [system, phase] = ["system", "phase"];
+    println!("\n  {system:10} {phase:12} requests failed broken  p50 ms   p99 ms   max ms");
+    for row in rows {
+        println!("  {row}");
+    }
+    println!("{}", file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::phases::Fault;
+
+    fn tally(milliseconds: &[u64], failed: u64) -> Tally {
+        let answered = milliseconds.iter().map(|ms| Duration::from_millis(*ms)).collect();
+        Tally { answered, failed, ..Tally::default() }
+    }
+
+    #[test]
+    fn phases_of_one_kind_are_one_row_with_the_longest_time_of_each() {
+        let seen = [
+            (Phase::Steady, tally(&[1, 2], 0)),
+            (Phase::Down(Fault::Drain, "n1"), tally(&[1, 5], 1)),
+            (Phase::Back(Fault::Drain, "n1"), tally(&[3], 0)),
+            (Phase::Down(Fault::Drain, "n2"), tally(&[4, 2], 2)),
+        ];
+        let rows = pooled("x", seen);
+        let seen: Vec<_> = rows.iter().map(|row| (row.phase, row.requests, row.failed)).collect();
+        assert_eq!(seen, [("steady", 2, 0), ("drain", 7, 3), ("drain ended", 1, 0)]);
+        assert_eq!(rows[1].max_ms_of_each, [5.0, 4.0]);
+        assert_eq!((rows[1].p50_ms, rows[1].max_ms), (2.0, 5.0));
+    }
+}
