@@ -58,7 +58,3 @@ pub fn lab(seconds: u64) -> LabBuilder {
     let limit = Duration::from_secs(4 * seconds) + Duration::from_mins(10);
     Lab::builder().nodes(4).client("c1").client("c2").light().limit(limit)
 }
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}

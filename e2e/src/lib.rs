@@ -73,6 +73,7 @@ mod sandbox;
 mod segment;
 mod service;
 pub mod soak;
+pub mod statistics;
 mod talk;
 mod timeline;
 mod tools;

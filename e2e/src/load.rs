@@ -23,7 +23,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use crate::{lab::Lab, sandbox::Entrance, wait::await_that};
+use crate::{lab::Lab, sandbox::Entrance, statistics::add_counts, wait::await_that};
 
 /// Limit of a client's wait for an answer: longer than the second retransmission of a SYN (after 3 s).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -130,9 +130,7 @@ impl LoadOutcome {
         self.connections += other.connections;
         self.broken += other.broken;
         self.slowest = self.slowest.max(other.slowest);
-        for (error, count) in other.errors {
-            *self.errors.entry(error).or_default() += count;
-        }
+        add_counts(&mut self.errors, other.errors);
     }
 
     fn note(&mut self, result: &io::Result<Duration>) -> bool {

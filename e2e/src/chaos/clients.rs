@@ -2,8 +2,10 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{FaultRow, milliseconds};
-use crate::{Answers, Doubled, Lab, Load, LoadOptions, Probe, Protocol, SERVICE_PORT};
+use super::FaultRow;
+use crate::{
+    Answers, Doubled, Lab, Load, LoadOptions, Probe, Protocol, SERVICE_PORT, statistics::whole_milliseconds,
+};
 
 const LOAD: LoadOptions = LoadOptions { connections: 20, requests_per_second: 50 };
 /// From one question to the next of the client that measures the outage.
@@ -34,13 +36,13 @@ impl Clients {
         let mut row = FaultRow {
             fault,
             max_answering: most.map(|(_, most)| *most).max().unwrap_or(0),
-            doubled_ms: milliseconds(doubled.map(Doubled::length).max().unwrap_or_default()),
-            calm_ms: milliseconds(calm),
+            doubled_ms: whole_milliseconds(doubled.map(Doubled::length).max().unwrap_or_default()),
+            calm_ms: whole_milliseconds(calm),
             ..FaultRow::default()
         };
         for (load, probe) in self.running {
             let (asked, probed) = (load.stop()?, probe.stop()?);
-            row.outage_ms = row.outage_ms.max(milliseconds(probed.longest_gap));
+            row.outage_ms = row.outage_ms.max(whole_milliseconds(probed.longest_gap));
             row.requests += asked.requests;
             row.failed += asked.failed;
             row.connections += asked.connections;

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::statistics::{Sorted, add_counts};
+
 /// Results of the questions that clients asked in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -44,9 +46,7 @@ impl Tally {
         self.answered.extend(other.answered);
         self.failed += other.failed;
         self.broken += other.broken;
-        for (error, count) in other.errors {
-            *self.errors.entry(error).or_default() += count;
-        }
+        add_counts(&mut self.errors, other.errors);
     }
 
     /// Questions, with and without an answer.
@@ -56,17 +56,10 @@ impl Tally {
 
     /// Returns the latencies of the answers; all 0 if there are none.
     pub fn latencies(&self) -> Latencies {
-        let mut sorted = self.answered.clone();
-        sorted.sort_unstable();
-        let at = |percent| percentile(&sorted, percent);
+        let sorted: Sorted<Duration> = self.answered.iter().copied().collect();
+        let at = |percent| sorted.percentile(percent).unwrap_or_default();
         Latencies { p50: at(50), p99: at(99), max: at(100) }
     }
-}
-
-/// The smallest value that at least so many of a hundred do not exceed (nearest rank).
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
