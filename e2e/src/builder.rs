@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::topology::{self, Host};
 
 /// Method by which kube-proxy rewrites packets to Services.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProxyMode {
     /// By nftables rules.
     #[default]

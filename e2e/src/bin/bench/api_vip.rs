@@ -7,36 +7,42 @@
 //! server is ready, wherever the VIP is.
 
 mod fault;
+mod holder;
 mod report;
 mod scene;
-mod system;
 
 use anyhow::Context as _;
-use windlass_e2e::{Lab, command};
+use clap::ValueEnum as _;
+use windlass_e2e::Lab;
 
-use self::{fault::Fault, system::System};
+use self::{fault::Fault, holder::Holder};
+use crate::{results::publish, settings};
 
 const ROUNDS: usize = 5;
-const NODES: usize = 3;
+const NODES: u8 = 3;
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
-    let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
-    let nodes = u8::try_from(command::number("NODES", NODES, 2, 5)?)?;
-    let systems = command::wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
-    let faults = command::wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
+    let rounds = settings::number("ROUNDS", ROUNDS, &(1..=1000))?;
+    let nodes = settings::number("NODES", NODES, &(2..=5))?;
+    let holders = settings::some_of("SYSTEMS", Holder::value_variants())?;
+    let faults = settings::some_of("FAULTS", Fault::value_variants())?;
     println!("bench: starting the lab");
     let lab = Lab::builder().control_plane_nodes(nodes).client("c1").client("c2").light().interactive();
     let samples = Lab::run("bench-api-vip", lab, async |lab| {
         let mut samples = Vec::new();
-        for system in systems {
-            scene::run(lab, system, &faults, rounds, &mut samples)
+        for holder in holders {
+            scene::run(lab, holder, &faults, rounds, &mut samples)
                 .await
-                .with_context(|| system.name().to_owned())?;
+                .with_context(|| holder.name().to_owned())?;
         }
         Ok(samples)
     })?;
-    report::write(&report::rows(&samples, nodes))
+    let [system, fault] = ["system", "fault"];
+    let title = format!(
+        "  {system:18} {fault:23} rounds outage: min    median       max   failed requests    watch broken"
+    );
+    publish("api-vip", &title, &report::rows(&samples, nodes))
 }
 
 #[cfg(test)]
@@ -44,10 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_names_some_of_all_and_nothing_else() {
-        let faults = |text| command::named(text, &Fault::ALL, Fault::key);
-        assert_eq!(faults(" hangs cable ").unwrap(), [Fault::Cable, Fault::ApiHangs]);
-        let error = faults("cable fire").unwrap_err().to_string();
-        assert!(error.starts_with("fire is none of cable, leader-cable, "), "{error}");
+    fn settings_name_holders_and_faults_by_these_keys() {
+        assert_eq!(settings::keys::<Holder>(), ["windlass", "balanced", "ipv6", "keepalived"]);
+        let faults = settings::keys::<Fault>().join(" ");
+        assert_eq!(faults, "cable leader-cable killed frozen api-killed hangs etcd-killed restart upgrade");
     }
 }

@@ -10,56 +10,63 @@
 
 mod fault;
 mod keepalived;
+mod place;
 mod report;
 mod scene;
-mod system;
+mod setup;
+mod started;
 mod windlass;
 
 use std::time::Duration;
 
-use windlass_e2e::{KeptOptions, Lab, ProxyMode, command};
+use clap::ValueEnum as _;
+use windlass_e2e::{KeptOptions, Lab, ProxyMode};
 
 use self::{
-    fault::{Backend, Family, Fault},
+    fault::{Backend, Fault},
+    place::Family,
     scene::Plan,
-    system::{Site, System},
+    setup::{Setup, Site},
 };
+use crate::{results::publish, settings, system::CLIENT};
 
 /// Connections of each system, to all backends together.
 const CONNECTIONS: usize = 200;
 const ROUNDS: usize = 2;
-/// How often a busy one asks: with two systems at once 1,000 requests a second, which a machine of two cores answers.
+/// Interval between the requests of a busy one: with two systems at once 1,000 requests a second, which a machine of two cores answers.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
-    let connections = command::number("CONNECTIONS", CONNECTIONS, 8, 10_000)?;
-    let rounds = command::number("ROUNDS", ROUNDS, 1, 1000)?;
-    let systems = command::wanted("SYSTEMS", &System::ALL, &System::ALL, System::key)?;
-    let faults = command::wanted("FAULTS", &Fault::ALL, &Fault::ALL, Fault::key)?;
-    let families = command::wanted("FAMILIES", &Family::ALL, &[Family::V4], Family::key)?;
-    let all_modes = [ProxyMode::Nftables, ProxyMode::Iptables];
-    let modes = command::wanted("MODES", &all_modes, &[ProxyMode::Nftables], ProxyMode::as_str)?;
+    let connections = settings::number("CONNECTIONS", CONNECTIONS, &(8..=10_000))?;
+    let rounds = settings::number("ROUNDS", ROUNDS, &(1..=1000))?;
+    let setups = settings::some_of("SYSTEMS", Setup::value_variants())?;
+    let faults = settings::some_of("FAULTS", Fault::value_variants())?;
+    let families = settings::some_of("FAMILIES", &[Family::V4])?;
+    let modes = settings::some_of("MODES", &[ProxyMode::Nftables])?;
     let kept = KeptOptions { connections: connections / Backend::ALL.len(), pause: PAUSE };
     let mut rows = Vec::new();
     for mode in modes {
         for family in families.iter().copied() {
             for site in Site::ALL {
-                let systems: Vec<System> =
-                    systems.iter().copied().filter(|system| system.site() == site).collect();
-                if systems.is_empty() {
+                let setups: Vec<Setup> =
+                    setups.iter().copied().filter(|setup| setup.site() == site).collect();
+                if setups.is_empty() {
                     continue;
                 }
-                let plan = Plan { site, systems, faults: faults.clone(), family, rounds, kept };
+                let plan = Plan { site, setups, faults: faults.clone(), family, rounds, kept };
                 println!("bench: starting the lab of {}", site.name());
                 let name = format!("bench-connections-{}", site.name());
-                let lab = Site::lab().proxy_mode(mode);
+                let lab = Lab::builder().nodes(3).client(CLIENT).proxy_mode(mode).light().interactive();
                 let samples = Lab::run(&name, lab, async |lab| scene::run(lab, &plan).await)?;
                 rows.extend(report::rows(&samples, family, mode.as_str()));
             }
         }
     }
-    report::write(&rows)
+    let [system, fault, backend] = ["system", "fault", "backend"];
+    let title =
+        format!("  {system:35} {fault:12} {backend:12} connections  kept    median       max    outage");
+    publish("connections", &title, &rows)
 }
 
 #[cfg(test)]
@@ -67,10 +74,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_names_some_of_all_and_nothing_else() {
-        let faults = |text| command::named(text, &Fault::ALL, Fault::key);
-        assert_eq!(faults(" drain cable ").unwrap(), [Fault::Cable, Fault::Drain]);
-        let error = faults("cable fire").unwrap_err().to_string();
-        assert_eq!(error, "fire is none of cable, frozen, drain, killed, back");
+    fn settings_name_setups_faults_and_families_by_these_keys() {
+        let setups = settings::keys::<Setup>().join(" ");
+        assert_eq!(setups, "windlass forward keepalived conntrackd conntrackd-vip");
+        assert_eq!(settings::keys::<Fault>(), ["cable", "frozen", "drain", "killed", "back"]);
+        assert_eq!(settings::keys::<Family>(), ["v4", "v6"]);
+        assert_eq!(serde_json::to_string(&Family::V6).unwrap(), "\"v6\"");
     }
 }

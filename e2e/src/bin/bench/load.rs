@@ -9,37 +9,46 @@ mod keepalived;
 mod phases;
 mod report;
 mod run;
-mod system;
 mod windlass;
 
 use std::time::Duration;
 
-use windlass_e2e::{CrowdOptions, Lab, command, soak::new_seed};
+use clap::ValueEnum as _;
+use windlass_e2e::{CrowdOptions, Lab, soak::new_seed};
 
-use self::{run::run, system::System};
+use crate::{results::publish, settings, system::System};
 
+/// The nodes that share the addresses.
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+/// The node of the backend.
+const BACKEND: &str = "n4";
+/// Services, all before the same backend; the first has its name. Two for each node.
+const SERVICES: [&str; 6] = ["web", "web2", "web3", "web4", "web5", "web6"];
 /// Clients.
 const CLIENTS: usize = 10_000;
-/// What they think, in seconds: 7 on average, which makes 1,430 requests a second of 10,000 clients. See docs/dev/benchmarks.md for
-/// what a machine of two cores takes.
+/// Pauses of a client between an answer and its next question: 7 s on average, which makes 1,430 requests a second of 10,000 clients. See
+/// docs/dev/benchmarks.md for what a machine of two cores takes.
 const THOUGHT: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(10)];
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
-    let clients = command::number("CLIENTS", CLIENTS, 1, 50_000)?;
-    let seed = match command::number("SEED", 0, 0, usize::MAX)? {
+    let clients = settings::number("CLIENTS", CLIENTS, &(1..=50_000))?;
+    let seed = match settings::number("SEED", 0, &(0..=u64::MAX))? {
         0 => new_seed()?,
-        seed => seed as u64,
+        seed => seed,
     };
     let [least_thought, most_thought] = THOUGHT;
     let options = CrowdOptions { clients, least_thought, most_thought, seed };
     println!("bench: {clients} clients, SEED={seed}");
     let mut rows = Vec::new();
-    for system in System::wanted()? {
+    for system in settings::some_of("SYSTEMS", System::value_variants())? {
         println!("bench: starting the lab of {}", system.name());
-        let lab = run::CLIENTS.iter().fold(Lab::builder().nodes(4), |lab, client| lab.client(client));
+        let lab = run::HOSTS.iter().fold(Lab::builder().nodes(4), |lab, host| lab.client(host));
         let name = format!("bench-load-{}", system.name());
-        rows.extend(Lab::run(&name, lab.light().interactive(), async |lab| run(lab, system, options).await)?);
+        let lab = lab.light().interactive();
+        rows.extend(Lab::run(&name, lab, async |lab| run::run(lab, system, options).await)?);
     }
-    report::write(&rows)
+    let [system, phase] = ["system", "phase"];
+    let title = format!("  {system:10} {phase:12} requests failed broken  p50 ms   p99 ms   max ms");
+    publish("load", &title, &rows)
 }

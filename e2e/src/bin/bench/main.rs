@@ -8,9 +8,13 @@ mod connections;
 mod footprint;
 mod load;
 mod moves;
+mod pair;
+mod results;
 mod scale;
 mod segment;
+mod settings;
 mod spread;
+mod system;
 
 use std::process::ExitCode;
 

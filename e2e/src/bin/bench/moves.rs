@@ -10,30 +10,25 @@
 
 mod keepalived;
 mod meter;
-mod report;
 mod windlass;
 
-use windlass_e2e::{Lab, LoadOptions, command};
+use windlass_e2e::{Lab, LoadOptions};
 
 use self::meter::Meter;
+use crate::{results::publish, settings, system::CLIENT};
 
-/// What this machine (2 cores, shared with cluster and client) answers without a failure while nothing is moved.
-const REQUESTS_PER_SECOND: usize = 1000;
+/// Rate that this machine (2 cores, shared with cluster and client) answers without a failure while nothing is moved.
+const REQUESTS_PER_SECOND: u32 = 1000;
 const CONNECTIONS: usize = 200;
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
     let load = LoadOptions {
-        connections: command::number("CONNECTIONS", CONNECTIONS, 0, 10_000)?,
-        requests_per_second: u32::try_from(command::number(
-            "REQUESTS_PER_SECOND",
-            REQUESTS_PER_SECOND,
-            1,
-            1000,
-        )?)?,
+        connections: settings::number("CONNECTIONS", CONNECTIONS, &(0..=10_000))?,
+        requests_per_second: settings::number("REQUESTS_PER_SECOND", REQUESTS_PER_SECOND, &(1..=1000))?,
     };
     println!("bench: starting the lab");
-    let lab = Lab::builder().nodes(3).client("c1").light().interactive();
+    let lab = Lab::builder().nodes(3).client(CLIENT).light().interactive();
     let rows = Lab::run("bench-moves", lab, async |lab| {
         lab.deploy_windlass(&windlass::AGENTS).await?;
         let mut meter = Meter::new(lab, load);
@@ -43,5 +38,10 @@ pub(crate) fn bench() -> anyhow::Result<()> {
         windlass::measure_rebalance(lab, &mut meter).await?;
         Ok(meter.into_rows())
     })?;
-    report::write(&rows)
+    let [system, kind] = ["system", "move"];
+    publish(
+        "moves",
+        &format!("  {system:27} {kind:15} requests  failed connections  broken    slowest"),
+        &rows,
+    )
 }

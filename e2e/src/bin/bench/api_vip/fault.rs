@@ -1,16 +1,16 @@
-//! What happens to the node that has the VIP.
+//! Faults of the node that has the VIP.
 
 use std::time::Duration;
 
 use windlass_e2e::{Lab, Signal};
 
-use crate::api_vip::system::System;
+use super::holder::Holder;
 
 /// From one node of an upgrade to the next: a kubelet takes longer, and all of them have checked their API server by then.
 const BETWEEN: Duration = Duration::from_secs(3);
 
-/// What happens to the node that has the VIP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fault of the node that has the VIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Fault {
     /// Its cable is pulled.
     Cable,
@@ -23,44 +23,18 @@ pub(crate) enum Fault {
     /// Its API server is killed.
     ApiKilled,
     /// Its API server hangs: connections are accepted and nothing is answered.
+    #[value(name = "hangs")]
     ApiHangs,
     /// Its etcd is killed.
     EtcdKilled,
-    /// Whoever holds the VIP is ended in an orderly way, and started at once.
+    /// The program that holds the VIP is ended in an orderly way, and started immediately.
     Restart,
     /// The same on all nodes, one after the other.
     Upgrade,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Cable,
-        Self::LeaderCable,
-        Self::Killed,
-        Self::Frozen,
-        Self::ApiKilled,
-        Self::ApiHangs,
-        Self::EtcdKilled,
-        Self::Restart,
-        Self::Upgrade,
-    ];
-
-    /// As the environment names it.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::Cable => "cable",
-            Self::LeaderCable => "leader-cable",
-            Self::Killed => "killed",
-            Self::Frozen => "frozen",
-            Self::ApiKilled => "api-killed",
-            Self::ApiHangs => "hangs",
-            Self::EtcdKilled => "etcd-killed",
-            Self::Restart => "restart",
-            Self::Upgrade => "upgrade",
-        }
-    }
-
-    /// As the report names it.
+    /// Name in rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cable => "cable pulled",
@@ -76,7 +50,7 @@ impl Fault {
     }
 
     /// Lets it happen to `node`.
-    pub(crate) async fn inflict(self, lab: &Lab, system: System, node: &str) -> anyhow::Result<()> {
+    pub(crate) async fn inflict(self, lab: &Lab, holder: Holder, node: &str) -> anyhow::Result<()> {
         match self {
             Self::Cable | Self::LeaderCable => lab.node(node)?.take_cable()?.pull(),
             Self::Killed => lab.node(node)?.kill_all().await,
@@ -84,10 +58,10 @@ impl Fault {
             Self::ApiKilled => lab.node(node)?.kill("kube-apiserver").await,
             Self::ApiHangs => lab.signal_process(node, "kube-apiserver", Signal::SIGSTOP),
             Self::EtcdKilled => lab.node(node)?.kill("etcd").await,
-            Self::Restart => restart(lab, system, node).await,
+            Self::Restart => restart(lab, holder, node).await,
             Self::Upgrade => {
                 for node in lab.control_plane_nodes() {
-                    restart(lab, system, node.name()).await?;
+                    restart(lab, holder, node.name()).await?;
                     tokio::time::sleep(BETWEEN).await;
                 }
                 Ok(())
@@ -109,7 +83,7 @@ impl Fault {
     }
 }
 
-async fn restart(lab: &Lab, system: System, node: &str) -> anyhow::Result<()> {
-    system.stop(lab, node).await?;
-    system.start(lab, node)
+async fn restart(lab: &Lab, holder: Holder, node: &str) -> anyhow::Result<()> {
+    holder.stop(lab, node).await?;
+    holder.start(lab, node)
 }

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
-use windlass_e2e::write_rows;
+use windlass_e2e::statistics::{Sorted, add_counts, grouped, milliseconds};
 
-use crate::api_vip::{fault::Fault, scene::Sample, system::System};
+use super::{fault::Fault, holder::Holder, scene::Sample};
+use crate::results::Errors;
 
-/// What clients saw of one fault, in all rounds.
+/// Results of the clients by one fault, in all rounds.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     system: &'static str,
@@ -25,76 +26,40 @@ pub(crate) struct Row {
     /// The longest time without an event of a watch, the middle of the rounds, and how often one had to be begun again in all rounds.
     watch_silence_ms: f64,
     watch_broken: u64,
-    /// How often each thing went wrong, in all rounds.
+    /// Number of errors in all rounds, by error.
     errors: BTreeMap<String, u64>,
 }
 
 /// The rows of these samples, in the order in which they first come.
 pub(crate) fn rows(samples: &[Sample], nodes: u8) -> Vec<Row> {
-    let mut keys: Vec<(System, Fault)> = Vec::new();
-    for sample in samples {
-        if !keys.contains(&(sample.system, sample.fault)) {
-            keys.push((sample.system, sample.fault));
-        }
-    }
-    let of = |key: (System, Fault)| samples.iter().filter(move |one| (one.system, one.fault) == key);
-    keys.into_iter().map(|key| Row::new(key, &of(key).collect::<Vec<_>>(), nodes)).collect()
+    let groups = grouped(samples, |sample| (sample.holder, sample.fault));
+    groups.into_iter().map(|(key, samples)| Row::new(key, &samples, nodes)).collect()
 }
 
 impl Row {
-    fn new((system, fault): (System, Fault), samples: &[&Sample], nodes: u8) -> Self {
-        let outages = sorted(samples.iter().map(|sample| sample.requests.outage.longest));
-        let silences = sorted(samples.iter().map(|sample| sample.watch.silence.longest));
+    fn new((holder, fault): (Holder, Fault), samples: &[&Sample], nodes: u8) -> Self {
+        let outages: Sorted<Duration> = samples.iter().map(|sample| sample.requests.outage.longest).collect();
+        let silences: Sorted<Duration> = samples.iter().map(|sample| sample.watch.silence.longest).collect();
         let mut errors = BTreeMap::new();
-        let all = samples.iter().flat_map(|sample| sample.requests.errors.iter().chain(&sample.watch.errors));
-        for (error, count) in all {
-            *errors.entry(error.clone()).or_default() += count;
+        for Sample { requests, watch, .. } in samples {
+            add_counts(&mut errors, requests.errors.clone());
+            add_counts(&mut errors, watch.errors.clone());
         }
         Self {
-            system: system.name(),
+            system: holder.name(),
             fault: fault.name(),
             nodes,
             rounds: samples.len(),
-            outage_ms: milliseconds(median(&outages)),
-            outage_ms_min: milliseconds(outages.first().copied()),
-            outage_ms_max: milliseconds(outages.last().copied()),
+            outage_ms: milliseconds(outages.median()),
+            outage_ms_min: milliseconds(outages.least()),
+            outage_ms_max: milliseconds(outages.most()),
             failed: samples.iter().map(|sample| sample.requests.failed).sum(),
             requests: samples.iter().map(|sample| sample.requests.requests).sum(),
-            watch_silence_ms: milliseconds(median(&silences)),
+            watch_silence_ms: milliseconds(silences.median()),
             watch_broken: samples.iter().map(|sample| sample.watch.broken).sum(),
             errors,
         }
     }
-}
-
-fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    let mut sorted: Vec<Duration> = durations.collect();
-    sorted.sort_unstable();
-    sorted
-}
-
-/// The middle one, the lower of two.
-fn median(sorted: &[Duration]) -> Option<Duration> {
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
-}
-
-/// In tenths; 0 of none.
-fn milliseconds(duration: Option<Duration>) -> f64 {
-    (duration.unwrap_or_default().as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-/// Writes the rows and says where.
-pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
-    let file = write_rows("api-vip", &rows)?;
-    let [system, fault] = ["system", "fault"];
-    println!(
-        "\n  {system:18} {fault:23} rounds outage: min    median       max   failed requests    watch broken"
-    );
-    for row in rows {
-        println!("  {row}");
-    }
-    println!("{}", file.display());
-    Ok(())
 }
 
 impl fmt::Display for Row {
@@ -111,9 +76,8 @@ impl fmt::Display for Row {
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = Row::new((self.system, self.fault), &[self], 0);
-        row.fmt(f)?;
-        row.errors.iter().try_for_each(|(error, count)| write!(f, "; {count} times: {error}"))
+        let row = Row::new((self.holder, self.fault), &[self], 0);
+        write!(f, "{row}{}", Errors(&row.errors))
     }
 }
 
@@ -131,7 +95,7 @@ mod tests {
         requests.outage.longest = Duration::from_millis(outage);
         requests.errors.insert("refused".into(), failed);
         let watch = WatchOutcome { silence, broken: 1, ..WatchOutcome::default() };
-        Sample { system: System::Windlass, fault, requests, watch }
+        Sample { holder: Holder::Windlass, fault, requests, watch }
     }
 
     #[test]

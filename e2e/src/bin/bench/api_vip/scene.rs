@@ -1,22 +1,22 @@
-//! Faults of one system, one after the other.
+//! Faults under one holder, one after the other.
 
 use std::{net::IpAddr, time::Duration};
 
 use anyhow::Context as _;
 use windlass_e2e::{ApiConnections, ApiOutcome, Lab, WatchOutcome};
 
-use crate::api_vip::{fault::Fault, system::System};
+use super::{fault::Fault, holder::Holder};
 
-/// How long clients ask before the fault.
+/// Time of requests before the fault.
 const BEFORE: Duration = Duration::from_secs(1);
-/// And after the VIP is answered again: what comes late is to be seen, too.
+/// Time of requests after the VIP is answered again: what comes late is to be seen, too.
 const AFTER: Duration = Duration::from_secs(4);
 /// Until those that came back have been checked, and have taken back what is theirs.
 const SETTLE: Duration = Duration::from_secs(4);
 
-/// What clients saw of one fault.
+/// Results of the clients by one fault.
 pub(crate) struct Sample {
-    pub(crate) system: System,
+    pub(crate) holder: Holder,
     pub(crate) fault: Fault,
     pub(crate) requests: ApiOutcome,
     pub(crate) watch: WatchOutcome,
@@ -24,31 +24,31 @@ pub(crate) struct Sample {
 
 pub(crate) async fn run(
     lab: &Lab,
-    system: System,
+    holder: Holder,
     faults: &[Fault],
     rounds: usize,
     samples: &mut Vec<Sample>,
 ) -> anyhow::Result<()> {
     for node in lab.control_plane_nodes() {
-        system.start(lab, node.name())?;
+        holder.start(lab, node.name())?;
     }
     for round in 1..=rounds {
         for &fault in faults {
-            let sample = measure(lab, system, fault).await.with_context(|| fault.name().to_owned())?;
+            let sample = measure(lab, holder, fault).await.with_context(|| fault.name().to_owned())?;
             println!("bench: round {round}: {sample}");
             samples.push(sample);
         }
     }
     for node in lab.control_plane_nodes() {
-        system.stop(lab, node.name()).await?;
+        holder.stop(lab, node.name()).await?;
         // What one of them leaves for connections that go on would serve the next one's clients.
         lab.exec(node.name(), &["nft", "flush", "ruleset"]).await?;
     }
     Ok(())
 }
 
-async fn measure(lab: &Lab, system: System, fault: Fault) -> anyhow::Result<Sample> {
-    let vip = system.vip(lab);
+async fn measure(lab: &Lab, holder: Holder, fault: Fault) -> anyhow::Result<Sample> {
+    let vip = holder.vip(lab);
     let owner = await_calm(lab, vip).await?;
     let other = lab.control_plane_nodes().find(|node| node.name() != owner);
     let other = other.context("a control plane of one node")?.name().to_owned();
@@ -57,12 +57,12 @@ async fn measure(lab: &Lab, system: System, fault: Fault) -> anyhow::Result<Samp
     let client = lab.api_probe("c1", vip, ApiConnections::New)?;
     let watch = lab.api_watch("c2", vip, &other)?;
     tokio::time::sleep(BEFORE).await;
-    fault.inflict(lab, system, &owner).await?;
+    fault.inflict(lab, holder, &owner).await?;
     lab.await_api_server_at(vip).await?;
     tokio::time::sleep(AFTER).await;
     let (requests, watch) = (client.stop()?, watch.stop()?);
     fault.repair(lab, &owner).await?;
-    Ok(Sample { system, fault, requests, watch })
+    Ok(Sample { holder, fault, requests, watch })
 }
 
 /// Waits until all is in order; the node that has the VIP.

@@ -1,7 +1,6 @@
 //! Windlass' side: a pool of one address, with an Announcement, per advertisement interval.
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api,
     api::{DeleteParams, ListParams},
@@ -10,7 +9,8 @@ use serde_json::json;
 use windlass_api::{Announcement, VirtualIPPool, VirtualRouter};
 use windlass_e2e::{Lab, await_that};
 
-use crate::cluster::{Contender, LIMIT};
+use super::{Contender, LIMIT};
+use crate::system::System;
 
 fn name(interval_ms: u32) -> String {
     format!("windlass-{interval_ms}")
@@ -35,7 +35,7 @@ pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contend
         anyhow::bail!("two candidates were expected: {:?}", router.nodes)
     };
     Ok(Contender {
-        system: "windlass",
+        system: System::Windlass,
         address,
         vrid: router.vrid,
         preferred: preferred.name.clone(),
@@ -47,10 +47,9 @@ pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contend
 /// Takes all away, so that the next interval starts anew.
 pub(crate) async fn stop(lab: &Lab, interval_ms: u32) -> anyhow::Result<()> {
     let name = name(interval_ms);
-    let services: Api<Service> = Api::default_namespaced(lab.client());
     let pools: Api<VirtualIPPool> = Api::all(lab.client());
     let routers: Api<VirtualRouter> = Api::all(lab.client());
-    services.delete(&name, &DeleteParams::default()).await?;
+    lab.remove_service(&name).await?;
     await_that("the virtual router is gone", LIMIT, async || {
         let left = routers.list(&ListParams::default()).await?.items.len();
         ensure!(left == 0, "{left} are there");

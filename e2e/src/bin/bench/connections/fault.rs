@@ -1,21 +1,13 @@
-//! What befalls the node that has the address, and where backends are.
+//! Faults of the node that has the address, and where backends are as seen from them.
 
-use std::net::IpAddr;
+use super::place::{FIRST, Place, SECOND};
 
-/// The node that has the addresses while all is well, and the one that takes them over.
-pub(crate) const FIRST: &str = "n1";
-pub(crate) const SECOND: &str = "n2";
-/// The node that never has an address.
-pub(crate) const THIRD: &str = "n3";
-/// The port of the first place; those of the others follow.
-const FIRST_PORT: u16 = 80;
-
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fault. In this order: a node that comes back has been killed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Fault {
     /// The cable of the first node is pulled.
     Cable,
-    /// Whoever elects on it (the agent, keepalived) is stopped by SIGSTOP.
+    /// The program that elects on it (the agent, keepalived) is stopped by SIGSTOP.
     Frozen,
     /// It is to give its addresses to the other.
     Drain,
@@ -25,20 +17,7 @@ pub(crate) enum Fault {
     Back,
 }
 
-/// Where a server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In a pod on the first node.
-    First,
-    /// In a pod on the second node.
-    Second,
-    /// In a pod on the third node.
-    Third,
-    /// On the third node itself, as with `hostNetwork`.
-    Host,
-}
-
-/// Where the backend of a connection is, as seen from the fault.
+/// Place of the backend of a connection, as seen from the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     ThirdNode,
@@ -49,26 +28,14 @@ pub(crate) enum Backend {
 }
 
 impl Fault {
-    /// In this order: who comes back has been killed before.
-    pub(crate) const ALL: [Self; 5] = [Self::Cable, Self::Frozen, Self::Drain, Self::Killed, Self::Back];
-
-    /// As `FAULTS` has it.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::Cable => "cable",
-            Self::Frozen => "frozen",
-            Self::Drain => "drain",
-            Self::Killed => "killed",
-            Self::Back => "back",
-        }
-    }
-
-    /// As the rows have it.
+    /// Name in rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cable => "cable pulled",
             Self::Killed => "node killed",
-            Self::Frozen | Self::Drain | Self::Back => self.key(),
+            Self::Frozen => "frozen",
+            Self::Drain => "drain",
+            Self::Back => "back",
         }
     }
 
@@ -81,44 +48,10 @@ impl Fault {
     }
 }
 
-impl Place {
-    pub(crate) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::Host];
-
-    /// Name of its backend.
-    pub(crate) fn backend(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-            Self::Third => "third",
-            Self::Host => "host",
-        }
-    }
-
-    /// The node that it is on.
-    pub(crate) fn node(self) -> &'static str {
-        match self {
-            Self::First => FIRST,
-            Self::Second => SECOND,
-            Self::Third | Self::Host => THIRD,
-        }
-    }
-
-    /// Port of its Services: those of one address share it.
-    pub(crate) fn port(self) -> u16 {
-        let behind = match self {
-            Self::First => 0,
-            Self::Second => 1,
-            Self::Third => 2,
-            Self::Host => 3,
-        };
-        FIRST_PORT + behind
-    }
-}
-
 impl Backend {
     pub(crate) const ALL: [Self; 4] = [Self::ThirdNode, Self::NewActive, Self::DeadNode, Self::HostNetwork];
 
-    /// As the rows have it.
+    /// Name in rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ThirdNode => "third node",
@@ -128,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// Those to which there are connections before this fault, and where their servers are. On a node that is off there is none.
+    /// Returns the backends that have connections before this fault, with the places of their servers. On a node that is off there is none.
     pub(crate) fn of(fault: Fault) -> Vec<(Self, Place)> {
         let place = |backend| match (backend, fault) {
             (Self::ThirdNode, _) => Some(Place::Third),
@@ -146,48 +79,16 @@ impl Backend {
     }
 }
 
-/// A family of addresses, as `FAMILIES` and the rows have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    pub(crate) const ALL: [Self; 2] = [Self::V4, Self::V6];
-
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::V4 => "v4",
-            Self::V6 => "v6",
-        }
-    }
-
-    /// As a Service's `ipFamilies` has it.
-    pub(crate) fn of_service(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    /// An address of the lab's LAN that ends with these three digits.
-    pub(crate) fn address(self, end: u8) -> anyhow::Result<IpAddr> {
-        let text = match self {
-            Self::V4 => format!("192.0.2.{end}"),
-            Self::V6 => format!("2001:db8::{end}"),
-        };
-        Ok(text.parse()?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
+    use crate::connections::place::THIRD;
 
     #[test]
     fn the_backend_on_the_dead_node_is_where_the_address_was_and_that_on_the_new_active_where_it_goes() {
-        for fault in Fault::ALL {
+        for &fault in Fault::value_variants() {
             let [before, after] = fault.nodes();
             for (backend, place) in Backend::of(fault) {
                 let wanted = match backend {
@@ -205,12 +106,5 @@ mod tests {
         let there = |fault| Backend::of(fault).into_iter().map(|(backend, _)| backend).collect::<Vec<_>>();
         assert_eq!(there(Fault::Killed), Backend::ALL);
         assert_eq!(there(Fault::Back), [Backend::ThirdNode, Backend::DeadNode, Backend::HostNetwork]);
-    }
-
-    #[test]
-    fn each_place_has_a_port_and_a_backend_of_its_own() {
-        let mut seen: Vec<_> = Place::ALL.iter().map(|place| (place.port(), place.backend())).collect();
-        seen.dedup_by(|a, b| a.0 == b.0 || a.1 == b.1);
-        assert_eq!(seen.len(), Place::ALL.len());
     }
 }

@@ -2,42 +2,42 @@
 
 use std::net::IpAddr;
 
-use windlass_e2e::{Keepalived, Lab, Signal, await_that};
+use windlass_e2e::{Keepalived, Lab, await_that};
 
-use crate::connections::{
-    fault::{FIRST, Family, Fault, Place, SECOND},
-    scene::{LIMIT, offer, start_servers_again},
-    system::{Site, System},
+use super::{
+    place::{FIRST, Family, LIMIT, Place, SECOND, offer},
+    setup::{Setup, Site},
 };
+use crate::settings;
 
-/// Of the first system; those of the others follow.
+/// VRID of the first setup; those of the others follow.
 const FIRST_VRID: u8 = 240;
 const FIRST_ADDRESS: u8 = 180;
 /// With conntrackd, how long a node that comes back leaves its addresses where they are, so that it has been told the connections.
 /// Without, it knows none in any case.
 const RESYNC_SECONDS: u32 = 2;
 
-/// The systems that run.
+/// The setups that run.
 pub(crate) struct Keepaliveds {
-    addresses: Vec<(System, IpAddr)>,
+    addresses: Vec<(Setup, IpAddr)>,
     site: Site,
 }
 
 impl Keepaliveds {
-    pub(crate) async fn start(lab: &Lab, family: Family, systems: &[System]) -> anyhow::Result<Self> {
+    pub(crate) async fn start(lab: &Lab, family: Family, setups: &[Setup]) -> anyhow::Result<Self> {
         let mut addresses = Vec::new();
         let mut site = Site::Keepalived;
-        for (&system, end) in systems.iter().zip(FIRST_ADDRESS..) {
+        for (&setup, end) in setups.iter().zip(FIRST_ADDRESS..) {
             let address = family.address(end)?;
             for place in Place::ALL {
-                let name = format!("{}-{}", system.key(), place.backend());
+                let name = format!("{}-{}", settings::key(&setup), place.backend());
                 lab.foreign_service_with(&name, place.backend(), address, |service| {
                     offer(service, family, place);
                 })
                 .await?;
             }
-            addresses.push((system, address));
-            site = system.site();
+            addresses.push((setup, address));
+            site = setup.site();
         }
         let keepaliveds = Self { addresses, site };
         for node in [FIRST, SECOND] {
@@ -46,13 +46,13 @@ impl Keepaliveds {
         Ok(keepaliveds)
     }
 
-    pub(crate) fn addresses(&self) -> &[(System, IpAddr)] {
+    pub(crate) fn addresses(&self) -> &[(Setup, IpAddr)] {
         &self.addresses
     }
 
     /// Starts all on a node whose kernel knows nothing of them.
-    async fn start_on(&self, lab: &Lab, node: &str) -> anyhow::Result<()> {
-        for (_, address) in self.addresses.iter().filter(|(system, _)| *system == System::ConntrackdVip) {
+    pub(crate) async fn start_on(&self, lab: &Lab, node: &str) -> anyhow::Result<()> {
+        for (_, address) in self.addresses.iter().filter(|(setup, _)| *setup == Setup::ConntrackdVip) {
             answer_to(lab, node, *address).await?;
         }
         if self.site == Site::Conntrackd {
@@ -62,7 +62,8 @@ impl Keepaliveds {
         self.start_keepalived(lab, node)
     }
 
-    fn start_keepalived(&self, lab: &Lab, node: &str) -> anyhow::Result<()> {
+    /// Starts keepalived on a node.
+    pub(crate) fn start_keepalived(&self, lab: &Lab, node: &str) -> anyhow::Result<()> {
         let priority = if node == FIRST { 254 } else { 253 };
         let interval_ms = windlass_api::DEFAULT_ADVERTISEMENT_INTERVAL_MS;
         let routers: Vec<Keepalived> = (FIRST_VRID..)
@@ -89,37 +90,10 @@ impl Keepaliveds {
         }
         Ok(())
     }
-
-    pub(crate) async fn inflict(&self, lab: &Lab, fault: Fault) -> anyhow::Result<()> {
-        let node = lab.node(FIRST)?;
-        match fault {
-            Fault::Cable => node.pull_cable(),
-            Fault::Frozen => lab.signal_keepalived(FIRST, Signal::SIGSTOP),
-            Fault::Drain => lab.stop_keepalived(FIRST).await,
-            Fault::Killed => node.kill_all().await,
-            Fault::Back => {
-                node.power_on().await?;
-                start_servers_again(lab)?;
-                self.start_on(lab, FIRST).await
-            }
-        }
-    }
-
-    pub(crate) fn undo(&self, lab: &Lab, fault: Fault) -> anyhow::Result<()> {
-        let node = lab.node(FIRST)?;
-        match fault {
-            Fault::Cable => node.plug_cable(),
-            Fault::Frozen => lab.signal_keepalived(FIRST, Signal::SIGCONT),
-            Fault::Drain => self.start_keepalived(lab, FIRST),
-            // It stays off until it comes back; and what came back has come back.
-            Fault::Killed => node.pull_cable(),
-            Fault::Back => Ok(()),
-        }
-    }
 }
 
-/// What kube-proxy would masquerade with the node's address gets the VIP as its source, before kube-proxy decides (its chain is at
-/// priority 100, its mark 0x4000): else backends answer to the node that is dead, whatever the next one knows.
+/// Gives packets that kube-proxy would masquerade with the node's address the VIP as their source, before kube-proxy decides (its
+/// chain is at priority 100, its mark 0x4000): else backends answer to the node that is dead, whatever the next one knows.
 async fn answer_to(lab: &Lab, node: &str, vip: IpAddr) -> anyhow::Result<()> {
     let family = if vip.is_ipv4() { "ip" } else { "ip6" };
     let rule = format!(

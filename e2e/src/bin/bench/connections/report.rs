@@ -3,16 +3,21 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
-use windlass_e2e::{KeptConnection, write_rows};
-
-use crate::connections::{
-    fault::{Backend, Family, Fault},
-    system::System,
+use windlass_e2e::{
+    KeptConnection,
+    statistics::{Sorted, add_counts, grouped, milliseconds},
 };
 
-/// What clients saw of one fault, by the connections to one backend.
+use super::{
+    fault::{Backend, Fault},
+    place::Family,
+    setup::Setup,
+};
+use crate::results::Errors;
+
+/// Results of the clients of one backend, by one fault.
 pub(crate) struct Sample {
-    pub(crate) system: System,
+    pub(crate) setup: Setup,
     pub(crate) fault: Fault,
     pub(crate) backend: Backend,
     pub(crate) connections: Vec<KeptConnection>,
@@ -20,102 +25,66 @@ pub(crate) struct Sample {
     pub(crate) outage: Duration,
 }
 
-/// The same of all rounds.
+/// Results of all rounds.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     system: &'static str,
     fault: &'static str,
     backend: &'static str,
-    family: &'static str,
+    family: Family,
     kube_proxy: &'static str,
     rounds: usize,
-    /// Those that were there before the fault, and those that were answered after it without being opened again.
+    /// Connections before the fault, and those that were answered after it without being opened again.
     connections: usize,
     kept: usize,
     /// The longest time from a request to its answer, of each busy connection that was kept; none if none was.
     stall_ms_median: Option<f64>,
     stall_ms_max: Option<f64>,
-    /// Of the idle ones that were kept, which ask once the address has moved: the longest.
+    /// The same of the idle ones that were kept, which ask once the address has moved: the longest.
     idle_stall_ms_max: Option<f64>,
-    /// How long no new connection was answered: the middle and the longest of the rounds.
+    /// Time without an answer to a new connection: the middle and the longest of the rounds.
     outage_ms_median: f64,
     outage_ms_max: f64,
-    /// How often each thing ended a connection.
-    errors: BTreeMap<String, usize>,
+    /// Number of errors that ended a connection, by error.
+    errors: BTreeMap<String, u64>,
 }
 
 /// The rows of these samples, in the order in which they first come.
 pub(crate) fn rows(samples: &[Sample], family: Family, kube_proxy: &'static str) -> Vec<Row> {
-    let key = |sample: &Sample| (sample.system, sample.fault, sample.backend);
-    let mut keys = Vec::new();
-    for sample in samples {
-        if !keys.contains(&key(sample)) {
-            keys.push(key(sample));
-        }
-    }
-    let of = |wanted| samples.iter().filter(move |sample| key(sample) == wanted).collect::<Vec<_>>();
-    keys.into_iter().filter_map(|wanted| Row::new(&of(wanted), family, kube_proxy)).collect()
+    let groups = grouped(samples, |sample| (sample.setup, sample.fault, sample.backend));
+    groups.into_iter().filter_map(|(_, samples)| Row::new(&samples, family, kube_proxy)).collect()
 }
 
 impl Row {
-    /// Of all rounds of one fault.
+    /// Row of all rounds of one fault.
     fn new(samples: &[&Sample], family: Family, kube_proxy: &'static str) -> Option<Self> {
-        let Sample { system, fault, backend, .. } = *samples.first()?;
+        let Sample { setup, fault, backend, .. } = *samples.first()?;
         let connections = || samples.iter().flat_map(|sample| &sample.connections);
         let mut errors = BTreeMap::new();
-        for error in connections().filter_map(|one| one.stall.as_ref().err()) {
-            *errors.entry(error.clone()).or_default() += 1;
-        }
+        let failed = connections().filter_map(|one| one.stall.as_ref().err());
+        add_counts(&mut errors, failed.map(|error| (error.clone(), 1)));
         let [busy, idle] = [true, false].map(|wanted| {
             let stalls = connections().filter(|one| one.busy == wanted);
-            sorted(stalls.filter_map(|one| one.stall.as_ref().ok()).copied())
+            stalls.filter_map(|one| one.stall.as_ref().ok()).copied().collect::<Sorted<Duration>>()
         });
-        let outages = sorted(samples.iter().map(|sample| sample.outage));
+        let outages: Sorted<Duration> = samples.iter().map(|sample| sample.outage).collect();
         Some(Self {
-            system: system.name(),
+            system: setup.name(),
             fault: fault.name(),
             backend: backend.name(),
-            family: family.key(),
+            family,
             kube_proxy,
             rounds: samples.len(),
             connections: connections().count(),
-            kept: busy.len() + idle.len(),
-            stall_ms_median: median(&busy).map(milliseconds),
-            stall_ms_max: busy.last().copied().map(milliseconds),
-            idle_stall_ms_max: idle.last().copied().map(milliseconds),
-            outage_ms_median: median(&outages).map_or(0.0, milliseconds),
-            outage_ms_max: outages.last().copied().map_or(0.0, milliseconds),
+            kept: busy.count() + idle.count(),
+            stall_ms_median: busy.median().map(milliseconds),
+            stall_ms_max: busy.most().map(milliseconds),
+            idle_stall_ms_max: idle.most().map(milliseconds),
+            outage_ms_median: milliseconds(outages.median()),
+            outage_ms_max: milliseconds(outages.most()),
             errors,
         })
     }
-}
-
-fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    let mut sorted: Vec<Duration> = durations.collect();
-    sorted.sort_unstable();
-    sorted
-}
-
-/// The middle one, the lower of two.
-fn median(sorted: &[Duration]) -> Option<Duration> {
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
-}
-
-/// In tenths.
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-/// Writes the rows and says where.
-pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
-    let file = write_rows("connections", &rows)?;
-    let [system, fault, backend] = ["system", "fault", "backend"];
-    println!("\n  {system:35} {fault:12} {backend:12} connections  kept    median       max    outage");
-    for row in rows {
-        println!("  {row}");
-    }
-    println!("{}", file.display());
-    Ok(())
 }
 
 impl fmt::Display for Row {
@@ -132,10 +101,7 @@ impl fmt::Display for Row {
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Row::new(&[self], Family::V4, "") {
-            Some(row) => {
-                row.fmt(f)?;
-                row.errors.iter().try_for_each(|(error, count)| write!(f, "; {count} times: {error}"))
-            }
+            Some(row) => write!(f, "{row}{}", Errors(&row.errors)),
             None => Ok(()),
         }
     }
@@ -158,7 +124,7 @@ mod tests {
         let mut connections = [kept(busy, true), kept(idle, false)].concat();
         connections.extend(vec![KeptConnection { busy: true, stall: Err("reset".into()) }; reset]);
         let outage = Duration::from_millis(outage);
-        Sample { system: System::Windlass, fault: Fault::Cable, backend, connections, outage }
+        Sample { setup: Setup::Windlass, fault: Fault::Cable, backend, connections, outage }
     }
 
     #[test]
@@ -175,7 +141,7 @@ mod tests {
         assert_eq!(third.idle_stall_ms_max, Some(7.0));
         assert_eq!((third.outage_ms_median, third.outage_ms_max), (250.0, 280.0));
         assert_eq!(third.errors, BTreeMap::from([("reset".to_owned(), 1)]));
-        assert_eq!((third.family, third.kube_proxy), ("v6", "nftables"));
+        assert_eq!((third.family, third.kube_proxy), (Family::V6, "nftables"));
         assert_eq!((dead.backend, dead.connections, dead.kept), ("dead node", 2, 0));
         assert_eq!((dead.stall_ms_median, dead.stall_ms_max, dead.idle_stall_ms_max), (None, None, None));
     }

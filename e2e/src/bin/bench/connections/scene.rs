@@ -1,4 +1,4 @@
-//! A lab with systems in it, and what their clients see of each fault.
+//! A lab with setups in it, and what their clients see of each fault.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -6,33 +6,32 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::Service;
 use windlass_e2e::{KeptOptions, Lab, Probe, Protocol, await_that};
 
-use crate::connections::{
-    fault::{Backend, FIRST, Family, Fault, Place},
+use super::{
+    fault::{Backend, Fault},
+    place::{FIRST, Family, LIMIT, Place},
     report::Sample,
-    system::{Site, Started, System},
+    setup::{Setup, Site},
+    started::Started,
 };
+use crate::system::CLIENT;
 
-const CLIENT: &str = "c1";
-/// How old connections are, at least, before the fault: older than a second.
+/// Least age of connections before the fault: more than a second.
 const AGE: Duration = Duration::from_millis(1500);
-/// How long a client goes on once the address has moved: what breaks late is to be seen, too.
+/// Time that a client continues once the address has moved: what breaks late is to be seen, too.
 const AFTER: Duration = Duration::from_secs(2);
 /// From one attempt to the next of the client that opens a connection for each request.
 const ATTEMPT: Duration = Duration::from_millis(10);
-/// How long something may take that takes seconds when all is well.
-pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
-/// What is measured, in one lab.
+/// Plan of what is measured in one lab.
 pub(crate) struct Plan {
     pub(crate) site: Site,
-    pub(crate) systems: Vec<System>,
+    pub(crate) setups: Vec<Setup>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) family: Family,
     pub(crate) rounds: usize,
-    /// Connections to each backend of each system, and how often the busy ones ask.
+    /// Connections to each backend of each setup, and how often the busy ones ask.
     pub(crate) kept: KeptOptions,
 }
 
@@ -46,7 +45,7 @@ pub(crate) async fn run(lab: &Lab, plan: &Plan) -> anyhow::Result<Vec<Sample>> {
             Place::Host => lab.host_backend(place.backend(), &[place.node()]).await?,
         }
     }
-    let started = plan.site.start(lab, plan.family, &plan.systems).await?;
+    let started = Started::start(lab, plan.site, plan.family, &plan.setups).await?;
     let mut scene = Scene { lab, plan, started, is_off: false };
     for (_, address) in scene.started.addresses() {
         for place in Place::ALL {
@@ -103,10 +102,10 @@ impl Scene<'_> {
         let mut seen = kept.stop()?.into_iter();
         self.started.undo(self.lab, fault).await?;
         let mut samples = Vec::new();
-        for ((system, _), outage) in self.started.addresses().iter().zip(outages) {
+        for ((setup, _), outage) in self.started.addresses().iter().zip(outages) {
             for (backend, _) in &backends {
                 let connections = seen.next().context("a target without connections")?;
-                samples.push(Sample { system: *system, fault, backend: *backend, connections, outage });
+                samples.push(Sample { setup: *setup, fault, backend: *backend, connections, outage });
             }
         }
         Ok(samples)
@@ -139,9 +138,9 @@ impl Scene<'_> {
         }
     }
 
-    /// A client for each system that opens connections to the backend on the third node, which no fault befalls.
+    /// A client for each setup that opens connections to the backend on the third node, which no fault befalls.
     fn probes(&self) -> anyhow::Result<Vec<Probe>> {
-        let probe = |(_, address): &(System, IpAddr)| {
+        let probe = |(_, address): &(Setup, IpAddr)| {
             self.lab.probe(CLIENT, Protocol::Tcp, *address, Place::Third.port(), ATTEMPT)
         };
         self.started.addresses().iter().map(probe).collect()
@@ -151,8 +150,8 @@ impl Scene<'_> {
     /// the kernel, so that the node of one that is frozen or killed would answer, too.
     async fn await_owner(&self, node: &str) -> anyhow::Result<()> {
         let mac = self.lab.node(node)?.mac().to_string();
-        for (system, address) in self.started.addresses() {
-            await_that(&format!("{node} has {address} of {}", system.name()), LIMIT, async || {
+        for (setup, address) in self.started.addresses() {
+            await_that(&format!("{node} has {address} of {}", setup.name()), LIMIT, async || {
                 let known = self.lab.exec(CLIENT, &["ip", "neigh", "show", &address.to_string()]).await?;
                 ensure!(known.contains(&mac), "{CLIENT} knows it as {known:?}");
                 Ok(Some(()))
@@ -161,21 +160,6 @@ impl Scene<'_> {
         }
         Ok(())
     }
-}
-
-/// Makes a Service one of the family, at the port of the place.
-pub(crate) fn offer(service: &mut Service, family: Family, place: Place) {
-    let spec = service.spec.get_or_insert_default();
-    spec.ip_families = Some(vec![family.of_service().into()]);
-    for port in spec.ports.iter_mut().flatten() {
-        port.port = place.port().into();
-    }
-}
-
-/// Starts the servers of the first node again, which were killed with it.
-pub(crate) fn start_servers_again(lab: &Lab) -> anyhow::Result<()> {
-    let on_first = Place::ALL.into_iter().filter(|place| place.node() == FIRST);
-    on_first.map(Place::backend).try_for_each(|backend| lab.start_server_again(backend, FIRST))
 }
 
 /// Waits until the client is answered by the server of a place.

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use anyhow::Context as _;
 use windlass_e2e::{Keepalived, Lab};
 
-use crate::load::system::{BACKEND, NODES, SERVICES};
+use super::{BACKEND, NODES, SERVICES};
 
-/// Of the first address; the others follow.
+/// VRID of the first address; the others follow.
 const FIRST_VRID: u8 = 240;
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 180);
 const HIGHEST_PRIORITY: u8 = 254;

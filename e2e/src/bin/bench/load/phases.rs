@@ -1,6 +1,6 @@
-//! What is done to which node, in order.
+//! The phases: faults of nodes, in order.
 
-/// How a node is taken down.
+/// Way of taking a node down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Its cable is pulled.
@@ -27,7 +27,7 @@ impl Fault {
 }
 
 impl Phase {
-    /// What the phases of one kind are called, whichever node they befall.
+    /// Name of the phases of one kind, whichever node they befall.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Steady => "steady",

@@ -1,13 +1,16 @@
 //! `target/bench/load.json` and the table on the terminal.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
-use windlass_e2e::{Latencies, Tally, write_rows};
+use windlass_e2e::{
+    Latencies, Tally,
+    statistics::{grouped, milliseconds},
+};
 
-use crate::load::phases::Phase;
+use super::phases::Phase;
 
-/// What the clients saw in all phases of one kind.
+/// Results of the clients in all phases of one kind.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     system: &'static str,
@@ -17,55 +20,49 @@ pub(crate) struct Row {
     failed: u64,
     /// Kept connections that were dead when their client asked; it opened another one and asked again.
     broken: u64,
-    /// How long answers took.
+    /// Percentiles of the times that answers took.
     p50_ms: f64,
     p99_ms: f64,
     max_ms: f64,
     /// The longest of each phase of this kind, in order of the nodes.
     max_ms_of_each: Vec<f64>,
-    /// How often each thing went wrong.
+    /// Number of errors, by error.
     errors: BTreeMap<String, u64>,
 }
 
 /// One row for each kind of phase, in the order in which they first come.
 pub(crate) fn pooled(system: &'static str, seen: impl IntoIterator<Item = (Phase, Tally)>) -> Vec<Row> {
-    let mut kinds: Vec<(&'static str, Tally, Vec<f64>)> = Vec::new();
-    for (phase, tally) in seen {
-        let max = milliseconds(tally.latencies().max);
-        match kinds.iter_mut().find(|(name, ..)| *name == phase.name()) {
-            Some((_, pool, each)) => {
-                pool.merge(tally);
-                each.push(max);
-            }
-            None => kinds.push((phase.name(), tally, vec![max])),
-        }
-    }
-    kinds.into_iter().map(|(phase, tally, each)| Row::new(system, phase, tally, each)).collect()
+    let seen = seen.into_iter().map(|(phase, tally)| (phase.name(), tally));
+    let kinds = grouped(seen, |(phase, _)| *phase);
+    let tallies = |seen: Vec<(_, Tally)>| seen.into_iter().map(|(_, tally)| tally).collect();
+    kinds.into_iter().map(|(phase, seen)| Row::new(system, phase, tallies(seen))).collect()
 }
 
 impl Row {
-    fn new(system: &'static str, phase: &'static str, tally: Tally, max_ms_of_each: Vec<f64>) -> Self {
-        let Latencies { p50, p99, max } = tally.latencies();
+    fn new(system: &'static str, phase: &'static str, tallies: Vec<Tally>) -> Self {
+        let max_ms_of_each = tallies.iter().map(|tally| milliseconds(tally.latencies().max)).collect();
+        let mut pool = Tally::default();
+        for tally in tallies {
+            pool.merge(tally);
+        }
+        let Latencies { p50, p99, max } = pool.latencies();
         Self {
             system,
             phase,
-            requests: tally.requests(),
-            failed: tally.failed,
-            broken: tally.broken,
+            requests: pool.requests(),
+            failed: pool.failed,
+            broken: pool.broken,
             p50_ms: milliseconds(p50),
             p99_ms: milliseconds(p99),
             max_ms: milliseconds(max),
             max_ms_of_each,
-            errors: tally.errors,
+            errors: pool.errors,
         }
     }
 
-    /// Prints it and what went wrong.
-    pub(crate) fn print(&self) {
-        println!("bench: {self}");
-        for (error, count) in &self.errors {
-            println!("bench:     {count} times: {error}");
-        }
+    /// Errors of the clients, with their numbers.
+    pub(crate) fn errors(&self) -> &BTreeMap<String, u64> {
+        &self.errors
     }
 }
 
@@ -79,25 +76,10 @@ impl fmt::Display for Row {
     }
 }
 
-/// In tenths.
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-/// Writes the rows and says where.
-pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
-    let file = write_rows("load", &rows)?;
-    let [system, phase] = ["system", "phase"];
-    println!("\n  {system:10} {phase:12} requests failed broken  p50 ms   p99 ms   max ms");
-    for row in rows {
-        println!("  {row}");
-    }
-    println!("{}", file.display());
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::load::phases::Fault;
 

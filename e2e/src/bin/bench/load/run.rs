@@ -6,24 +6,32 @@ use anyhow::{Context as _, ensure};
 use tokio::time::Instant;
 use windlass_e2e::{CrowdOptions, Lab, SERVICE_PORT, await_that};
 
-use crate::load::{
-    phases::{self, Phase},
+use super::{
+    NODES, keepalived,
+    phases::{self, Fault, Phase},
     report::{Row, pooled},
-    system::{NODES, System},
+    windlass,
+};
+use crate::{
+    results::Errors,
+    system::{CLIENT, System, await_owner},
 };
 
 /// Hosts of the clients.
-pub(crate) const CLIENTS: [&str; 4] = ["c1", "c2", "c3", "c4"];
+pub(crate) const HOSTS: [&str; 4] = [CLIENT, "c2", "c3", "c4"];
 /// The shortest a phase may be: as long as clients think at most, so that each asks in each.
 const LENGTH: Duration = Duration::from_secs(10);
-/// How long a change may take to come about: a check that failed counts for a minute.
+/// Limit of the wait for a change: a check that failed counts for a minute.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs them and returns a row for each kind.
 pub(crate) async fn run(lab: &Lab, system: System, options: CrowdOptions) -> anyhow::Result<Vec<Row>> {
-    let addresses = system.start(lab).await?;
+    let addresses = match system {
+        System::Windlass => windlass::start(lab).await?,
+        System::Keepalived => keepalived::start(lab).await?,
+    };
     let homes = homes(lab, &addresses).await?;
-    let crowd = lab.crowd(&CLIENTS, &addresses, SERVICE_PORT, options)?;
+    let crowd = lab.crowd(&HOSTS, &addresses, SERVICE_PORT, options)?;
     // Until each has asked once: what they see before is of no phase.
     tokio::time::sleep(options.most_thought).await;
     let phases = phases::all(&NODES);
@@ -37,7 +45,7 @@ pub(crate) async fn run(lab: &Lab, system: System, options: CrowdOptions) -> any
     let tallies = crowd.stop()?;
     let rows = pooled(system.name(), phases.into_iter().zip(tallies.into_iter().skip(1)));
     for row in &rows {
-        row.print();
+        println!("bench: {row}{}", Errors(row.errors()));
     }
     Ok(rows)
 }
@@ -50,31 +58,46 @@ async fn pass(
     homes: &BTreeMap<String, Vec<IpAddr>>,
 ) -> anyhow::Result<()> {
     match phase {
-        Phase::Steady => Ok(()),
+        Phase::Steady => {}
         Phase::Down(fault, node) => {
-            system.take_down(lab, fault, node).await?;
+            take_down(lab, system, fault, node).await?;
             for address in &homes[node] {
-                lab.await_owner_other_than(CLIENTS[0], *address, node).await?;
+                lab.await_owner_other_than(CLIENT, *address, node).await?;
             }
-            Ok(())
         }
         Phase::Back(fault, node) => {
-            system.bring_back(lab, fault, node).await?;
+            bring_back(lab, system, fault, node).await?;
             for address in &homes[node] {
-                await_home(lab, *address, node).await?;
+                await_owner(lab, *address, node).await?;
             }
-            Ok(())
         }
+    }
+    Ok(())
+}
+
+async fn take_down(lab: &Lab, system: System, fault: Fault, node: &str) -> anyhow::Result<()> {
+    match (fault, system) {
+        (Fault::Cable, _) => lab.node(node)?.pull_cable(),
+        (Fault::Host, _) => lab.node(node)?.power_off().await,
+        (Fault::Drain, System::Windlass) => lab.node(node)?.exclude(true).await,
+        (Fault::Drain, System::Keepalived) => lab.stop_keepalived(node).await,
     }
 }
 
-async fn await_home(lab: &Lab, address: IpAddr, node: &str) -> anyhow::Result<()> {
-    await_that(&format!("{node} has {address}"), LIMIT, async || {
-        let owner = lab.await_owner(CLIENTS[0], address).await?;
-        ensure!(owner == node, "{owner} has it");
-        Ok(Some(()))
-    })
-    .await
+async fn bring_back(lab: &Lab, system: System, fault: Fault, node: &str) -> anyhow::Result<()> {
+    match (fault, system) {
+        (Fault::Cable, _) => lab.node(node)?.plug_cable(),
+        (Fault::Host, System::Windlass) => {
+            lab.node(node)?.power_on().await?;
+            lab.start_agent(node)
+        }
+        (Fault::Host, System::Keepalived) => {
+            lab.node(node)?.power_on().await?;
+            keepalived::start_on(lab, node)
+        }
+        (Fault::Drain, System::Windlass) => lab.node(node)?.exclude(false).await,
+        (Fault::Drain, System::Keepalived) => keepalived::start_on(lab, node),
+    }
 }
 
 /// The addresses of each node while all is well, once they answer: each has some, or taking it down would show nothing.
@@ -82,8 +105,8 @@ async fn homes(lab: &Lab, addresses: &[IpAddr]) -> anyhow::Result<BTreeMap<Strin
     await_that("each node has addresses, and all answer", LIMIT, async || {
         let mut homes: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
         for address in addresses {
-            homes.entry(lab.await_owner(CLIENTS[0], *address).await?).or_default().push(*address);
-            lab.curl(CLIENTS[0], *address, SERVICE_PORT).await?;
+            homes.entry(lab.await_owner(CLIENT, *address).await?).or_default().push(*address);
+            lab.curl(CLIENT, *address, SERVICE_PORT).await?;
         }
         ensure!(NODES.iter().all(|node| homes.contains_key(*node)), "they are at {homes:?}");
         Ok(Some(homes))

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use windlass_e2e::Lab;
 
-use crate::load::system::{BACKEND, NODES, SERVICES};
+use super::{BACKEND, NODES, SERVICES};
 
 const LIMIT: Duration = Duration::from_mins(1);
 

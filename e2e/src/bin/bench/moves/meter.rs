@@ -1,19 +1,17 @@
 //! A client before, during and after a move.
 
-use std::{net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr, time::Duration};
 
-use anyhow::{Context as _, ensure};
-use windlass_e2e::{Lab, LoadOptions, LoadOutcome, SERVICE_PORT, await_that};
+use anyhow::Context as _;
+use serde::Serialize;
+use windlass_e2e::{Lab, LoadOptions, LoadOutcome, SERVICE_PORT, statistics::whole_milliseconds};
 
-use crate::moves::report::Row;
+use crate::{results::Errors, system::CLIENT};
 
-/// How long the client asks before the move.
+/// Time of requests before the move.
 const BEFORE: Duration = Duration::from_secs(1);
-/// And after its end: what breaks late is to be seen, too.
+/// Time of requests after its end: what breaks late is to be seen, too.
 const AFTER: Duration = Duration::from_secs(2);
-/// How long a move may take: a check that failed counts for a minute.
-const LIMIT: Duration = Duration::from_mins(3);
-
 /// Measures moves, one after the other.
 pub(crate) struct Meter<'a> {
     lab: &'a Lab,
@@ -57,7 +55,7 @@ impl<'a> Meter<'a> {
         let measured = async {
             let mut clients = Vec::new();
             for address in addresses {
-                clients.push(self.lab.load("c1", *address, SERVICE_PORT, share).await?);
+                clients.push(self.lab.load(CLIENT, *address, SERVICE_PORT, share).await?);
             }
             tokio::time::sleep(BEFORE).await;
             act().await?;
@@ -70,29 +68,40 @@ impl<'a> Meter<'a> {
         };
         let seen = measured.await.with_context(|| format!("{system}: {kind}"))?;
         let row = Row::new(system, kind, &seen);
-        println!("bench: {row}");
-        for (error, count) in &seen.errors {
-            println!("bench:     {count} times: {error}");
-        }
+        println!("bench: {row}{}", Errors(&seen.errors));
         self.rows.push(row);
         Ok(())
     }
 }
 
-/// Waits until this node alone answers for the address.
-pub(crate) async fn await_owner(lab: &Lab, address: IpAddr, node: &str) -> anyhow::Result<()> {
-    await_that(&format!("{node} has {address}"), LIMIT, async || {
-        let owner = lab.await_owner("c1", address).await?;
-        ensure!(owner == node, "{owner} has it");
-        Ok(Some(()))
-    })
-    .await
+/// Losses of a client by one move.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    system: &'static str,
+    r#move: &'static str,
+    /// Requests on connections of their own, and those without an answer.
+    requests: u64,
+    failed: u64,
+    /// Connections that were kept, and those that ended.
+    connections: u64,
+    broken: u64,
+    slowest_ms: u64,
 }
 
-/// Waits until the client gets an answer.
-pub(crate) async fn await_answer(lab: &Lab, address: IpAddr) -> anyhow::Result<()> {
-    await_that(&format!("{address} answers"), LIMIT, async || {
-        Ok(Some(lab.curl("c1", address, SERVICE_PORT).await.map(drop)?))
-    })
-    .await
+impl Row {
+    fn new(system: &'static str, kind: &'static str, seen: &LoadOutcome) -> Self {
+        let LoadOutcome { requests, failed, connections, broken, slowest, .. } = *seen;
+        let slowest_ms = whole_milliseconds(slowest);
+        Self { system, r#move: kind, requests, failed, connections, broken, slowest_ms }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { system, r#move: kind, requests, failed, connections, broken, slowest_ms } = self;
+        write!(
+            f,
+            "{system:27} {kind:15} {requests:8} {failed:7} {connections:11} {broken:7} {slowest_ms:7} ms"
+        )
+    }
 }

@@ -16,10 +16,11 @@ use windlass_e2e::{
     Keepalived, Lab, SERVICE_PORT, Signal, await_that,
 };
 
-use crate::moves::meter::{Meter, await_answer, await_owner};
+use super::meter::Meter;
+use crate::system::{CLIENT, System, await_answer, await_owner};
 
 pub(crate) const AGENTS: [&str; 2] = ["n1", "n2"];
-const SYSTEM: &str = "windlass";
+const SYSTEM: &str = System::Windlass.name();
 const SYSTEM_WITHOUT: &str = "windlass without forwarding";
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 const LIMIT: Duration = Duration::from_mins(1);
@@ -33,9 +34,11 @@ pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<
     lab.load_balancer("web", |_| ()).await?;
     let vip = lab.ingress("web", LIMIT).await?;
     await_answer(lab, vip).await?;
-    meter.measure(SYSTEM, "none", vip, async || await_still(lab, vip).await).await?;
+    // Asks twice for the owner, as a move would.
+    let still = async || await_owner(lab, vip, &lab.await_owner(CLIENT, vip).await?).await;
+    meter.measure(SYSTEM, "none", vip, still).await?;
     planned(lab, meter, SYSTEM, vip, &[]).await?;
-    let owner = lab.await_owner("c1", vip).await?;
+    let owner = lab.await_owner(CLIENT, vip).await?;
     let (away, back) = (|| await_owner(lab, vip, other(&owner)), || await_owner(lab, vip, &owner));
     let drain = async || {
         taint(lab, &owner, true).await?;
@@ -46,7 +49,7 @@ pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<
     back().await?;
 
     meter.measure(SYSTEM, "VRID change", vip, async || stranger(lab, vip).await).await?;
-    lab.stop_keepalived("c1").await?;
+    lab.stop_keepalived(CLIENT).await?;
     back().await?;
     meter.measure(SYSTEM, "Announcement change", vip, async || announce(lab, vip).await).await?;
     rollout(lab, meter).await?;
@@ -151,7 +154,7 @@ async fn planned(
     meter.measure(system, "agent upgrade", vip, upgrade).await
 }
 
-/// What a reboot does to connections, `away` after the address has gone: no link, and nothing known of them afterwards.
+/// Does to connections what a reboot does, and waits for `away` meanwhile: no link, and an empty connection table afterwards.
 pub(crate) async fn power_cycle<F>(lab: &Lab, node: &str, away: impl FnOnce() -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>>,
@@ -178,7 +181,7 @@ async fn announce(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
 async fn stranger(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     let vrid = router_of(lab, vip).await?.spec.vrid;
     let address = "192.0.2.191".parse()?;
-    lab.start_keepalived("c1", Keepalived { vrid, priority: 255, interval_ms: 100, address })?;
+    lab.start_keepalived(CLIENT, Keepalived { vrid, priority: 255, interval_ms: 100, address })?;
     await_that(&format!("{vip} leaves VRID {vrid}"), LIMIT, async || {
         let router = router_of(lab, vip).await?;
         let active = router.status.and_then(|status| status.active_node);
@@ -222,17 +225,11 @@ async fn rollout(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
 async fn await_served_by(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
     await_owner(lab, vip, node).await?;
     await_that(&format!("{node}'s pod answers at {vip}"), LIMIT, async || {
-        let answer = lab.curl("c1", vip, SERVICE_PORT).await?;
+        let answer = lab.curl(CLIENT, vip, SERVICE_PORT).await?;
         ensure!(answer == format!("local-{node}"), "{answer} answers");
         Ok(Some(()))
     })
     .await
-}
-
-/// Looks twice who has the address, as a move would.
-async fn await_still(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
-    let owner = lab.await_owner("c1", vip).await?;
-    await_owner(lab, vip, &owner).await
 }
 
 /// The node that the address is to be on, once it is there.
@@ -253,11 +250,8 @@ async fn router_of(lab: &Lab, vip: IpAddr) -> anyhow::Result<VirtualRouter> {
 async fn taint(lab: &Lab, node: &str, tainted: bool) -> anyhow::Result<()> {
     let taint = json!({"key": TO_BE_DELETED, "value": "1", "effect": "NoSchedule"});
     let taints: Vec<Value> = tainted.then_some(taint).into_iter().collect();
-    patch(lab, node, json!({"spec": {"taints": taints}})).await
-}
-
-async fn patch(lab: &Lab, node: &str, change: Value) -> anyhow::Result<()> {
-    Api::<Node>::all(lab.client()).patch(node, &PatchParams::default(), &Patch::Merge(change)).await?;
+    let change = Patch::Merge(json!({"spec": {"taints": taints}}));
+    Api::<Node>::all(lab.client()).patch(node, &PatchParams::default(), &change).await?;
     Ok(())
 }
 

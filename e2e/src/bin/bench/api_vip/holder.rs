@@ -1,36 +1,25 @@
-//! Who holds the VIP.
+//! The programs that can hold the VIP.
 
 use std::net::IpAddr;
 
 use windlass_e2e::{Lab, Signal};
 
-/// Who holds the VIP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum System {
+/// Program that holds the VIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Holder {
     /// `windlass vip`, whose node answers with its own API server.
     Windlass,
     /// `windlass vip`, whose node hands connections to all API servers that are well.
     Balanced,
     /// As [`Self::Windlass`], with a VIP of IPv6.
+    #[value(name = "ipv6")]
     OfIpv6,
     /// keepalived.
     Keepalived,
 }
 
-impl System {
-    pub(crate) const ALL: [Self; 4] = [Self::Windlass, Self::Balanced, Self::OfIpv6, Self::Keepalived];
-
-    /// As the environment names it.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::Windlass => "windlass",
-            Self::Balanced => "balanced",
-            Self::OfIpv6 => "ipv6",
-            Self::Keepalived => "keepalived",
-        }
-    }
-
-    /// As the report names it.
+impl Holder {
+    /// Name in rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
