@@ -11,6 +11,8 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_api::{Capability, NodeNetwork};
 
+use crate::node::EXCLUDE;
+
 /// Nodes on one subnet.
 const RACK: u16 = 50;
 
@@ -95,6 +97,11 @@ impl Bystander {
     /// Sets a label.
     pub async fn label(&self, key: &str, value: &str) -> anyhow::Result<()> {
         self.patch(&json!({"metadata": {"labels": {key: value}}})).await
+    }
+
+    /// Excludes the node from load balancers, as for a drain, or includes it again.
+    pub async fn exclude(&self, excluded: bool) -> anyhow::Result<()> {
+        self.patch(&json!({"metadata": {"labels": {EXCLUDE: excluded.then_some("")}}})).await
     }
 
     /// Sets the provider ID of one that joined without.

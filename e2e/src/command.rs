@@ -1,4 +1,4 @@
-//! Common parts of the programs for people (demo, lab, benches): settings, signals and exit codes.
+//! Common parts of the programs for people (demo, lab, benches): signals and exit codes.
 
 use std::{fmt, process::ExitCode, time::Duration};
 
@@ -30,37 +30,6 @@ pub fn run(program: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
     }
     eprintln!("error: {error:#}");
     ExitCode::FAILURE
-}
-
-/// A setting from the environment: a whole number from `least` to `most`.
-pub fn number(name: &str, otherwise: usize, least: usize, most: usize) -> anyhow::Result<usize> {
-    let Ok(text) = std::env::var(name) else { return Ok(otherwise) };
-    let number = text.trim().parse().ok().filter(|number| (least..=most).contains(number));
-    number.with_context(|| format!("{name}={text:?} is no number from {least} to {most}"))
-}
-
-/// Returns the items of `all` that a setting of the environment names by their keys, as `FAULTS="cable drain"`, in order of
-/// `all`; `otherwise` if there is no such setting.
-pub fn wanted<T: Copy>(
-    setting: &str,
-    all: &[T],
-    otherwise: &[T],
-    key: impl Fn(T) -> &'static str,
-) -> anyhow::Result<Vec<T>> {
-    match std::env::var(setting) {
-        Ok(text) => named(&text, all, key).with_context(|| format!("{setting}={text:?}")),
-        Err(_) => Ok(otherwise.to_vec()),
-    }
-}
-
-/// Returns the items of `all` whose keys are in `text`, in order of `all`. Rejects an unknown key.
-pub fn named<T: Copy>(text: &str, all: &[T], key: impl Fn(T) -> &'static str) -> anyhow::Result<Vec<T>> {
-    let names: Vec<&str> = text.split_whitespace().collect();
-    let keys: Vec<&str> = all.iter().map(|one| key(*one)).collect();
-    if let Some(unknown) = names.iter().find(|name| !keys.contains(name)) {
-        anyhow::bail!("{unknown} is none of {}", keys.join(", "));
-    }
-    Ok(all.iter().copied().filter(|one| names.contains(&key(*one))).collect())
 }
 
 /// The signals by which a user or a system ends a program, caught instead of ending it on the spot.

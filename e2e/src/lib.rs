@@ -113,7 +113,7 @@ pub use nix::sys::signal::Signal;
 pub use node::{Direction, Node};
 pub use pings::Pings;
 pub use probe::{Outcome, Probe, Protocol};
-pub use process::{Memory, memory_mb, processor_seconds};
+pub use process::{Memory, memory_kib, memory_mb, processor_seconds};
 pub use segment::Segment;
 pub use service::{SERVICE_PORT, unused_service};
 pub use talk::Talk;
@@ -123,7 +123,7 @@ pub use topology::Mac;
 pub use turns::await_idly;
 pub use wait::{Hopeless, await_that};
 pub use windlass::{ControllerOptions, state_folder};
-pub use writes::Writes;
+pub use writes::{Writes, metric_label};
 
 /// A test on a lab of its own: what a `#[test]` returns. Without root it says so and passes, unless `CI` is `true`: then
 /// it fails, so that a pipeline that shows nothing is not green.

@@ -305,8 +305,7 @@ impl Node<'_> {
 
     /// Excludes the node from load balancers, as for a drain, by the label of Kubernetes for it, or includes it again.
     pub async fn exclude(&self, excluded: bool) -> anyhow::Result<()> {
-        let label = "node.kubernetes.io/exclude-from-external-load-balancers";
-        let change = json!({"metadata": {"labels": {label: excluded.then_some("true")}}});
+        let change = json!({"metadata": {"labels": {EXCLUDE: excluded.then_some("true")}}});
         let nodes: Api<NodeObject> = Api::all(self.lab.client());
         nodes.patch(self.name(), &PatchParams::default(), &Patch::Merge(change)).await?;
         Ok(())
@@ -336,6 +335,9 @@ impl Node<'_> {
         self.lab.sandbox.script(script).map(drop)
     }
 }
+
+/// Label by which Kubernetes excludes a node from load balancers.
+pub(crate) const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Environment variable that marks every process a node started; what they start inherits it.
 pub(crate) const MARK: &str = "WINDLASS_LAB_NODE";

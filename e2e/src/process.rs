@@ -61,6 +61,11 @@ pub enum Memory {
 
 /// Memory of a process, in millions of bytes.
 pub fn memory_mb(pid: i32, which: Memory) -> anyhow::Result<f64> {
+    Ok(f64::from(memory_kib(pid, which)?) * 1024.0 / 1e6)
+}
+
+/// Memory of a process, in KiB.
+pub fn memory_kib(pid: i32, which: Memory) -> anyhow::Result<u32> {
     let field = match which {
         Memory::Resident => "VmRSS:",
         Memory::Peak => "VmHWM:",
@@ -69,7 +74,7 @@ pub fn memory_mb(pid: i32, which: Memory) -> anyhow::Result<f64> {
     let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u32>().ok());
-    Ok(f64::from(kib.with_context(|| format!("{file} has no {field}"))?) * 1024.0 / 1e6)
+    kib.with_context(|| format!("{file} has no {field}"))
 }
 
 /// Processor seconds that a process took since its start, in steps of 10 ms: `utime` and `stime` of proc_pid_stat(5). `pid`

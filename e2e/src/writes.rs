@@ -82,10 +82,7 @@ fn parse(text: &str) -> anyhow::Result<BTreeMap<String, u64>> {
         else {
             continue;
         };
-        let label = |name: &str| {
-            let start = labels.find(&format!("{name}=\""))? + name.len() + 2;
-            labels[start..].split('"').next()
-        };
+        let label = |name| metric_label(labels, name);
         let (verb, resource) = (label("verb").unwrap_or_default(), label("resource").unwrap_or_default());
         if !["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb) || !RESOURCES.contains(&resource) {
             continue;
@@ -98,6 +95,12 @@ fn parse(text: &str) -> anyhow::Result<BTreeMap<String, u64>> {
         *counts.entry(format!("{verb} {resource}{slash}{subresource}{code}")).or_default() += whole(count);
     }
     Ok(counts)
+}
+
+/// Returns the value of a label of a series in Prometheus' text format.
+pub fn metric_label<'a>(series: &'a str, name: &str) -> Option<&'a str> {
+    let start = series.find(&format!("{name}=\""))? + name.len() + 2;
+    series[start..].split('"').next()
 }
 
 /// Counters are whole and far below 2^53.

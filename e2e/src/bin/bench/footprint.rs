@@ -1,18 +1,18 @@
 //! `make bench-footprint`: how large Windlass is, on disk and in memory. Memory is that of the processes in the light lab with a real
 //! etcd and API server, once 1,000 Services have an address each, all of them announced by one agent.
 
-use std::{fs, path::Path};
+use std::{fmt, fs, path::Path};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde_json::json;
-use windlass_e2e::{Lab, Memory, Writes, image_archive, memory_mb, windlass_binary, write_rows};
+use windlass_e2e::{Lab, Memory, Writes, image_archive, memory_mb, statistics::rounded, windlass_binary};
+
+use crate::{results::publish, services};
 
 const SERVICES: usize = 1000;
 const NODE: &str = "n1";
 /// Addresses for all of them, on the node's `eth0`.
 const POOL: &str = "198.19.0.0/20";
-const SERVICE_RANGE: &str = "198.18.0.0/16";
 
 /// One figure, in millions of bytes.
 #[derive(Debug, Serialize)]
@@ -24,31 +24,29 @@ struct Row {
 impl Row {
     /// Rounded to what a measurement can tell.
     fn new(measure: &'static str, value: f64) -> Self {
-        Self { measure, value: (value * 10.0).round() / 10.0 }
+        Self { measure, value: rounded(value, 10.0) }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:20} {:6.1}", self.measure, self.value)
     }
 }
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
     println!("bench: {SERVICES} Services");
-    let lab = Lab::builder().nodes(1).light().without_proxy().service_range(SERVICE_RANGE).interactive();
+    let lab = services::lab(1).without_proxy();
     let mut rows = Lab::run("bench-footprint", lab, async |lab| in_memory(lab).await)?;
     rows.push(Row::new("binary_mb", on_disk(&windlass_binary()?)?));
     rows.push(Row::new("image_mb", on_disk(&image_archive())?));
-    let file = write_rows("footprint", &rows)?;
-    println!();
-    for Row { measure, value } in &rows {
-        println!("  {measure:20} {value:6.1}");
-    }
-    println!("{}", file.display());
-    Ok(())
+    publish("footprint", "", &rows)
 }
 
 async fn in_memory(lab: &Lab) -> anyhow::Result<Vec<Row>> {
     lab.deploy_windlass(&[NODE]).await?;
-    // The pool's addresses are in no subnet of the node.
-    lab.announcement("footprint", json!({"interfaces": ["eth0"]})).await?;
-    lab.pool("footprint", &[POOL]).await?;
+    services::pool(lab, POOL, "eth0").await?;
     let client = lab.client();
     lab.unused_services("footprint", SERVICES).await?;
     Writes::settled(&client).await?;

@@ -8,130 +8,132 @@
 //! There are no kube-proxies and the Services have no node ports (of which a cluster has 2,768): neither has a part in
 //! giving addresses. Everything, the client that creates the Services included, shares this machine.
 
-mod controller;
-mod creation;
 mod report;
-mod shown;
-mod status;
+mod times;
 mod usage;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
-use serde_json::json;
-use windlass_e2e::{ControllerOptions, Lab, LabBuilder, Signal, Writes};
+use kube::Client;
+use windlass_e2e::{
+    ControllerOptions, Lab, Signal, Writes,
+    statistics::{Sorted, milliseconds, rounded},
+    unused_service,
+};
 
-use self::{creation::Batch, report::Row, shown::Shown, usage::Usage};
+use self::{
+    report::{Row, Writing, seconds},
+    usage::Usage,
+};
+use crate::{
+    results::publish,
+    seen::Seen,
+    services::{self, POOL, create},
+    settings,
+};
 
-const SIZES: &str = "1000 4000 10000";
+const SIZES: [usize; 3] = [1000, 4000, 10_000];
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Services made one by one at the end; the figure is their median.
 const MORE: usize = 9;
-/// Addresses for all of them, on the nodes' `eth0`.
-const POOL: &str = "198.19.0.0/16";
-/// Their cluster addresses.
-const SERVICE_RANGE: &str = "198.18.0.0/16";
+/// Requests of the client under way at the same time.
+const IN_FLIGHT: usize = 32;
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
     let mut rows = Vec::new();
-    for size in sizes()? {
+    for size in settings::numbers("SIZES", &SIZES, &(1..=60_000))? {
+        let lab = || services::lab(3).without_proxy();
         println!("bench: {size} Services without Windlass");
         let alone = Lab::run("bench-scale", lab(), async |lab| {
             lab.install_manifests().await?;
-            creation::create(&lab.client(), Batch { name: "scale", count: size }).await
+            create_many(&lab.client(), size).await
         })?;
         println!("bench: {size} Services with Windlass");
         let row = Lab::run("bench-scale", lab(), async |lab| measure(lab, size, alone).await)?;
         println!("bench: {row}");
         rows.push(row);
     }
-    report::write(&rows)
+    publish("scale", "Services created at once, 32 requests in flight:", &rows)
 }
 
-fn sizes() -> anyhow::Result<Vec<usize>> {
-    let text = std::env::var("SIZES").unwrap_or_else(|_| SIZES.to_owned());
-    let words = text.split([' ', ',']).filter(|word| !word.is_empty());
-    let size = |word: &str| {
-        let size = word.parse().ok().filter(|size| (1..=60_000).contains(size));
-        size.with_context(|| format!("SIZES={text:?}: {word:?} is no number of Services from 1 to 60000"))
-    };
-    words.map(size).collect()
-}
-
-fn lab() -> LabBuilder {
-    Lab::builder().nodes(3).light().without_proxy().service_range(SERVICE_RANGE).interactive()
+/// Creates Services; returns how long it took until the API server had accepted the last one.
+async fn create_many(client: &Client, count: usize) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let all = (0..count).map(|index| unused_service(&format!("scale-{index:05}")));
+    create(client, all, IN_FLIGHT).await?;
+    Ok(began.elapsed())
 }
 
 async fn measure(lab: &Lab, size: usize, alone: Duration) -> anyhow::Result<Row> {
     lab.deploy_windlass(&NODES).await?;
-    make_pool(lab).await?;
+    services::pool(lab, POOL, "eth0").await?;
     let client = lab.client();
-    let shown = Shown::default();
-    let watch = shown.follow(&client);
-    let measured = async {
-        let before = Writes::settled(&client).await?;
-        let idle = Usage::of(lab)?;
-        let began = Instant::now();
-        let (accepted, assigned) =
-            tokio::try_join!(creation::create(&client, Batch { name: "scale", count: size }), async {
-                shown.reach(size, LIMIT).await?;
-                Ok(began.elapsed())
-            },)?;
-        println!("bench: accepted in {accepted:.1?}, all have their address after {assigned:.1?}");
-        let after = Writes::settled(&client).await?;
-        let busy = Usage::of(lab)?;
-        let writes = after.since(&before);
-
-        lab.stop_controller("controller", Signal::SIGTERM).await?;
-        let stopped = Writes::settled(&client).await?;
-        let started = Instant::now();
-        lab.start_controller(ControllerOptions::default())?;
-        controller::await_looked_at(lab, size, LIMIT).await?;
-        let restart = started.elapsed();
-        println!("bench: a new controller has looked at all of them after {restart:.1?}");
-        let restarted = Writes::settled(&client).await?;
-        let restart_writes = restarted.since(&stopped);
-        let again = Usage::of(lab)?;
-
-        let mut more = Vec::new();
-        for index in 0..MORE {
-            let began = Instant::now();
-            let name = format!("more-{index}");
-            creation::create(&client, Batch { name: &name, count: 1 }).await?;
-            shown.reach(size + index + 1, LIMIT).await?;
-            more.push(began.elapsed());
-        }
-        more.sort();
-        let status = status::time(lab, size + MORE).await?;
-        let spent = busy.since(&idle);
-        Ok(Row::new(report::Figures {
-            services: size,
-            alone,
-            accepted,
-            assigned,
-            writes,
-            spent,
-            controller_peak_mb: busy.controller_peak_mb.max(again.controller_peak_mb),
-            agent_peak_mb: again.agent_peak_mb,
-            restart,
-            restart_cpu: again.cpu.controller,
-            restart_writes,
-            one_more: more[MORE / 2],
-            status,
-        }))
-    };
+    let seen = Seen::default();
+    let watch = seen.follow(&client);
     tokio::select! {
-        measured = measured => measured,
-        ended = watch => Err(ended.context("watching the Services")),
+        measured = measure_seen(lab, &client, &seen, size, alone) => measured,
+        ended = watch => Err(ended),
     }
 }
 
-/// A pool that is large enough. Its addresses are in no subnet of the nodes: an Announcement names their interface.
-async fn make_pool(lab: &Lab) -> anyhow::Result<()> {
-    lab.announcement("scale", json!({"interfaces": ["eth0"]})).await?;
-    let made = lab.pool("scale", &[POOL]).await?;
-    ensure!(made.metadata.uid.is_some(), "the pool has no UID");
-    Ok(())
+async fn measure_seen(
+    lab: &Lab,
+    client: &Client,
+    seen: &Seen,
+    size: usize,
+    alone: Duration,
+) -> anyhow::Result<Row> {
+    let before = Writes::settled(client).await?;
+    let idle = Usage::of(lab)?;
+    let began = Instant::now();
+    let (accepted, assigned) = tokio::try_join!(create_many(client, size), async {
+        seen.reach(size, LIMIT).await?;
+        Ok(began.elapsed())
+    })?;
+    println!("bench: accepted in {accepted:.1?}, all have their address after {assigned:.1?}");
+    let writes = Writing::new(Writes::settled(client).await?.since(&before), size);
+    let busy = Usage::of(lab)?;
+
+    lab.stop_controller("controller", Signal::SIGTERM).await?;
+    let stopped = Writes::settled(client).await?;
+    let started = Instant::now();
+    lab.start_controller(ControllerOptions::default())?;
+    times::await_looked_at(lab, size, LIMIT).await?;
+    let restart = started.elapsed();
+    println!("bench: a new controller has looked at all of them after {restart:.1?}");
+    let restart_writes = Writes::settled(client).await?.since(&stopped);
+    let again = Usage::of(lab)?;
+
+    let one_more = create_one_by_one(client, seen, size).await?;
+    let status = times::status(lab, size + MORE).await?;
+    Ok(Row {
+        services: size,
+        accepted_alone_s: seconds(alone),
+        accepted_s: seconds(accepted),
+        assigned_s: seconds(assigned),
+        writes,
+        peak_mb: rounded(busy.controller_peak_mb.max(again.controller_peak_mb), 10.0),
+        agent_peak_mb: rounded(again.agent_peak_mb, 10.0),
+        restart_s: seconds(restart),
+        restart_cpu_s: rounded(again.cpu.controller, 100.0),
+        restart_writes: restart_writes.values().sum(),
+        one_more_ms: milliseconds(one_more),
+        status_ms: milliseconds(status),
+        cpu_s: busy.since(&idle),
+    })
+}
+
+/// Creates some Services more, each when the one before shows its address; returns the median of how long it took.
+async fn create_one_by_one(client: &Client, seen: &Seen, size: usize) -> anyhow::Result<Option<Duration>> {
+    let mut times = Vec::new();
+    for index in 0..MORE {
+        let began = Instant::now();
+        let service = unused_service(&format!("more-{index}"));
+        create(client, std::iter::once(service), 1).await?;
+        seen.reach(size + index + 1, LIMIT).await?;
+        times.push(began.elapsed());
+    }
+    Ok(times.into_iter().collect::<Sorted<_>>().median())
 }

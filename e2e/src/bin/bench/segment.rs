@@ -13,27 +13,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use serde_json::json;
-use windlass_e2e::{Answering, KernelLimits, Lab, Segment, Writes, await_that, processor_seconds};
+use windlass_e2e::{
+    Answering, Doubled, KernelLimits, Lab, Memory, Segment, Writes, await_that, memory_kib,
+    processor_seconds,
+    statistics::{Shares, Sorted, float, shares, whole_milliseconds},
+};
 
 use self::{
-    addresses::{create, owners},
+    addresses::{create_announced, owners},
     report::{Death, Rest, Row},
 };
+use crate::{services, settings, system::CLIENT};
 
 const NODES: u8 = 100;
 const VIPS: usize = 1000;
-/// Which node dies first, then how many at once.
+/// Numbers of nodes that die at once, in turn.
 const DEATHS: [usize; 2] = [1, 10];
-/// How long agents are watched at rest.
+/// Length of the measurement at rest.
 const REST: Duration = Duration::from_secs(20);
 const PING: Duration = Duration::from_millis(20);
 /// Before and after a death.
 const AROUND: Duration = Duration::from_secs(2);
 const POOL: &str = "198.19.0.0/22";
-const SERVICE_RANGE: &str = "198.18.0.0/16";
-const CLIENT: &str = "c1";
 const LIMIT: Duration = Duration::from_mins(15);
 /// Five times the default: here the adverts of a hundred virtual routers all come to one machine, a hundred times each, 100,000 a second
 /// with the default. Two cores do nothing else then, and the API server starves.
@@ -41,26 +44,13 @@ const INTERVAL_MS: u32 = 500;
 
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
-    let nodes = setting("NODES", NODES)?;
-    let vips = setting("SERVICES", VIPS)?;
-    let lab = Lab::builder()
-        .nodes(1)
-        .client(CLIENT)
-        .light()
-        .without_proxy()
-        .service_range(SERVICE_RANGE)
-        .interactive();
-    let interval_ms = setting("INTERVAL_MS", INTERVAL_MS)?;
+    let nodes = settings::number("NODES", NODES, &(0..=u8::MAX))?;
+    let vips = settings::number("SERVICES", VIPS, &(0..=usize::MAX))?;
+    let interval_ms = settings::number("INTERVAL_MS", INTERVAL_MS, &(0..=u32::MAX))?;
+    let lab = services::lab(1).client(CLIENT).without_proxy();
     let _limits = KernelLimits::raise()?;
     let row = Lab::run("bench-segment", lab, async |lab| measure(lab, nodes, vips, interval_ms).await)?;
     report::write(&row)
-}
-
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> anyhow::Result<T> {
-    match std::env::var(name) {
-        Ok(text) => text.parse().ok().with_context(|| format!("{name}={text:?} is no number that will do")),
-        Err(_) => Ok(default),
-    }
 }
 
 async fn measure(lab: &Lab, nodes: u8, vips: usize, interval_ms: u32) -> anyhow::Result<Row> {
@@ -75,24 +65,22 @@ async fn measure(lab: &Lab, nodes: u8, vips: usize, interval_ms: u32) -> anyhow:
     lab.announcement("segment", json!({"vrrp": {"advertisementIntervalMilliseconds": interval_ms}})).await?;
     lab.pool("segment", &[POOL]).await?;
     let began = Instant::now();
-    create(lab, vips, LIMIT).await?;
+    create_announced(lab, vips, LIMIT).await?;
     let announced = began.elapsed();
     println!("bench: all announced after {announced:.1?}");
     let writes = Writes::settled(&client).await?;
     let before = owners(&client).await?;
-    let mut shares: BTreeMap<String, usize> = segment.nodes().map(|node| (node, 0)).collect();
-    for node in before.values() {
-        *shares.entry(node.clone()).or_default() += 1;
-    }
+    let all: Vec<String> = segment.nodes().collect();
+    let Shares { most, least } = shares(before.values(), all.iter().map(String::as_str));
     println!("bench: at rest for {REST:?}");
     let rest = rest(&segment).await?;
     let rest_writes = Writes::settled(&client).await?.since(&writes).values().sum();
 
-    let all: Vec<IpAddr> = before.keys().copied().map(IpAddr::V4).collect();
-    let answering = segment.answering(&all)?;
+    let vips_before: Vec<IpAddr> = before.keys().copied().map(IpAddr::V4).collect();
+    let answering = segment.answering(&vips_before)?;
     await_one_each(&answering, &before).await?;
     let mut deaths = Vec::new();
-    let mut alive: BTreeSet<String> = segment.nodes().collect();
+    let mut alive: BTreeSet<String> = all.into_iter().collect();
     for count in DEATHS {
         ensure!(count < alive.len(), "{} nodes are left, too few for {count} to die", alive.len());
         deaths.push(kill(lab, &segment, &answering, &mut alive, count).await?);
@@ -103,15 +91,15 @@ async fn measure(lab: &Lab, nodes: u8, vips: usize, interval_ms: u32) -> anyhow:
         vips,
         interval_ms,
         announced_s: announced.as_secs_f64(),
-        most: shares.values().copied().max().unwrap_or(0),
-        least: shares.values().copied().min().unwrap_or(0),
+        most,
+        least,
         rest,
         rest_writes,
         deaths,
     })
 }
 
-/// What the agents take when nobody wants anything.
+/// Measures the cost of the agents at rest.
 async fn rest(segment: &Segment<'_>) -> anyhow::Result<Rest> {
     let seconds = |agents: &[i32]| {
         agents.iter().map(|pid| processor_seconds(&pid.to_string())).sum::<anyhow::Result<f64>>()
@@ -121,14 +109,13 @@ async fn rest(segment: &Segment<'_>) -> anyhow::Result<Rest> {
     tokio::time::sleep(REST).await;
     let length = began.elapsed().as_secs_f64();
     let (cpu, packets) = (seconds(&agents)? - cpu, segment.packets().await? - packets);
-    let mut memory =
-        agents.iter().map(|pid| report::resident_kib(*pid)).collect::<anyhow::Result<Vec<_>>>()?;
-    memory.sort_unstable();
+    let memory = agents.iter().map(|pid| memory_kib(*pid, Memory::Resident));
+    let memory = memory.collect::<anyhow::Result<Sorted<u32>>>()?;
     Ok(Rest {
         processors: cpu / length,
-        packets_per_second: f64::from(u32::try_from(packets)?) / length,
-        agent_mb: memory.get(memory.len() / 2).copied().unwrap_or(0) / 1024,
-        largest_agent_mb: memory.last().copied().unwrap_or(0) / 1024,
+        packets_per_second: float(packets) / length,
+        agent_mb: memory.median().unwrap_or(0) / 1024,
+        largest_agent_mb: memory.most().unwrap_or(0) / 1024,
     })
 }
 
@@ -178,27 +165,22 @@ async fn kill(
     .await?;
     tokio::time::sleep(AROUND).await;
     await_one_each(answering, &after).await?;
-    let mut outages: Vec<Duration> = pings.stop()?.into_values().collect();
-    outages.sort();
+    let outages: Sorted<Duration> = pings.stop()?.into_values().collect();
     let (settled, seen) = (Writes::settled(&client).await?, answering.seen()?);
     let doubled = &seen.doubled[doubled..];
     let moved =
         before.iter().filter(|(vip, node)| !dead.contains(node) && after.get(*vip) != Some(*node)).count();
-    let mut taken: BTreeMap<&String, usize> = BTreeMap::new();
-    for vip in &lost {
-        *taken.entry(&after[vip]).or_default() += 1;
-    }
-    let longest = doubled.iter().map(windlass_e2e::Doubled::length).max().unwrap_or_default();
+    let longest = doubled.iter().map(Doubled::length).max();
     println!("bench: doubled: {doubled:?}");
     Ok(Death {
         nodes: count,
         vips: lost.len(),
-        median_outage_ms: report::milliseconds(outages.get(outages.len() / 2)),
-        longest_outage_ms: report::milliseconds(outages.last()),
+        median_outage_ms: whole_milliseconds(outages.median()),
+        longest_outage_ms: whole_milliseconds(outages.most()),
         others_moved: moved,
         doubled: doubled.len(),
-        longest_doubled_ms: report::milliseconds(Some(&longest)),
-        most_taken_over: taken.values().copied().max().unwrap_or(0),
+        longest_doubled_ms: whole_milliseconds(longest),
+        most_taken_over: shares(lost.iter().map(|vip| &after[vip]), []).most,
         writes: settled.since(&writes).values().sum(),
     })
 }

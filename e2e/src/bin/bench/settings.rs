@@ -16,6 +16,19 @@ where
     }
 }
 
+/// Returns numbers within `range`, which spaces or commas separate; `otherwise` without the setting.
+pub(crate) fn numbers<T>(setting: &str, otherwise: &[T], range: &RangeInclusive<T>) -> anyhow::Result<Vec<T>>
+where
+    T: FromStr + PartialOrd + Display + Copy,
+{
+    let Ok(text) = env::var(setting) else { return Ok(otherwise.to_vec()) };
+    let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+    words
+        .map(|word| parsed(word, range))
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("{setting}={text:?}"))
+}
+
 /// Returns the values that a setting names by their keys, as `FAULTS="cable drain"`, in the order of their type; `otherwise` without
 /// the setting.
 pub(crate) fn some_of<T: ValueEnum>(setting: &str, otherwise: &[T]) -> anyhow::Result<Vec<T>> {

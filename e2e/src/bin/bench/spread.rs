@@ -4,27 +4,27 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams, PostParams},
-};
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use serde::Serialize;
-use serde_json::{Value, json};
 use windlass_api::{VirtualIP, VirtualRouter};
-use windlass_e2e::{Bystander, Lab, await_that, write_rows};
+use windlass_e2e::{
+    Bystander, Lab, await_that,
+    statistics::{Shares, shares},
+    unused_service,
+};
+
+use crate::{
+    results::publish,
+    services::{self, POOL, create},
+};
 
 const NODES: [u16; 3] = [3, 7, 50];
 const VIPS: [usize; 8] = [1, 2, 5, 10, 30, 100, 300, 1000];
-/// Addresses for all of them, on the nodes' `eth1`.
-const POOL: &str = "198.19.0.0/16";
-const SERVICE_RANGE: &str = "198.18.0.0/16";
-const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Requests of this program under way.
 const IN_FLIGHT: usize = 16;
 const LIMIT: Duration = Duration::from_mins(5);
@@ -44,21 +44,26 @@ struct Row {
     most_taken_over: usize,
 }
 
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vips, nodes, most, least, moved_on_leave, of_the_leaver, most_taken_over } = self;
+        write!(
+            f,
+            "{nodes:5} {vips:6} {most:6} {least:6} {moved_on_leave:15} {of_the_leaver:14} {most_taken_over:16}"
+        )
+    }
+}
+
 /// Runs the benchmark.
 pub(crate) fn bench() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for count in NODES {
         println!("bench: {count} nodes");
-        let lab = Lab::builder().nodes(1).light().without_proxy().service_range(SERVICE_RANGE).interactive();
+        let lab = services::lab(1).without_proxy();
         rows.extend(Lab::run("bench-spread", lab, async |lab| measure(lab, count).await)?);
     }
-    println!("\n  nodes   VIPs   most  least  moved on leave  of the leaver  most taken over");
-    for Row { vips, nodes, most, least, moved_on_leave, of_the_leaver, most_taken_over } in &rows {
-        println!(
-            "  {nodes:5} {vips:6} {most:6} {least:6} {moved_on_leave:15} {of_the_leaver:14} {most_taken_over:16}"
-        );
-    }
-    println!("{}", write_rows("spread", &rows)?.display());
+    let title = "  nodes   VIPs   most  least  moved on leave  of the leaver  most taken over";
+    publish("spread", title, &rows)?;
     for row in &rows {
         ensure!(row.most <= row.least + 1, "the shares differ by more than one: {row:?}");
         ensure!(row.moved_on_leave == row.of_the_leaver, "others than the leaver's moved: {row:?}");
@@ -74,63 +79,38 @@ async fn measure(lab: &Lab, count: u16) -> anyhow::Result<Vec<Row>> {
         node.join(true).await?;
         node.report(&[]).await?;
     }
-    lab.announcement("bench", json!({"interfaces": ["eth1"]})).await?;
-    lab.pool("bench", &[POOL]).await?;
-    let leaver = nodes.first().context("no nodes")?.name();
+    services::pool(lab, POOL, "eth1").await?;
+    let leaver = nodes.first().context("no nodes")?;
     let (mut rows, mut made) = (Vec::new(), 0);
     for vips in VIPS {
-        let new = stream::iter(made..vips).map(|number| create(&client, number)).buffer_unordered(IN_FLIGHT);
-        new.try_collect::<Vec<()>>().await?;
+        let new = (made..vips).map(|number| unused_service(&format!("spread-{number}")));
+        create(&client, new, IN_FLIGHT).await?;
         made = vips;
         let before = settled(&client, vips, None).await?;
-        let mut shares: BTreeMap<&str, usize> = nodes.iter().map(|node| (node.name(), 0)).collect();
-        for node in before.values() {
-            *shares.entry(node).or_default() += 1;
-        }
-        set_excluded(&client, leaver, &json!("")).await?;
-        let after = settled(&client, vips, Some(leaver)).await?;
-        let moved = before.iter().filter(|(vip, node)| after.get(*vip) != Some(*node));
-        let moved: Vec<_> = moved.map(|(vip, _)| &after[vip]).collect();
-        let mut taken: BTreeMap<&String, usize> = BTreeMap::new();
-        for node in &moved {
-            *taken.entry(node).or_default() += 1;
-        }
+        leaver.exclude(true).await?;
+        let after = settled(&client, vips, Some(leaver.name())).await?;
+        let moved: Vec<_> = before
+            .iter()
+            .filter(|(vip, node)| after.get(*vip) != Some(*node))
+            .map(|(vip, _)| &after[vip])
+            .collect();
+        let Shares { most, least } = shares(before.values(), nodes.iter().map(Bystander::name));
         rows.push(Row {
             vips,
             nodes: nodes.len(),
-            most: shares.values().copied().max().unwrap_or(0),
-            least: shares.values().copied().min().unwrap_or(0),
+            most,
+            least,
             moved_on_leave: moved.len(),
-            of_the_leaver: before.values().filter(|node| *node == leaver).count(),
-            most_taken_over: taken.values().copied().max().unwrap_or(0),
+            of_the_leaver: before.values().filter(|node| *node == leaver.name()).count(),
+            most_taken_over: shares(moved, []).most,
         });
-        set_excluded(&client, leaver, &Value::Null).await?;
-        await_that(&format!("{leaver} has its addresses again"), LIMIT, async || {
+        leaver.exclude(false).await?;
+        await_that(&format!("{} has its addresses again", leaver.name()), LIMIT, async || {
             Ok((preferred(&client).await? == before).then_some(()))
         })
         .await?;
     }
     Ok(rows)
-}
-
-async fn create(client: &Client, number: usize) -> anyhow::Result<()> {
-    let service: Service = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("spread-{number}")},
-        "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]},
-    }))?;
-    let services: Api<Service> = Api::default_namespaced(client.clone());
-    services
-        .create(&PostParams::default(), &service)
-        .await
-        .with_context(|| format!("making Service {number}"))?;
-    Ok(())
-}
-
-async fn set_excluded(client: &Client, node: &str, value: &Value) -> anyhow::Result<()> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let label = Patch::Merge(json!({"metadata": {"labels": {EXCLUDE: value}}}));
-    nodes.patch(node, &PatchParams::default(), &label).await.with_context(|| format!("labelling {node}"))?;
-    Ok(())
 }
 
 /// The preferred node of each address, once there are so many and none is `without`.

@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 
 use anyhow::Context as _;
-use windlass_e2e::Lab;
+use windlass_e2e::{Lab, metric_label};
 
 /// A process of Windlass.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +61,13 @@ fn parse(text: &str) -> anyhow::Result<Calls> {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let count = || value.parse::<u64>().with_context(|| format!("the metric's line {line:?}"));
         if series.starts_with("rest_client_requests_total{") {
-            match label(series, "method") {
+            match metric_label(series, "method") {
                 Some("GET") => gets += count()?,
                 Some("PUT") => calls.renewals += count()?,
                 _ => calls.writes += count()?,
             }
         } else if series.starts_with("rest_client_request_duration_seconds_count{")
-            && label(series, "verb") == Some("GET")
+            && metric_label(series, "verb") == Some("GET")
         {
             timed_gets += count()?;
         }
@@ -75,11 +75,6 @@ fn parse(text: &str) -> anyhow::Result<Calls> {
     // A watch is counted, but not timed; a read under way the same, for a moment.
     (calls.watches, calls.reads) = (gets - timed_gets.min(gets), timed_gets);
     Ok(calls)
-}
-
-fn label<'a>(series: &'a str, name: &str) -> Option<&'a str> {
-    let start = series.find(&format!("{name}=\""))? + name.len() + 2;
-    series[start..].split('"').next()
 }
 
 #[cfg(test)]

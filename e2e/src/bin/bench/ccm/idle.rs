@@ -8,56 +8,44 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Service;
-use kube::{Api, Client, api::PostParams};
-use serde_json::json;
-use windlass_e2e::{Bystander, Lab, Memory, Writes, memory_mb, unused_service};
+use kube::Client;
+use serde_json::Value;
+use windlass_e2e::{Bystander, Lab, Memory, Writes, memory_mb, statistics::float, unused_service};
 
-use crate::ccm::{
+use super::{
     calls::{Calls, Process},
-    lifecycle::POOL,
-    report::{Row, float},
+    report::Row,
+};
+use crate::{
     seen::Seen,
+    services::{self, POOL, create},
 };
 
 /// Requests of the client under way at the same time.
 const IN_FLIGHT: usize = 48;
-const TELL: Duration = Duration::from_secs(5);
-/// How long until all Services have their address.
+/// Limit of the wait until all Services have their address.
 const LIMIT: Duration = Duration::from_mins(45);
 
-/// What is there, and for how long it is looked at.
+/// Size of the cluster, and the length of the measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
-    pub(crate) services: usize,
-    pub(crate) nodes: usize,
+    pub(crate) services: u32,
+    pub(crate) nodes: u16,
     /// More than five: then every node's addresses are looked after once.
-    pub(crate) minutes: usize,
+    pub(crate) minutes: u32,
 }
 
 pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     let client = lab.client();
     for number in 1..size.nodes {
         // Nobody runs there.
-        Bystander::new(&client, u16::try_from(number)?)?.join(true).await?;
+        Bystander::new(&client, number)?.join(true).await?;
     }
     lab.deploy_windlass(&["n1"]).await?;
-    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
-    lab.pool("bench", &[POOL]).await?;
-    let seen = Seen::default();
-    let watch = seen.follow(&client);
-    let made = async {
-        let began = Instant::now();
-        services(&client, &seen, size.services).await?;
-        println!("bench: all have their address after {:.0} s", began.elapsed().as_secs_f64());
-        anyhow::Ok(())
-    };
-    tokio::select! {
-        made = made => made?,
-        ended = watch => return Err(ended.context("watching the Services")),
-    }
+    services::pool(lab, POOL, "eth0").await?;
+    let began = Instant::now();
+    create_shown(&client, size.services).await?;
+    println!("bench: all have their address after {:.0} s", began.elapsed().as_secs_f64());
     // The client's own watch has ended. Since then nobody wants anything.
     Writes::settled(&client).await?;
     println!("bench: looking on for {} minutes", size.minutes);
@@ -73,64 +61,42 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (who, (after, before)) in ["controller", "agent"].into_iter().zip(after.into_iter().zip(before)) {
         let Calls { watches, reads, renewals, writes } = after.since(before);
-        let mut row = |what: &str, calls: u64| {
+        for (what, calls) in [
+            ("watches opened again", watches),
+            ("other reads", reads),
+            ("renewals of the lease", renewals),
+            ("other writes", writes),
+        ] {
             rows.push(Row::new(format!("at rest, {who}: {what}"), float(calls) / minutes, "calls/min"));
-        };
-        row("watches opened again", watches);
-        row("other reads", reads);
-        row("renewals of the lease", renewals);
-        row("other writes", writes);
+        }
     }
     for (who, host) in [("controller", "cp"), ("agent", "n1")] {
         let pid = lab.process_id(host, who)?;
-        rows.push(Row::new(
-            format!("at rest, {who}: resident memory"),
-            memory_mb(pid, Memory::Resident)?,
-            "MB",
-        ));
-        rows.push(Row::new(format!("at rest, {who}: most memory ever"), memory_mb(pid, Memory::Peak)?, "MB"));
+        for (what, which) in [("resident memory", Memory::Resident), ("most memory ever", Memory::Peak)] {
+            rows.push(Row::new(format!("at rest, {who}: {what}"), memory_mb(pid, which)?, "MB"));
+        }
     }
     Ok(rows)
 }
 
-/// Makes the Services and waits until each shows its address.
-pub(crate) async fn services(client: &Client, seen: &Seen, count: usize) -> anyhow::Result<()> {
-    let api: Api<Service> = Api::default_namespaced(client.clone());
-    let make = |index: usize| {
-        let api = api.clone();
-        async move {
-            let name = format!("idle-{index:05}");
-            // The first one is the API server's own.
-            let address =
-                Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 16).to_bits() + u32::try_from(index)?);
-            let mut service = unused_service(&name);
-            service["spec"]["clusterIP"] = address.to_string().into();
-            let service = serde_json::from_value(service)?;
-            api.create(&PostParams::default(), &service)
-                .await
-                .with_context(|| format!("making Service {name}"))?;
-            anyhow::Ok(())
-        }
-    };
-    let create = async {
-        let mut answers = stream::iter(0..count).map(make).buffer_unordered(IN_FLIGHT);
-        while answers.try_next().await?.is_some() {}
-        anyhow::Ok(())
-    };
-    let tell = async {
-        let mut tick = tokio::time::interval(TELL);
-        loop {
-            tick.tick().await;
-            println!("bench: {} of {count} have their address", seen.count());
-        }
-    };
-    let all = async {
-        create.await?;
-        let complaint = format!("not all of {count} Services have their address");
-        seen.wait(&complaint, LIMIT, || (seen.count() >= count).then_some(())).await
+/// Creates the Services and waits until each shows its address.
+pub(crate) async fn create_shown(client: &Client, count: u32) -> anyhow::Result<()> {
+    // The first one is the API server's own.
+    let first = Ipv4Addr::new(198, 18, 0, 16).to_bits();
+    let all: Vec<Value> = (0..count)
+        .map(|index| {
+            let mut service = unused_service(&format!("idle-{index:05}"));
+            service["spec"]["clusterIP"] = Ipv4Addr::from_bits(first + index).to_string().into();
+            service
+        })
+        .collect();
+    let seen = Seen::default();
+    let made = async {
+        create(client, all.into_iter(), IN_FLIGHT).await?;
+        seen.reach(usize::try_from(count)?, LIMIT).await
     };
     tokio::select! {
-        done = all => done,
-        () = tell => Ok(()),
+        made = made => made,
+        ended = seen.follow(client) => Err(ended),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter,
     time::{Duration, Instant},
 };
 
@@ -12,35 +13,32 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::VirtualIP;
-use windlass_e2e::{BACKEND_HTTP, Lab, SERVICE_PORT, Writes, await_that};
+use windlass_e2e::{Lab, SERVICE_PORT, Writes, await_that, statistics::float, unused_service};
 
-use crate::ccm::{
+use super::{
     calls::{Calls, Process},
-    report::{Row, float, times},
+    report::{Row, times},
+};
+use crate::{
+    progress::Progress,
     seen::Seen,
+    services::{self, POOL, create},
 };
 
-/// Cluster addresses of the Services.
-pub(crate) const SERVICE_RANGE: &str = "198.18.0.0/16";
-/// Addresses for all of them. They are in no subnet of the hosts: an Announcement names the nodes' interface, clients have a
-/// route.
-pub(crate) const POOL: &str = "198.19.0.0/16";
 /// As shipped kube-proxy writes its rules once a second at most. Services made one after another would each wait for that,
 /// and the figure would say nothing else.
 pub(crate) const PROXY_AT_ONCE: &str = "--iptables-min-sync-period=0s";
-/// How long one Service may take.
+/// Limit of the wait for one Service.
 const LIMIT: Duration = Duration::from_mins(1);
-/// How long until the last address may be given to others again.
+/// Limit of the wait until the last address may be given to others again.
 const REST: Duration = Duration::from_mins(5);
-const TELL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn measure(lab: &Lab, count: usize) -> anyhow::Result<Vec<Row>> {
     lab.exec("c1", &["ip", "route", "add", POOL, "dev", "eth0"]).await?;
     lab.deploy_windlass(&["n1"]).await?;
-    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
-    lab.pool("bench", &[POOL]).await?;
+    services::pool(lab, POOL, "eth0").await?;
     lab.backend("web", &["n1"]).await?;
     // The first one brings the virtual router and the client's caches along; it stays.
     lab.load_balancer("web", |_| ()).await?;
@@ -53,7 +51,7 @@ pub(crate) async fn measure(lab: &Lab, count: usize) -> anyhow::Result<Vec<Row>>
     let watch = seen.follow(&client);
     tokio::select! {
         rows = one_after_another(lab, &client, &seen, count) => rows,
-        ended = watch => Err(ended.context("watching the Services")),
+        ended = watch => Err(ended),
     }
 }
 
@@ -68,14 +66,14 @@ async fn one_after_another(
     let (mut published, mut answered) = (Vec::new(), Vec::new());
     let mut progress = Progress::new(count);
     for index in 0..count {
-        let service = service(index)?;
+        let service = service(index);
         let began = Instant::now();
-        services.create(&PostParams::default(), &service).await.context("making a Service")?;
+        create(client, iter::once(service), 1).await?;
         let (at, address) = seen.address(&name(index), LIMIT).await?;
         published.push(at.saturating_duration_since(began));
         let at = lab.first_answer("c1", address, SERVICE_PORT, LIMIT).await?;
         answered.push(at.saturating_duration_since(began));
-        progress.tell("answered", index + 1);
+        progress.print(index + 1, "answered");
     }
     let made = Counted::settled(lab, client).await?;
 
@@ -85,7 +83,7 @@ async fn one_after_another(
         let began = Instant::now();
         services.delete(&name(index), &DeleteParams::default()).await.context("deleting a Service")?;
         gone.push(seen.gone(&name(index), LIMIT).await?.saturating_duration_since(began));
-        progress.tell("gone", index + 1);
+        progress.print(index + 1, "gone");
     }
     println!("bench: waiting until the addresses may be given again");
     await_that("only one address is in use or kept back", REST, async || {
@@ -109,7 +107,7 @@ async fn one_after_another(
     Ok(rows)
 }
 
-/// What was written so far, by those who wrote it, and by the API server's own count.
+/// Numbers of writes so far, by the processes that wrote, and by the API server's own count.
 struct Counted {
     controller: Calls,
     agent: Calls,
@@ -148,17 +146,11 @@ fn name(index: usize) -> String {
     format!("bench-{index:05}")
 }
 
-fn service(index: usize) -> anyhow::Result<Service> {
-    Ok(serde_json::from_value(json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name(index)},
-        "spec": {
-            "type": "LoadBalancer",
-            "allocateLoadBalancerNodePorts": false,
-            "ports": [{"name": "http", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": BACKEND_HTTP}],
-        },
-    }))?)
+/// Service whose endpoints are written for it.
+fn service(index: usize) -> Value {
+    let mut service = unused_service(&name(index));
+    service["spec"].as_object_mut().map(|spec| spec.remove("selector"));
+    service
 }
 
 /// The endpoints of all Services, those of the backend, before the Services are made: writing them is not measured.
@@ -177,23 +169,4 @@ async fn endpoints(client: &Client, count: usize) -> anyhow::Result<()> {
         slices.create(&PostParams::default(), &one).await.context("writing an EndpointSlice")?;
     }
     Ok(())
-}
-
-/// Says now and then how far it got.
-struct Progress {
-    of: usize,
-    told: Instant,
-}
-
-impl Progress {
-    fn new(of: usize) -> Self {
-        Self { of, told: Instant::now() }
-    }
-
-    fn tell(&mut self, what: &str, done: usize) {
-        if self.told.elapsed() >= TELL {
-            self.told = Instant::now();
-            println!("bench: {done} of {} {what}", self.of);
-        }
-    }
 }

@@ -9,36 +9,30 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Event, Node};
-use kube::{
-    Api, Client,
-    api::{ListParams, Patch, PatchParams},
-};
-use serde_json::json;
+use k8s_openapi::api::core::v1::Event;
+use kube::{Api, Client, api::ListParams};
 use tokio::time::{MissedTickBehavior, interval};
-use windlass_e2e::{Bystander, Lab, Writes, processor_seconds};
+use windlass_e2e::{Bystander, Lab, Writes, processor_seconds, statistics::float};
 
-use crate::ccm::{
+use super::{
     calls::{Calls, Process},
-    idle,
-    lifecycle::POOL,
-    report::{Row, float},
-    seen::Seen,
+    idle::create_shown,
+    report::Row,
 };
+use crate::services::{self, POOL};
 
-pub(crate) const AGENTS: [&str; 3] = ["n1", "n2", "n3"];
-const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const AGENTS: [&str; 3] = ["n1", "n2", "n3"];
 /// Requests of this program under way while it sets up.
 const IN_FLIGHT: usize = 16;
-/// What nothing costs is measured for this long, and taken off what the changes cost.
+/// Length of the measurement without changes, whose cost is subtracted from that of the changes.
 const REST: Duration = Duration::from_secs(20);
 /// Each node writes its status this often.
 const BEAT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
-    pub(crate) services: usize,
-    /// Those that are objects only.
+    pub(crate) services: u32,
+    /// Nodes that are objects only.
     pub(crate) nodes: u16,
     /// Changes of each kind, each of another node.
     pub(crate) changes: u16,
@@ -59,35 +53,25 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
         node.report(&[]).await
     });
     stream::iter(joined).buffer_unordered(IN_FLIGHT).try_collect::<Vec<()>>().await?;
-    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
-    lab.pool("bench", &[POOL]).await?;
-    let seen = Seen::default();
-    tokio::select! {
-        made = idle::services(&client, &seen, size.services) => made?,
-        ended = seen.follow(&client) => return Err(ended.context("watching the Services")),
-    }
+    services::pool(lab, POOL, "eth0").await?;
+    create_shown(&client, size.services).await?;
 
     let mut bench = Bench { lab, client, rest: [0.0; 2], rows: Vec::new() };
     bench.rest().await?;
     let mut chunks = nodes.chunks_exact(changes);
     let mut next = || chunks.next().context("more kinds of changes than nodes: raise SPREAD_NODES");
 
-    let some = next()?;
-    bench.each("providerID set", &["PATCH nodes"], some, async |node| node.become_known().await).await?;
-    let some = next()?;
-    bench.each("label added", &["PATCH nodes"], some, async |node| node.label("rack", "7").await).await?;
-    let some = next()?;
-    let what = "excluded, without VIPs";
-    bench.each(what, &["PATCH nodes"], some, async |node| node.label(EXCLUDE, "").await).await?;
-    let some = next()?;
+    let patch = ["PATCH nodes"];
+    bench.each("providerID set", &patch, next()?, async |node| node.become_known().await).await?;
+    bench.each("label added", &patch, next()?, async |node| node.label("rack", "7").await).await?;
+    bench.each("excluded, without VIPs", &patch, next()?, async |node| node.exclude(true).await).await?;
     let what = "NodeNetwork changed, without VIPs";
-    bench.each(what, &["APPLY nodenetworks"], some, async |node| node.report(&[200]).await).await?;
-    let what = "node added";
+    bench.each(what, &["APPLY nodenetworks"], next()?, async |node| node.report(&[200]).await).await?;
     let join = async |node: &Bystander| {
         node.join(true).await?;
         node.report(&[]).await
     };
-    bench.each(what, &["POST nodes", "APPLY nodenetworks"], newcomers, join).await?;
+    bench.each("node added", &["POST nodes", "APPLY nodenetworks"], newcomers, join).await?;
     bench.each("node deleted", &["DELETE nodes"], newcomers, async |node| node.leave().await).await?;
     bench.holder(size.services).await?;
     bench.heartbeats(nodes, size.beats).await?;
@@ -164,12 +148,10 @@ impl Bench<'_> {
     }
 
     /// A node that announces a third of the addresses is excluded, and taken in again.
-    async fn holder(&mut self, services: usize) -> anyhow::Result<()> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        for (what, value) in [("excluded", json!("")), ("taken in again", json!(null))] {
+    async fn holder(&mut self, services: u32) -> anyhow::Result<()> {
+        for (what, excluded) in [("excluded", true), ("taken in again", false)] {
             let before = self.moment().await?;
-            let label = Patch::Merge(json!({"metadata": {"labels": {EXCLUDE: value}}}));
-            nodes.patch(AGENTS[0], &PatchParams::default(), &label).await?;
+            self.lab.node(AGENTS[0])?.exclude(excluded).await?;
             let what = format!("{what}, with a third of {services} VIPs");
             self.tell(&what, &["PATCH nodes"], &before, 1).await?;
         }
@@ -191,7 +173,7 @@ impl Bench<'_> {
         self.tell(&format!("heartbeat, of {count}"), &["PATCH nodes/status"], &before, count).await
     }
 
-    /// What each of `count` changes cost since `before`.
+    /// Records the cost of each of `count` changes since `before`.
     async fn tell(&mut self, what: &str, ours: &[&str], before: &Moment, count: usize) -> anyhow::Result<()> {
         let after = self.moment().await?;
         ensure!(count > 0, "{what}: no change was made");

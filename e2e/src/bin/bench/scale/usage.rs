@@ -1,9 +1,9 @@
-//! What the processes took of the machine.
+//! Processor time and memory of the processes.
 
 use serde::Serialize;
-use windlass_e2e::{Lab, Memory, memory_mb, processor_seconds};
+use windlass_e2e::{Lab, Memory, memory_mb, processor_seconds, statistics::rounded};
 
-use crate::scale::NODES;
+use super::NODES;
 
 /// Processor seconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -17,13 +17,13 @@ pub(crate) struct Cpu {
     pub(crate) client: f64,
 }
 
-/// Of each process since its start.
+/// Usage of each process since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) cpu: Cpu,
     /// The most memory that was ever in use, in MB.
     pub(crate) controller_peak_mb: f64,
-    /// Of the largest agent.
+    /// The same of the largest agent.
     pub(crate) agent_peak_mb: f64,
 }
 
@@ -49,15 +49,16 @@ impl Usage {
         Ok(Self { cpu, controller_peak_mb: memory_mb(controller, Memory::Peak)?, agent_peak_mb })
     }
 
-    /// What was taken after `before`.
+    /// Returns what was taken after `before`, rounded.
     pub(crate) fn since(&self, before: &Self) -> Cpu {
         let (now, then) = (&self.cpu, &before.cpu);
+        let spent = |of: fn(&Cpu) -> f64| rounded(of(now) - of(then), 100.0);
         Cpu {
-            controller: now.controller - then.controller,
-            agents: now.agents - then.agents,
-            apiserver: now.apiserver - then.apiserver,
-            etcd: now.etcd - then.etcd,
-            client: now.client - then.client,
+            controller: spent(|cpu| cpu.controller),
+            agents: spent(|cpu| cpu.agents),
+            apiserver: spent(|cpu| cpu.apiserver),
+            etcd: spent(|cpu| cpu.etcd),
+            client: spent(|cpu| cpu.client),
         }
     }
 }

@@ -6,44 +6,28 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api, Client,
-    api::{ListParams, PostParams},
-};
-use serde_json::json;
+use anyhow::{anyhow, ensure};
+use kube::{Api, Client, api::ListParams};
 use windlass_api::{NodeNetwork, VirtualIP};
-use windlass_e2e::{Hopeless, Lab, await_that};
+use windlass_e2e::{Hopeless, Lab, await_that, unused_service};
+
+use crate::services::create;
 
 /// Services made at a time: each change is told to every agent, and all of them and the API server share one machine.
 const BATCH: usize = 50;
 /// Requests of this program under way.
 const IN_FLIGHT: usize = 16;
 
-/// Makes so many Services, a batch at a time: the next when all addresses before it are announced.
-pub(crate) async fn create(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
+/// Creates so many Services, a batch at a time: the next when all addresses before it are announced.
+pub(crate) async fn create_announced(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
     let client = lab.client();
     for first in (0..count).step_by(BATCH) {
         let last = count.min(first + BATCH);
-        let made =
-            stream::iter(first..last).map(|number| create_one(&client, number)).buffer_unordered(IN_FLIGHT);
-        made.try_collect::<Vec<()>>().await?;
+        let batch = (first..last).map(|number| unused_service(&format!("segment-{number}")));
+        create(&client, batch, IN_FLIGHT).await?;
         await_announced(lab, last, limit).await?;
         println!("bench: {last} announced");
     }
-    Ok(())
-}
-
-async fn create_one(client: &Client, number: usize) -> anyhow::Result<()> {
-    let service: Service = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("segment-{number}")},
-        "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]},
-    }))?;
-    let services: Api<Service> = Api::default_namespaced(client.clone());
-    let made = services.create(&PostParams::default(), &service).await;
-    made.with_context(|| format!("making Service {number}"))?;
     Ok(())
 }
 

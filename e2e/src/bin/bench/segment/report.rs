@@ -1,8 +1,6 @@
-//! What was measured.
+//! Results of the measurement.
 
-use std::{fs, time::Duration};
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use serde::Serialize;
 use windlass_e2e::write_rows;
 
@@ -28,14 +26,14 @@ pub(crate) struct Row {
 pub(crate) struct Rest {
     /// Processors that all agents keep busy.
     pub(crate) processors: f64,
-    /// What every port of the LAN gets.
+    /// Packets that each port of the LAN receives.
     pub(crate) packets_per_second: f64,
     /// Resident, of the median agent, and of the largest.
-    pub(crate) agent_mb: u64,
-    pub(crate) largest_agent_mb: u64,
+    pub(crate) agent_mb: u32,
+    pub(crate) largest_agent_mb: u32,
 }
 
-/// What came of it that nodes died.
+/// Results of the death of nodes.
 #[derive(Debug, Serialize)]
 pub(crate) struct Death {
     pub(crate) nodes: usize,
@@ -46,7 +44,7 @@ pub(crate) struct Death {
     pub(crate) longest_outage_ms: u64,
     /// Addresses of nodes that live which went to another node.
     pub(crate) others_moved: usize,
-    /// How often two nodes answered one question for an address, and for how long.
+    /// Number of times that two nodes answered for an address, and the longest of them.
     pub(crate) doubled: usize,
     pub(crate) longest_doubled_ms: u64,
     /// The most of the addresses that one node took over.
@@ -64,16 +62,4 @@ pub(crate) fn write(row: &Row) -> anyhow::Result<()> {
         ensure!(death.others_moved == 0 && death.doubled == 0, "addresses moved or were doubled: {death:?}");
     }
     Ok(())
-}
-
-pub(crate) fn resident_kib(pid: i32) -> anyhow::Result<u64> {
-    let file = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let resident = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    resident.with_context(|| format!("{file} has no VmRSS"))
-}
-
-pub(crate) fn milliseconds(duration: Option<&Duration>) -> u64 {
-    duration.map_or(0, |duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
