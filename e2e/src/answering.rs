@@ -4,20 +4,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 
 use crate::{
     lab::Lab,
     neighbours::{Asker, Questions},
-    sandbox::Entrance,
+    running::{Running, Stop},
     topology::Mac,
 };
 
@@ -79,9 +75,8 @@ pub struct Answers {
 /// A running sampler. Dropping it ends it.
 #[derive(Debug)]
 pub struct Answering {
-    stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Answers>>,
-    thread: Option<JoinHandle<anyhow::Result<()>>>,
+    running: Running<()>,
 }
 
 impl Lab {
@@ -100,42 +95,29 @@ impl Lab {
         nodes: BTreeMap<Mac, String>,
         rhythm: Rhythm,
     ) -> anyhow::Result<Answering> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let asker = Asker::of(self.host(client)?);
         let sampler = Sampler { nodes, addresses: addresses.to_vec(), rhythm };
-        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Answers::default())));
-        let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
-        let thread = std::thread::Builder::new().name(format!("answering-{client}")).spawn(move || {
-            entrance.enter()?;
+        let seen = Arc::new(Mutex::new(Answers::default()));
+        let shared = Arc::clone(&seen);
+        let running = Running::start(self, client, "answering", move |stop| {
             let questions = asker.open(sampler.addresses.iter().any(IpAddr::is_ipv6))?;
-            sampler.ask_until(&questions, &stopped, &shared).context("asking who has an address")
+            sampler.ask_until(&questions, stop, &shared).context("asking who has an address")
         })?;
-        Ok(Answering { stop, seen, thread: Some(thread) })
+        Ok(Answering { seen, running })
     }
 }
 
 impl Answering {
     /// Returns the results so far, or an error once the sampler has failed.
     pub fn seen(&self) -> anyhow::Result<Answers> {
-        anyhow::ensure!(
-            self.thread.as_ref().is_some_and(|thread| !thread.is_finished()),
-            "nobody asks any more"
-        );
+        ensure!(self.running.is_running(), "nobody asks any more");
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Stops the sampler and returns the results.
-    pub fn stop(mut self) -> anyhow::Result<Answers> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("it was stopped before")?;
-        thread.join().map_err(|_| anyhow!("asking panicked"))??;
+    pub fn stop(self) -> anyhow::Result<Answers> {
+        self.running.stop()?;
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -162,15 +144,10 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn ask_until(
-        &self,
-        questions: &Questions,
-        stop: &AtomicBool,
-        seen: &Mutex<Answers>,
-    ) -> anyhow::Result<()> {
+    fn ask_until(&self, questions: &Questions, stop: &Stop, seen: &Mutex<Answers>) -> anyhow::Result<()> {
         let mut next = Instant::now();
         let chunks = self.addresses.chunks(self.rhythm.at_once.max(1)).cycle();
-        for addresses in chunks.take_while(|_| !stop.load(Ordering::Relaxed)) {
+        for addresses in chunks.take_while(|_| !stop.is_requested()) {
             let asked = Instant::now();
             for address in addresses {
                 questions.ask(*address);

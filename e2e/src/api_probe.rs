@@ -9,13 +9,12 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::Context as _;
 use rustls::{
     ClientConfig, RootCertStore,
     client::Resumption,
@@ -25,20 +24,22 @@ use rustls::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    task::{JoinSet, LocalSet},
+    task::JoinSet,
     time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 pub use self::tally::{ApiOutcome, Silence};
-use crate::{lab::Lab, load::is_whole, sandbox::Entrance, wait::await_that};
+use crate::{
+    lab::Lab,
+    load::is_whole,
+    running::{Running, Stop, await_more},
+};
 
 /// Time from one request to the next, whatever the result of the first.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Limit of a request, including its connection. Other requests are sent meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Limit of the wait for a number of answers, including an outage.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Port of the API server.
 const PORT: u16 = 6443;
 
@@ -54,9 +55,8 @@ pub enum ApiConnections {
 /// A running client. Dropping it ends it.
 #[derive(Debug)]
 pub struct ApiProbe {
-    stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
-    thread: Option<JoinHandle<anyhow::Result<ApiOutcome>>>,
+    running: Running<ApiOutcome>,
 }
 
 impl Lab {
@@ -80,14 +80,11 @@ impl Lab {
         connections: ApiConnections,
     ) -> anyhow::Result<ApiProbe> {
         let request = format!("GET {page} HTTP/1.1\r\nHost: lab\r\n\r\n");
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let settings = settings(&self.pki.path("ca.crt"))?;
-        let stop = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicU64::new(0));
-        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&answered));
-        let thread = std::thread::Builder::new().name(format!("api-probe-{client}")).spawn(move || {
-            entrance.enter()?;
-            let asker = Rc::new(Asker {
+        let counted = Arc::clone(&answered);
+        let running = Running::start_tasks(self, client, "api-probe", move |stop| {
+            let asker = Asker {
                 target: SocketAddr::new(address, PORT),
                 request,
                 tls: TlsConnector::from(settings),
@@ -95,37 +92,22 @@ impl Lab {
                 outcome: RefCell::default(),
                 answered: counted,
                 begin: Instant::now(),
-            });
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(run(asker, stopped)))
+            };
+            run(Rc::new(asker), stop)
         })?;
-        Ok(ApiProbe { stop, answered, thread: Some(thread) })
+        Ok(ApiProbe { answered, running })
     }
 }
 
 impl ApiProbe {
     /// Waits until so many further requests have been answered.
     pub async fn await_answers(&self, count: u64) -> anyhow::Result<()> {
-        let before = self.answered.load(Ordering::Relaxed);
-        await_that(&format!("{count} further requests are answered"), LIMIT, async || {
-            let answered = self.answered.load(Ordering::Relaxed) - before;
-            ensure!(answered >= count, "{answered} were");
-            Ok(Some(()))
-        })
-        .await
+        await_more(&self.answered, count, "requests are answered").await
     }
 
     /// Stops the client, once the requests under way have ended, and returns its results.
-    pub fn stop(mut self) -> anyhow::Result<ApiOutcome> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the client was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the client panicked"))?
-    }
-}
-
-impl Drop for ApiProbe {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+    pub fn stop(self) -> anyhow::Result<ApiOutcome> {
+        self.running.stop()
     }
 }
 
@@ -143,11 +125,11 @@ struct Asker {
     begin: Instant,
 }
 
-async fn run(asker: Rc<Asker>, stopped: Arc<AtomicBool>) -> anyhow::Result<ApiOutcome> {
+async fn run(asker: Rc<Asker>, stop: Stop) -> anyhow::Result<ApiOutcome> {
     let mut requests = JoinSet::new();
     let mut ticks = interval(PAUSE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    while !stopped.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         ticks.tick().await;
         let asker = Rc::clone(&asker);
         requests.spawn_local(async move {

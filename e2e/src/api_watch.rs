@@ -7,13 +7,12 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{anyhow, bail};
 use futures::{TryStreamExt as _, join};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -23,7 +22,12 @@ use kube::{
 use serde_json::json;
 use tokio::time::{interval, timeout};
 
-use crate::{api_probe::Silence, control_plane, lab::Lab, sandbox::Entrance, wait::await_that};
+use crate::{
+    api_probe::Silence,
+    control_plane,
+    lab::Lab,
+    running::{Running, Stop, await_more},
+};
 
 /// Name of the object, a ConfigMap of namespace `default`.
 const WATCHED: &str = "lab-watched";
@@ -33,8 +37,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A watch that shows nothing is given up: the object is written ten times a second.
 const SILENT: Duration = Duration::from_secs(3);
-/// Limit of the wait for a number of events, including broken watches.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Until a watch is begun again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -58,60 +60,40 @@ pub struct WatchOutcome {
 /// A running client. Dropping it ends it.
 #[derive(Debug)]
 pub struct ApiWatch {
-    stop: Arc<AtomicBool>,
     events: Arc<AtomicU64>,
-    thread: Option<JoinHandle<anyhow::Result<WatchOutcome>>>,
+    running: Running<WatchOutcome>,
 }
 
 impl Lab {
     /// Watches a ConfigMap from host `client` at `vip`, an address of the API servers, until [`ApiWatch::stop`], while it is written each
     /// 100 ms at the API server of `writer`, a node of the control plane.
     pub fn api_watch(&self, client: &str, vip: IpAddr, writer: &str) -> anyhow::Result<ApiWatch> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let (at_vip, at_writer) = (self.kubeconfig_for(vip)?, self.kubeconfig_at(writer)?);
-        let stop = Arc::new(AtomicBool::new(false));
         let events = Arc::new(AtomicU64::new(0));
-        let (stopped, shown) = (Arc::clone(&stop), Arc::clone(&events));
-        let thread = std::thread::Builder::new().name(format!("api-watch-{client}")).spawn(move || {
-            entrance.enter()?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(run(at_vip, at_writer, &stopped, &shown))
-        })?;
-        Ok(ApiWatch { stop, events, thread: Some(thread) })
+        let shown = Arc::clone(&events);
+        let running =
+            Running::start_tasks(self, client, "api-watch", move |stop| run(at_vip, at_writer, stop, shown))?;
+        Ok(ApiWatch { events, running })
     }
 }
 
 impl ApiWatch {
     /// Waits until so many further events have been seen, by any watch: 10 come in a second.
     pub async fn await_events(&self, count: u64) -> anyhow::Result<()> {
-        let before = self.events.load(Ordering::Relaxed);
-        await_that(&format!("{count} further events are seen"), LIMIT, async || {
-            let seen = self.events.load(Ordering::Relaxed) - before;
-            ensure!(seen >= count, "{seen} were seen");
-            Ok(Some(()))
-        })
-        .await
+        await_more(&self.events, count, "events are seen").await
     }
 
     /// Stops the client and returns its results.
-    pub fn stop(mut self) -> anyhow::Result<WatchOutcome> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the client was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the client panicked"))?
-    }
-}
-
-impl Drop for ApiWatch {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+    pub fn stop(self) -> anyhow::Result<WatchOutcome> {
+        self.running.stop()
     }
 }
 
 async fn run(
     at_vip: PathBuf,
     at_writer: PathBuf,
-    stopped: &AtomicBool,
-    shown: &AtomicU64,
+    stop: Stop,
+    shown: Arc<AtomicU64>,
 ) -> anyhow::Result<WatchOutcome> {
     let watched: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_vip).await?);
     let written: Api<ConfigMap> = Api::default_namespaced(control_plane::client(&at_writer).await?);
@@ -119,7 +101,7 @@ async fn run(
     let writing = async {
         let mut ticks = interval(PAUSE);
         let mut number = 0_u64;
-        while !stopped.load(Ordering::Relaxed) {
+        while !stop.is_requested() {
             ticks.tick().await;
             number += 1;
             let wrote = timeout(PATIENCE, write(&written, number)).await;
@@ -128,14 +110,14 @@ async fn run(
         outcome.borrow_mut().silence.ends_at(begin.elapsed());
     };
     let watching = async {
-        while !stopped.load(Ordering::Relaxed) {
+        while !stop.is_requested() {
             let seen = || {
                 let mut outcome = outcome.borrow_mut();
                 outcome.events += 1;
                 shown.store(outcome.events, Ordering::Relaxed);
                 outcome.silence.broken_at(begin.elapsed());
             };
-            if let Err(error) = watch(&watched, stopped, seen).await {
+            if let Err(error) = watch(&watched, &stop, seen).await {
                 outcome.borrow_mut().note_broken(&error);
                 tokio::time::sleep(AGAIN).await;
             }
@@ -158,7 +140,7 @@ async fn write(api: &Api<ConfigMap>, number: u64) -> anyhow::Result<()> {
 }
 
 /// Watches until it is stopped; an earlier end of the watch is an error.
-async fn watch(api: &Api<ConfigMap>, stopped: &AtomicBool, seen: impl Fn()) -> anyhow::Result<()> {
+async fn watch(api: &Api<ConfigMap>, stop: &Stop, seen: impl Fn()) -> anyhow::Result<()> {
     let params = WatchParams::default().fields(&format!("metadata.name={WATCHED}"));
     let silent = || anyhow!("nothing for {} s", SILENT.as_secs());
     let begun = async {
@@ -166,7 +148,7 @@ async fn watch(api: &Api<ConfigMap>, stopped: &AtomicBool, seen: impl Fn()) -> a
         api.watch(&params, &from.unwrap_or_default()).await
     };
     let mut events = std::pin::pin!(timeout(SILENT, begun).await.map_err(|_| silent())??);
-    while !stopped.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         match timeout(SILENT, events.try_next()).await.map_err(|_| silent())?? {
             Some(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => seen(),
             Some(WatchEvent::Bookmark(_)) => {}

@@ -8,19 +8,17 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
-    thread::JoinHandle,
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::task::LocalSet;
 
 use self::client::Client;
 pub use self::tally::{Latencies, Tally};
-use crate::{lab::Lab, sandbox::Entrance, soak::Random};
+use crate::{lab::Lab, running::Running, soak::Random};
 
 /// Files of the process beside the clients' connections.
 const FURTHER_FILES: u64 = 500;
@@ -42,13 +40,12 @@ pub struct CrowdOptions {
 #[derive(Debug)]
 pub struct Crowd {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<anyhow::Result<()>>>,
+    threads: Vec<Running<()>>,
 }
 
 /// State that the clients of all threads share.
 #[derive(Debug)]
 struct Shared {
-    stop: AtomicBool,
     /// Index of the phase of which a question is that begins now.
     phase: AtomicUsize,
     tallies: Mutex<Vec<Tally>>,
@@ -70,19 +67,13 @@ impl Lab {
         let targets: Vec<SocketAddr> = addresses.iter().map(|address| (*address, port).into()).collect();
         let mut crowd = Crowd { shared: Arc::new(Shared::new()), threads: Vec::new() };
         for (nth, host) in hosts.iter().enumerate() {
-            let entrance = Entrance::new(&self.sandbox, host)?;
             let clients: Vec<Client> = (0..options.clients)
                 .filter(|number| number % hosts.len() == nth)
                 .map(|number| Client::new(number, &targets, hosts.len(), options))
                 .collect();
             let shared = Arc::clone(&crowd.shared);
-            let thread = std::thread::Builder::new().name(format!("crowd-{host}")).spawn(move || {
-                entrance.enter()?;
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(LocalSet::new().run_until(client::run(clients, shared)));
-                Ok(())
-            })?;
-            crowd.threads.push(thread);
+            let run = move |stop| client::run(clients, shared, stop);
+            crowd.threads.push(Running::start_tasks(self, host, "crowd", run)?);
         }
         Ok(crowd)
     }
@@ -97,25 +88,17 @@ impl Crowd {
     }
 
     /// Waits for outstanding answers, stops the clients and returns their results, phase by phase.
-    pub fn stop(mut self) -> anyhow::Result<Vec<Tally>> {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().map_err(|_| anyhow!("a client panicked"))??;
-        }
+    pub fn stop(self) -> anyhow::Result<Vec<Tally>> {
+        self.threads.iter().for_each(Running::end);
+        self.threads.into_iter().try_for_each(Running::stop)?;
         Ok(std::mem::take(&mut *self.shared.tallies()))
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
     }
 }
 
 impl Shared {
     fn new() -> Self {
         let tallies = Mutex::new(vec![Tally::default()]);
-        Self { stop: AtomicBool::new(false), phase: AtomicUsize::new(0), tallies }
+        Self { phase: AtomicUsize::new(0), tallies }
     }
 
     fn tallies(&self) -> std::sync::MutexGuard<'_, Vec<Tally>> {

@@ -8,14 +8,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread::JoinHandle,
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, ensure};
 use tokio::{
     net::TcpStream,
-    task::LocalSet,
     time::{MissedTickBehavior, interval, sleep},
 };
 
@@ -23,7 +21,7 @@ use crate::{
     crowd::allow_files,
     lab::Lab,
     load::{OPENING, ask, within},
-    sandbox::Entrance,
+    running::{Running, Stop},
     wait::await_that,
 };
 
@@ -53,7 +51,7 @@ pub struct KeptConnection {
 #[derive(Debug)]
 pub struct KeptConnections {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<anyhow::Result<Vec<Vec<KeptConnection>>>>>,
+    running: Running<Vec<Vec<KeptConnection>>>,
 }
 
 /// State that the clients and their owner share.
@@ -61,7 +59,6 @@ pub struct KeptConnections {
 struct Shared {
     opened: AtomicUsize,
     watched: AtomicBool,
-    stop: AtomicBool,
 }
 
 impl Lab {
@@ -72,17 +69,13 @@ impl Lab {
         targets: &[SocketAddr],
         options: KeptOptions,
     ) -> anyhow::Result<KeptConnections> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let (wanted, targets) = (targets.len() * options.connections, targets.to_vec());
         allow_files(wanted as u64 + FURTHER_FILES)?;
         let shared = Arc::new(Shared::default());
         let told = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name(format!("kept-{client}")).spawn(move || {
-            entrance.enter()?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(run(targets, options, told)))
-        })?;
-        let kept = KeptConnections { shared, thread: Some(thread) };
+        let running =
+            Running::start_tasks(self, client, "kept", move |stop| run(targets, options, told, stop))?;
+        let kept = KeptConnections { shared, running };
         await_that("all connections are open", OPENING, async || {
             let opened = kept.shared.opened.load(Ordering::Relaxed);
             ensure!(opened == wanted, "{opened} of {wanted} are open");
@@ -100,16 +93,8 @@ impl KeptConnections {
     }
 
     /// Sends a last request on every connection, closes the connections and returns their results, by target.
-    pub fn stop(mut self) -> anyhow::Result<Vec<Vec<KeptConnection>>> {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the clients were stopped before")?;
-        thread.join().map_err(|_| anyhow!("a client panicked"))?
-    }
-}
-
-impl Drop for KeptConnections {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+    pub fn stop(self) -> anyhow::Result<Vec<Vec<KeptConnection>>> {
+        self.running.stop()
     }
 }
 
@@ -117,6 +102,7 @@ async fn run(
     targets: Vec<SocketAddr>,
     options: KeptOptions,
     shared: Arc<Shared>,
+    stop: Stop,
 ) -> anyhow::Result<Vec<Vec<KeptConnection>>> {
     let shared = Rc::new(shared);
     let all = u32::try_from(targets.len() * options.connections)?.max(1);
@@ -127,9 +113,9 @@ async fn run(
         for number in 0..options.connections {
             let (busy, turn) = (number % 2 == 0, options.pause * nth / all);
             nth += 1;
-            let shared = Rc::clone(&shared);
+            let (shared, stop) = (Rc::clone(&shared), stop.clone());
             of_target.push(tokio::task::spawn_local(async move {
-                let stall = keep(target, busy.then_some(turn), options.pause, &shared).await;
+                let stall = keep(target, busy.then_some(turn), options.pause, &shared, &stop).await;
                 KeptConnection { busy, stall: stall.map_err(|error| error.to_string()) }
             }));
         }
@@ -153,11 +139,12 @@ async fn keep(
     turn: Option<Duration>,
     pause: Duration,
     shared: &Shared,
+    stop: &Stop,
 ) -> io::Result<Duration> {
     let mut stream = loop {
         match open(target).await {
             Ok(stream) => break stream,
-            Err(error) if shared.stop.load(Ordering::Relaxed) => return Err(error),
+            Err(error) if stop.is_requested() => return Err(error),
             Err(_) => sleep(pause).await,
         }
     };
@@ -166,7 +153,7 @@ async fn keep(
     let mut longest = Duration::ZERO;
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         ticks.tick().await;
         if turn.is_some() {
             let took = ask(&mut stream).await?;

@@ -69,6 +69,7 @@ mod pings;
 mod pki;
 mod probe;
 mod process;
+mod running;
 mod sandbox;
 mod segment;
 mod service;

@@ -7,23 +7,23 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     rc::Rc,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::ensure;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    task::LocalSet,
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use crate::{lab::Lab, sandbox::Entrance, statistics::add_counts, wait::await_that};
+use crate::{
+    lab::Lab,
+    running::{Running, Stop},
+    statistics::add_counts,
+    wait::await_that,
+};
 
 /// Limit of a client's wait for an answer: longer than the second retransmission of a SYN (after 3 s).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -62,9 +62,8 @@ type Ports = Arc<Mutex<Vec<u16>>>;
 /// A running client. Dropping it ends it.
 #[derive(Debug)]
 pub struct Load {
-    stop: Arc<AtomicBool>,
     ports: Ports,
-    thread: Option<JoinHandle<anyhow::Result<LoadOutcome>>>,
+    running: Running<LoadOutcome>,
 }
 
 impl Lab {
@@ -76,16 +75,12 @@ impl Lab {
         port: u16,
         options: LoadOptions,
     ) -> anyhow::Result<Load> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let target = SocketAddr::new(address.into(), port);
-        let (stop, ports) = (Arc::new(AtomicBool::new(false)), Ports::default());
-        let (stopped, opened) = (Arc::clone(&stop), Arc::clone(&ports));
-        let thread = std::thread::Builder::new().name(format!("load-{client}")).spawn(move || {
-            entrance.enter()?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(LocalSet::new().run_until(run(target, options, opened, stopped)))
-        })?;
-        let load = Load { stop, ports, thread: Some(thread) };
+        let ports = Ports::default();
+        let opened = Arc::clone(&ports);
+        let running =
+            Running::start_tasks(self, client, "load", move |stop| run(target, options, opened, stop))?;
+        let load = Load { ports, running };
         await_that("all connections are open", OPENING, async || {
             let open = load.ports().len();
             ensure!(open == options.connections, "{open} of {} are open", options.connections);
@@ -105,20 +100,12 @@ impl Load {
     /// Starts the last requests on every connection and the end of the client, without a wait; [`Self::stop`] returns the
     /// results. Several clients thus end in the time of one.
     pub fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.running.end();
     }
 
     /// Sends a last request on every connection, stops the client and returns its results.
-    pub fn stop(mut self) -> anyhow::Result<LoadOutcome> {
-        self.end();
-        let thread = self.thread.take().context("the client was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the client panicked"))?
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.end();
+    pub fn stop(self) -> anyhow::Result<LoadOutcome> {
+        self.running.stop()
     }
 }
 
@@ -146,15 +133,15 @@ async fn run(
     target: SocketAddr,
     options: LoadOptions,
     opened: Ports,
-    stopped: Arc<AtomicBool>,
+    stop: Stop,
 ) -> anyhow::Result<LoadOutcome> {
     let outcome = Rc::new(RefCell::new(LoadOutcome::default()));
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..options.connections {
-        let (outcome, opened, stopped) = (Rc::clone(&outcome), Arc::clone(&opened), Arc::clone(&stopped));
+        let (outcome, opened, stop) = (Rc::clone(&outcome), Arc::clone(&opened), stop.clone());
         let pause = (number % 2 == 0).then_some(Duration::from_millis(500));
         tasks.spawn_local(async move {
-            let kept = keep(target, pause, &opened, &stopped, &outcome).await;
+            let kept = keep(target, pause, &opened, &stop, &outcome).await;
             let mut outcome = outcome.borrow_mut();
             outcome.connections += 1;
             outcome.broken += u64::from(!outcome.note(&kept));
@@ -162,7 +149,7 @@ async fn run(
     }
     let mut ticks = interval(Duration::from_secs(1) / options.requests_per_second.max(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !stopped.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         ticks.tick().await;
         if options.requests_per_second > 0 {
             let outcome = Rc::clone(&outcome);
@@ -185,14 +172,14 @@ async fn keep(
     target: SocketAddr,
     pause: Option<Duration>,
     opened: &Mutex<Vec<u16>>,
-    stopped: &AtomicBool,
+    stop: &Stop,
     outcome: &RefCell<LoadOutcome>,
 ) -> io::Result<Duration> {
     let mut stream = within(TcpStream::connect(target)).await?;
     ask(&mut stream).await?;
     opened.lock().unwrap_or_else(PoisonError::into_inner).push(stream.local_addr()?.port());
     let mut ticks = interval(pause.unwrap_or(Duration::from_millis(100)));
-    while !stopped.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         ticks.tick().await;
         if pause.is_some() {
             let took = ask(&mut stream).await?;

@@ -4,18 +4,17 @@ use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read as _},
     net::{Ipv4Addr, SocketAddrV4},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{lab::Lab, sandbox::Entrance};
+use crate::{
+    api_probe::Silence,
+    lab::Lab,
+    running::{Running, Stop},
+};
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -24,58 +23,39 @@ const IDENTIFIER: [u8; 2] = *b"WL";
 
 /// A running client. Dropping it ends it.
 #[derive(Debug)]
-pub struct Pings {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<anyhow::Result<BTreeMap<Ipv4Addr, Duration>>>>,
-}
+pub struct Pings(Running<BTreeMap<Ipv4Addr, Duration>>);
 
 impl Lab {
     /// Asks each of `addresses` from host `client` every `interval`, until [`Pings::stop`].
     pub fn pings(&self, client: &str, addresses: &[Ipv4Addr], interval: Duration) -> anyhow::Result<Pings> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, addresses) = (Arc::clone(&stop), addresses.to_vec());
-        let thread = std::thread::Builder::new().name(format!("pings-{client}")).spawn(move || {
-            entrance.enter()?;
-            ask(&addresses, interval, &stopped).context("asking by ICMP")
-        })?;
-        Ok(Pings { stop, thread: Some(thread) })
+        let addresses = addresses.to_vec();
+        let ask = move |stop: &Stop| ask(&addresses, interval, stop).context("asking by ICMP");
+        Ok(Pings(Running::start(self, client, "pings", ask)?))
     }
 }
 
 impl Pings {
     /// Ends it; the longest time without an answer, by address. One that never answered has the whole time.
-    pub fn stop(mut self) -> anyhow::Result<BTreeMap<Ipv4Addr, Duration>> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("it was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the pinging thread panicked"))?
+    pub fn stop(self) -> anyhow::Result<BTreeMap<Ipv4Addr, Duration>> {
+        self.0.stop()
     }
-}
-
-impl Drop for Pings {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Since when an address has not answered, and the longest time that it did not.
-struct Silence {
-    since: Instant,
-    longest: Duration,
 }
 
 fn ask(
     addresses: &[Ipv4Addr],
     interval: Duration,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> anyhow::Result<BTreeMap<Ipv4Addr, Duration>> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
     let begin = Instant::now();
-    let silence = |address: &Ipv4Addr| (*address, Silence { since: begin, longest: Duration::ZERO });
-    let mut silences: BTreeMap<Ipv4Addr, Silence> = addresses.iter().map(silence).collect();
+    let mut silence = Silence::default();
+    // One that never answers is silent from the beginning.
+    silence.broken_at(Duration::ZERO);
+    let mut silences: BTreeMap<Ipv4Addr, Silence> =
+        addresses.iter().map(|address| (*address, silence)).collect();
     let request = request();
     let mut next = begin;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         let asked = Instant::now();
         for address in addresses {
             // No neighbour, no room: an outage like silence.
@@ -93,7 +73,7 @@ fn ask(
                 Ok(length) => {
                     let replied = replied(&packet[..length]);
                     if let Some(silence) = replied.and_then(|address| silences.get_mut(&address)) {
-                        silence.end(Instant::now());
+                        silence.broken_at(begin.elapsed());
                     }
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
@@ -101,18 +81,11 @@ fn ask(
             }
         }
     }
-    let end = Instant::now();
+    let end = begin.elapsed();
     for silence in silences.values_mut() {
-        silence.end(end);
+        silence.ends_at(end);
     }
     Ok(silences.into_iter().map(|(address, silence)| (address, silence.longest)).collect())
-}
-
-impl Silence {
-    fn end(&mut self, now: Instant) {
-        self.longest = self.longest.max(now.saturating_duration_since(self.since));
-        self.since = now;
-    }
 }
 
 fn request() -> Vec<u8> {

@@ -4,18 +4,16 @@ use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use socket2::SockRef;
 
-use crate::{lab::Lab, sandbox::Entrance};
+use crate::{
+    lab::Lab,
+    running::{Running, Stop},
+};
 
 /// Time after which a TCP request counts as unanswered. Shorter than the first retransmission of a SYN (1 s), so that an
 /// outage is not measured longer than it was.
@@ -32,10 +30,7 @@ pub enum Protocol {
 
 /// A running probe. Dropping it ends it.
 #[derive(Debug)]
-pub struct Probe {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<anyhow::Result<Outcome>>>,
-}
+pub struct Probe(Running<Outcome>);
 
 /// Results of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,38 +87,26 @@ impl Lab {
         port: u16,
         interval: Duration,
     ) -> anyhow::Result<Probe> {
-        let entrance = Entrance::new(&self.sandbox, client)?;
         let target = SocketAddr::new(address.into(), port);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name(format!("probe-{client}")).spawn(move || {
-            entrance.enter()?;
+        let running = Running::start(self, client, "probe", move |stop| {
             match protocol {
-                Protocol::Udp => udp(target, interval, &stopped),
-                Protocol::Tcp => Ok(tcp(target, interval, &stopped)),
+                Protocol::Udp => udp(target, interval, stop),
+                Protocol::Tcp => Ok(tcp(target, interval, stop)),
             }
             .with_context(|| format!("asking {target}"))
         })?;
-        Ok(Probe { stop, thread: Some(thread) })
+        Ok(Probe(running))
     }
 }
 
 impl Probe {
     /// Stops the probe and returns its results.
-    pub fn stop(mut self) -> anyhow::Result<Outcome> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the probe was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the probe panicked"))?
+    pub fn stop(self) -> anyhow::Result<Outcome> {
+        self.0.stop()
     }
 }
 
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-fn udp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Result<Outcome> {
+fn udp(target: SocketAddr, interval: Duration, stop: &Stop) -> anyhow::Result<Outcome> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
@@ -133,7 +116,7 @@ fn udp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Res
     let mut outcome = Outcome::default();
     let mut next = begin;
     let mut buffer = [0; 512];
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         let now = Instant::now();
         if now >= next {
             // No route, no neighbour, refused: an outage like silence.
@@ -154,11 +137,11 @@ fn udp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Res
     Ok(outcome)
 }
 
-fn tcp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> Outcome {
+fn tcp(target: SocketAddr, interval: Duration, stop: &Stop) -> Outcome {
     let begin = Instant::now();
     let mut outcome = Outcome::default();
     let mut next = begin;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_requested() {
         outcome.sent += 1;
         if let Ok(server) = ask(target) {
             outcome.answer(begin.elapsed(), &server);

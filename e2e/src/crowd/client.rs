@@ -14,6 +14,7 @@ use tokio::{net::TcpStream, time::timeout};
 use super::{CrowdOptions, Shared, between_zero_and};
 use crate::{
     load::{PATIENCE, exchange},
+    running::Stop,
     soak::Random,
 };
 
@@ -67,12 +68,12 @@ impl Client {
     }
 
     /// Thinks and asks, for ever.
-    async fn live(mut self, shared: &Shared, asking: &Cell<usize>) {
+    async fn live(mut self, shared: &Shared, stop: &Stop, asking: &Cell<usize>) {
         let mut kept = None;
         let mut thought = between_zero_and(self.options.most_thought, &mut self.random);
         loop {
             tokio::time::sleep(thought).await;
-            if shared.stop.load(Ordering::Relaxed) {
+            if stop.is_requested() {
                 return;
             }
             let phase = shared.phase.load(Ordering::Relaxed);
@@ -141,16 +142,17 @@ async fn answer(
 }
 
 /// Runs clients until they are stopped, and then until none waits for an answer any more.
-pub(super) async fn run(clients: Vec<Client>, shared: Arc<Shared>) {
+pub(super) async fn run(clients: Vec<Client>, shared: Arc<Shared>, stop: Stop) -> anyhow::Result<()> {
     let asking = Rc::new(Cell::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for client in clients {
-        let (shared, asking) = (Arc::clone(&shared), Rc::clone(&asking));
-        tasks.spawn_local(async move { client.live(&shared, &asking).await });
+        let (shared, stop, asking) = (Arc::clone(&shared), stop.clone(), Rc::clone(&asking));
+        tasks.spawn_local(async move { client.live(&shared, &stop, &asking).await });
     }
-    while !shared.stop.load(Ordering::Relaxed) || asking.get() > 0 {
+    while !stop.is_requested() || asking.get() > 0 {
         tokio::time::sleep(LOOK).await;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
+    task::LocalSet,
 };
 
 use super::*;
@@ -30,15 +31,15 @@ async fn server(questions: usize, after: Duration) -> SocketAddr {
 
 /// What becomes of connections to these servers, watched from the beginning, once all are open and this many more questions asked.
 async fn seen(targets: Vec<SocketAddr>, connections: usize) -> Vec<Vec<KeptConnection>> {
-    let shared = Arc::new(Shared::default());
+    let (shared, stop) = (Arc::new(Shared::default()), Stop::default());
     shared.watched.store(true, Ordering::Relaxed);
     let wanted = targets.len() * connections;
     let options = KeptOptions { connections, pause: PAUSE };
-    let running = tokio::task::spawn_local(run(targets, options, Arc::clone(&shared)));
+    let running = tokio::task::spawn_local(run(targets, options, Arc::clone(&shared), stop.clone()));
     while shared.opened.load(Ordering::Relaxed) < wanted {
         sleep(PAUSE).await;
     }
-    shared.stop.store(true, Ordering::Relaxed);
+    stop.request();
     running.await.unwrap().unwrap()
 }
 
