@@ -32,6 +32,16 @@ pub fn run(program: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Records a failure of one of several runs, so that the others follow; an interruption ends them all.
+pub fn record(outcome: anyhow::Result<()>, failures: &mut Vec<String>) -> anyhow::Result<()> {
+    match outcome {
+        Err(error) if error.is::<Interrupted>() => return Err(error),
+        Err(error) => failures.push(format!("{error:#}")),
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
 /// The signals by which a user or a system ends a program, caught instead of ending it on the spot.
 pub(crate) enum Interrupts {
     Caught {

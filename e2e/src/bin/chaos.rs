@@ -67,7 +67,7 @@ fn run() -> anyhow::Result<()> {
             chaos::alone(&Scene::set(lab).await?, &faults, |row| report.note(row)).await
         });
         write_rows("chaos", &report)?;
-        note(outcome, &mut failures)?;
+        command::record(outcome, &mut failures)?;
     }
     for seed in report.seeds.clone() {
         println!("chaos: SECONDS={seconds} SEED={seed}");
@@ -76,7 +76,7 @@ fn run() -> anyhow::Result<()> {
             chaos::storms(&Scene::set(lab).await?, seed, seconds, |row| report.note(row)).await
         });
         write_rows("chaos", &report)?;
-        note(outcome, &mut failures)?;
+        command::record(outcome, &mut failures)?;
     }
     println!("chaos: wrote {}", write_rows("chaos", &report)?.display());
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
@@ -101,14 +101,4 @@ impl Report {
         );
         self.rows.push(row);
     }
-}
-
-/// Goes on after a failure, to tell all of them at the end; an interruption ends it.
-fn note(outcome: anyhow::Result<()>, failures: &mut Vec<String>) -> anyhow::Result<()> {
-    match outcome {
-        Err(error) if error.is::<command::Interrupted>() => return Err(error),
-        Err(error) => failures.push(format!("{error:#}")),
-        Ok(()) => {}
-    }
-    Ok(())
 }

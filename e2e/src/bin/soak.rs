@@ -40,11 +40,7 @@ fn run() -> anyhow::Result<()> {
         println!("soak: {}", serde_json::to_string(&row)?);
         rows.push(row);
         write_rows("soak", &rows)?;
-        match outcome {
-            Err(error) if error.is::<command::Interrupted>() => return Err(error),
-            Err(error) => failures.push(format!("{error:#}")),
-            Ok(()) => {}
-        }
+        command::record(outcome, &mut failures)?;
     }
     println!("soak: wrote {}", write_rows("soak", &rows)?.display());
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
