@@ -7,7 +7,7 @@
 //! | `probe` | one attempt at a server, within its time, at the first of its addresses that answers |
 //! | `http`, `grpc`, `tls` | asking a server by these |
 //! | `command` | running a program |
-//! | `failure` | the reason for a failed attempt |
+//! | `failure` | the reason for a failed attempt; a connection that is driven until its answer arrives |
 //! | `words` | foreign text, as part of a reason |
 
 pub(crate) mod command;

@@ -1,4 +1,4 @@
-//! Reason for a failed attempt at a server, for people.
+//! Reason for a failed attempt at a server, for people; a connection that is driven until its answer arrives.
 
 use std::error::Error;
 use std::fmt;
@@ -22,6 +22,27 @@ impl Failure {
     pub(super) fn no_answer(error: &dyn Error) -> Self {
         let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
         Self::Silent { missing: "answer", cause: format!(": {error}{source}") }
+    }
+}
+
+impl From<hyper::Error> for Failure {
+    fn from(error: hyper::Error) -> Self {
+        Self::no_answer(&error)
+    }
+}
+
+/// Returns the answer, which arrives only while the connection is driven. A connection that fails first is the failure. Both futures are
+/// large, and stay with the caller.
+pub(super) async fn driven<T>(
+    mut answer: impl Future<Output = Result<T, Failure>> + Unpin,
+    connection: impl Future<Output = hyper::Result<()>> + Unpin,
+) -> Result<T, Failure> {
+    tokio::select! {
+        answer = &mut answer => answer,
+        ended = connection => {
+            ended?;
+            answer.await
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Asking for health by `grpc.health.v1.Health/Check`
 //! (<https://github.com/grpc/grpc/blob/master/doc/health-checking.md>), by HTTP/2 without TLS.
 
+use std::pin::pin;
+
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -8,6 +10,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
+use super::failure::driven;
 use super::{Answer, Failure, Target, words};
 
 #[cfg(test)]
@@ -23,9 +26,8 @@ const UNIMPLEMENTED: &str = "12";
 
 /// Asks the server for its health, or for that of `service`; succeeds if it is serving.
 pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> Answer {
-    let no_answer = |error: hyper::Error| Failure::no_answer(&error);
-    let handshake = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(no_answer)?;
+    let handshake = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream));
+    let (mut sender, mut connection) = handshake.await?;
     let request = Request::post(format!("http://{target}/grpc.health.v1.Health/Check"))
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers")
@@ -33,7 +35,7 @@ pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> An
         .body(Full::new(Bytes::from(request(service))))
         .map_err(|error| Failure::unwell(format!("cannot ask for service {service:?}: {error}")))?;
     let judged = async {
-        let answer = sender.send_request(request).await.map_err(no_answer)?;
+        let answer = sender.send_request(request).await?;
         let (head, body) = answer.into_parts();
         if head.status != StatusCode::OK {
             return Err(Failure::unwell(format!("it answers {}, which is not gRPC", head.status)));
@@ -47,14 +49,7 @@ pub(super) async fn ask(stream: TcpStream, target: &Target, service: &str) -> An
         let trailers = body.trailers().cloned().unwrap_or_default();
         judge(&trailers, &body.to_bytes(), service)
     };
-    tokio::pin!(judged);
-    tokio::select! {
-        judged = &mut judged => judged,
-        ended = connection => {
-            ended.map_err(no_answer)?;
-            judged.await
-        }
-    }
+    driven(pin!(judged), &mut connection).await
 }
 
 const GRPC_STATUS: &str = "grpc-status";

@@ -1,6 +1,7 @@
 //! Asking for a page by HTTP/1.1. Its status counts; redirects are not followed.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use http::{Request, Response, header};
@@ -12,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{timeout, timeout_at};
 
+use super::failure::driven;
 use super::{Answer, Failure, HttpQuestion, Target, Within, words};
 
 /// Maximum number of bytes that are read of a head, and of a body that may give the reason for a failure.
@@ -52,25 +54,15 @@ async fn get<T>(
     path: &str,
     read: impl AsyncFnOnce(Response<Incoming>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let no_answer = |error: hyper::Error| Failure::no_answer(&error);
-    let handshake = http1::Builder::new().max_buf_size(MOST).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(no_answer)?;
+    let handshake = http1::Builder::new().max_buf_size(MOST).handshake(TokioIo::new(stream));
+    let (mut sender, mut connection) = handshake.await?;
     let request = Request::get(path)
         .header(header::HOST, host)
         .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|error| Failure::unwell(format!("cannot request {path}: {error}")))?;
-    let answer = async { read(sender.send_request(request).await.map_err(no_answer)?).await };
-    // The connection has to be driven for the answer to come.
-    tokio::pin!(answer);
-    tokio::select! {
-        answer = &mut answer => answer,
-        ended = connection => {
-            ended.map_err(no_answer)?;
-            answer.await
-        }
-    }
+    driven(pin!(async { read(sender.send_request(request).await?).await }), &mut connection).await
 }
 
 async fn judge(answer: Response<Incoming>, question: &HttpQuestion) -> Answer {
