@@ -67,7 +67,7 @@ async fn get<T>(
 
 async fn judge(answer: Response<Incoming>, question: &HttpQuestion) -> Answer {
     let status = answer.status();
-    if question.expect.contains(&status.as_u16()) {
+    if question.expect.iter().any(|well| well.contains(&status.as_u16())) {
         return Ok(());
     }
     let mut cause = String::new();

@@ -51,6 +51,11 @@ impl Probe {
         Self { question, tls }
     }
 
+    /// Returns the question.
+    pub(crate) const fn question(&self) -> &Question {
+        &self.question
+    }
+
     /// Asks this server.
     pub(crate) async fn ask(&mut self, target: &Target, within: Within) -> Answer {
         let found = self.first_answer(&[*target], || within).await;

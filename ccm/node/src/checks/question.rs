@@ -1,7 +1,7 @@
 //! Questions to servers.
 
-use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use rustls::pki_types::ServerName;
@@ -25,8 +25,8 @@ pub(crate) enum Question {
 pub(crate) struct HttpQuestion {
     /// Path and query, beginning with `/`.
     pub(crate) path: String,
-    /// The status codes that are well, at least one.
-    pub(crate) expect: BTreeSet<u16>,
+    /// Ranges of the status codes that are well, at least one.
+    pub(crate) expect: Vec<RangeInclusive<u16>>,
     /// The header `Host`; `None`: host and port that are asked.
     pub(crate) host: Option<String>,
     /// `None`: plain HTTP.

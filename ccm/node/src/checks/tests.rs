@@ -6,7 +6,6 @@ mod http;
 mod https;
 pub(crate) mod servers;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 

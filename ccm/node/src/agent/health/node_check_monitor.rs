@@ -12,11 +12,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::NodeCheck;
 
-use super::check::Finding;
 use super::failed::FailedChecks;
 use super::failed_memory::FailedMemory;
 use super::node_checks::NodeChecks;
-use super::{PARALLEL, change, request, sources};
+use super::{PARALLEL, change, sources};
 use crate::agent::desired::Desired;
 
 /// Runs the checks, judges them and publishes failures.
@@ -48,15 +47,19 @@ impl NodeCheckMonitor {
         desired.mark_changed();
         loop {
             while asked.len() < PARALLEL
-                && let Some(check) = self.checks.take_due(Instant::now())
+                && let Some((check, mut request)) = self.checks.take_due(Instant::now())
             {
-                asked.push(ask(check, Arc::clone(&own)));
+                let own = Arc::clone(&own);
+                asked.push(async move {
+                    let finding = request.run(&own).await;
+                    (check, request, finding)
+                });
             }
             let due = self.checks.next_due().filter(|_| asked.len() < PARALLEL);
             let until_due = tokio::time::sleep_until(due.unwrap_or_else(Instant::now).into());
             tokio::select! {
-                Some((check, finding)) = asked.next() => {
-                    self.checks.note(&check, finding, Instant::now());
+                Some((check, request, finding)) = asked.next() => {
+                    self.checks.note(&check, request, finding, Instant::now());
                     self.remember_and_tell();
                 }
                 () = until_due, if due.is_some() => {}
@@ -82,11 +85,6 @@ impl NodeCheckMonitor {
         let new = self.checks.failed();
         change(&self.sender, |failed| failed.of_announcements = new);
     }
-}
-
-async fn ask(check: NodeCheck, own: Arc<BTreeSet<IpAddr>>) -> (NodeCheck, Finding) {
-    let finding = request::node_check(&check, &own).await;
-    (check, finding)
 }
 
 /// Returns the checks of this node's virtual routers. Each runs once, however many routers share it, and at any rank of this node: its

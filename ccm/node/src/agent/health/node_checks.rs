@@ -1,4 +1,4 @@
-//! Checks of Announcements, their due times and results. Pure.
+//! Checks of Announcements, their due times and results. Pure: it stores the request of each check, and sends none.
 //!
 //! All nodes may check the same target, such as the gateway. If it dies, the nodes detect it within a period of each other, and no address
 //! is to move meanwhile. A failure therefore counts one run later where this node is Active, and ends sooner there: the Active fails last
@@ -11,6 +11,7 @@ use windlass_api::NodeCheck;
 
 use super::check::{Check, Finding, Patience};
 use super::failed::FailedNodeCheck;
+use super::request::CheckRequest;
 
 /// Reason of a check that failed before this agent started and has not passed since.
 const FAILED_BEFORE: &str = "it failed before this agent was started";
@@ -25,7 +26,8 @@ pub(super) struct NodeChecks {
 #[derive(Debug)]
 struct Known {
     due: Instant,
-    is_asked: bool,
+    /// `None` while the check runs.
+    request: Option<CheckRequest>,
     /// Judgement where this node is Active.
     active: Check,
     /// Judgement where it is not.
@@ -41,7 +43,7 @@ impl Known {
         };
         Self {
             due: now,
-            is_asked: false,
+            request: Some(CheckRequest::new(check)),
             active: begin(Patience::times(times.saturating_add(1), Duration::ZERO)),
             // In a common fault the Active may count the first failure a period later, one failure more, and run the check a period after
             // it could have passed.
@@ -79,24 +81,24 @@ impl NodeChecks {
         }
     }
 
-    /// Returns the check that has been due longest, if any. Its finding is to be passed to [`Self::note`].
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<NodeCheck> {
-        let waiting = self.known.iter_mut().filter(|(_, known)| !known.is_asked && known.due <= now);
+    /// Returns the check that has been due longest, if any, and its request. The request and its finding are to be passed to
+    /// [`Self::note`].
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<(NodeCheck, CheckRequest)> {
+        let waiting = self.known.iter_mut().filter(|(_, known)| known.request.is_some() && known.due <= now);
         let (check, known) = waiting.min_by_key(|(_, known)| known.due)?;
-        known.is_asked = true;
         known.due = now + Duration::from_secs(check.period_seconds.into());
-        Some(check.clone())
+        Some((check.clone(), known.request.take()?))
     }
 
     /// Returns the next due time.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.known.values().filter(|known| !known.is_asked).map(|known| known.due).min()
+        self.known.values().filter(|known| known.request.is_some()).map(|known| known.due).min()
     }
 
-    /// Records a finding at `now`.
-    pub(super) fn note(&mut self, check: &NodeCheck, finding: Finding, now: Instant) {
+    /// Records a finding at `now`, and stores the request for the next run.
+    pub(super) fn note(&mut self, check: &NodeCheck, request: CheckRequest, finding: Finding, now: Instant) {
         if let Some(known) = self.known.get_mut(check) {
-            known.is_asked = false;
+            known.request = Some(request);
             known.note(finding, now);
         }
     }

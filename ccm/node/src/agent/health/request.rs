@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use windlass_api::{CheckAction, GrpcCheck, HttpGet, NodeCheck, Scheme, TcpSocket};
+use windlass_api::{CheckAction, GrpcCheck, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 
 use super::check::Finding;
 use super::links;
@@ -25,7 +25,8 @@ pub(super) async fn health(address: SocketAddr) -> Finding {
 
 /// Queries the health of a Service at these addresses in turn. Returns the first answer, and the address that gave it.
 pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
-    first_answer(&page("/healthz", 200..=299, None), addresses, port, || Within::from_now(LIMIT)).await
+    let mut probe = Probe::new(page("/healthz", 200..=299, None));
+    first_answer(&mut probe, addresses, port, || Within::from_now(LIMIT)).await
 }
 
 /// Returns the mode that kube-proxy reports, if it answers.
@@ -38,48 +39,71 @@ pub(crate) async fn proxy_config(address: SocketAddr) -> Option<String> {
     checks::text(address, "/configz", LONGEST_CONFIG, Within::from_now(LIMIT)).await
 }
 
-/// Runs a check. A check without a host goes to this node itself: the loopback addresses, then its `own` addresses, until one answers.
-pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Finding {
-    let within = Within::from_now(Duration::from_secs(check.timeout_seconds.into()));
-    let (question, host, port) = match &check.action {
-        // As Kubernetes' probes have it.
-        CheckAction::HttpGet(HttpGet { host, port, path, scheme }) => {
-            let tls = match scheme {
-                Scheme::Http => None,
-                Scheme::Https => Some(Tls { server_name: None, trust: Trust::Any }),
-            };
-            (page(path, 200..=399, tls), host, *port)
+/// Request of an Announcement's check: made once, for all runs of the check.
+#[derive(Debug)]
+pub(super) enum CheckRequest {
+    /// To a server of `host`, or of this node if there is none.
+    Server { probe: Box<Probe>, host: Option<IpAddr>, port: u16, timeout: Duration },
+    /// To the kernel, for the node's links.
+    Links(LinkCheck),
+}
+
+impl CheckRequest {
+    pub(super) fn new(check: &NodeCheck) -> Self {
+        let (question, host, port) = match &check.action {
+            // As Kubernetes' probes have it.
+            CheckAction::HttpGet(HttpGet { host, port, path, scheme }) => {
+                let tls = match scheme {
+                    Scheme::Http => None,
+                    Scheme::Https => Some(Tls { server_name: None, trust: Trust::Any }),
+                };
+                (page(path, 200..=399, tls), *host, *port)
+            }
+            CheckAction::TcpSocket(TcpSocket { host, port }) => (Question::Tcp, *host, *port),
+            CheckAction::Grpc(GrpcCheck { host, port, service }) => {
+                (Question::Grpc { service: service.clone() }, *host, *port)
+            }
+            CheckAction::Link(check) => return Self::Links(check.clone()),
+        };
+        let timeout = Duration::from_secs(check.timeout_seconds.into());
+        Self::Server { probe: Box::new(Probe::new(question)), host, port, timeout }
+    }
+
+    /// Runs the check. A check without a host goes to this node itself: the loopback addresses, then its `own` addresses, until one
+    /// answers.
+    pub(super) async fn run(&mut self, own: &BTreeSet<IpAddr>) -> Finding {
+        match self {
+            Self::Server { probe, host, port, timeout } => {
+                let within = Within::from_now(*timeout);
+                let addresses: Vec<IpAddr> = match *host {
+                    Some(host) => vec![host],
+                    None => LOOPBACK.into_iter().chain(own.iter().copied()).collect(),
+                };
+                first_answer(probe, &addresses, *port, || within).await.0
+            }
+            Self::Links(check) => links::look(check.clone()).await,
         }
-        CheckAction::TcpSocket(TcpSocket { host, port }) => (Question::Tcp, host, *port),
-        CheckAction::Grpc(GrpcCheck { host, port, service }) => {
-            (Question::Grpc { service: service.clone() }, host, *port)
-        }
-        CheckAction::Link(check) => return links::look(check.clone()).await,
-    };
-    let addresses: Vec<IpAddr> = match host {
-        Some(host) => vec![*host],
-        None => LOOPBACK.into_iter().chain(own.iter().copied()).collect(),
-    };
-    first_answer(&question, &addresses, port, || within).await.0
+    }
 }
 
 /// Returns the question for a page. The body of an answer stays unread: it may be long in coming.
 fn page(path: &str, expect: RangeInclusive<u16>, tls: Option<Tls>) -> Question {
-    let (path, expect) = (path.to_owned(), expect.collect());
+    let (path, expect) = (path.to_owned(), vec![expect]);
     Question::Http(HttpQuestion { path, expect, host: None, tls, reads_reason: false })
 }
 
 /// Asks at these addresses in turn. Returns the first answer, and the address that gave it.
 async fn first_answer(
-    question: &Question,
+    probe: &mut Probe,
     addresses: &[IpAddr],
     port: u16,
     within: impl Fn() -> Within,
 ) -> (Finding, Option<IpAddr>) {
     let servers: Vec<_> = addresses.iter().map(|address| SocketAddr::new(*address, port).into()).collect();
-    let Some((address, answer)) = Probe::new(question.clone()).first_answer(&servers, within).await else {
+    let Some((address, answer)) = probe.first_answer(&servers, within).await else {
         return (Finding::Silent(format!("no address to ask for port {port} at")), None);
     };
+    let question = probe.question();
     let url = question.url(&address);
     let finding = match answer {
         Ok(()) => Finding::Passed,

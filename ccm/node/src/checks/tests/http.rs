@@ -65,7 +65,7 @@ async fn a_request_names_the_page_and_the_host() {
         let (address, heads) = pages(OK).await;
         let question = HttpQuestion {
             path: "/readyz?verbose".to_owned(),
-            expect: BTreeSet::from([200]),
+            expect: vec![200..=200],
             host: host.map(str::to_owned),
             tls: None,
             reads_reason: true,

@@ -1,6 +1,5 @@
 //! Servers of this machine that checks ask, with all that tests need to ask them.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -108,7 +107,7 @@ pub(crate) async fn pages(answer: Reply) -> (SocketAddr, Arc<Mutex<Vec<String>>>
 
 /// For `/readyz`, with this answer.
 pub(crate) fn page(expect: &[u16], tls: Option<Tls>) -> Question {
-    let expect: BTreeSet<u16> = expect.iter().copied().collect();
+    let expect = expect.iter().map(|code| *code..=*code).collect();
     Question::Http(HttpQuestion { path: "/readyz".to_owned(), expect, host: None, tls, reads_reason: true })
 }
 

@@ -193,11 +193,12 @@ fn http_question(
     path: String,
     scheme: &str,
 ) -> Result<HttpQuestion, SettingsError> {
-    let mut expect = BTreeSet::from([200]);
+    let mut expect = vec![200..=200];
     if let Some(codes) = &page.expect {
         let field = field.field("expect");
         let code = |(item, code)| number(&field.item(item), code, &(200..=599));
-        expect = codes.value.iter().enumerate().map(code).collect::<Result<_, _>>()?;
+        let given: BTreeSet<u16> = codes.value.iter().enumerate().map(code).collect::<Result<_, _>>()?;
+        expect = given.into_iter().map(|code| code..=code).collect();
         if expect.is_empty() {
             return Err(field.mistake(
                 codes,

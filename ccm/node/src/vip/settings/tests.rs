@@ -64,7 +64,7 @@ vips:
     };
     let http = |path: &str, tls| HttpQuestion {
         path: path.to_owned(),
-        expect: BTreeSet::from([200]),
+        expect: vec![200..=200],
         host: None,
         tls,
         reads_reason: true,
@@ -78,7 +78,7 @@ vips:
     };
     let first = HttpQuestion {
         path: "/readyz?verbose".to_owned(),
-        expect: BTreeSet::from([200, 401]),
+        expect: vec![200..=200, 401..=401],
         host: Some("kubernetes:6443".to_owned()),
         tls: Some(Tls {
             server_name: Some("kubernetes".try_into().unwrap()),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::agent::health::node_check_monitor::wanted;
 use crate::agent::health::node_checks::NodeChecks;
+use crate::agent::health::request::CheckRequest;
 
 /// One that each node makes each `period` seconds, and that counts after so many failures.
 fn check_of(period: u32, threshold: u32) -> NodeCheck {
@@ -13,6 +14,15 @@ fn check_of(period: u32, threshold: u32) -> NodeCheck {
 
 fn at(begin: Instant, milliseconds: u64) -> Instant {
     begin + Duration::from_millis(milliseconds)
+}
+
+fn note(checks: &mut NodeChecks, check: &NodeCheck, finding: Finding, now: Instant) {
+    checks.note(check, CheckRequest::new(check), finding, now);
+}
+
+/// One run of a check, on a node without addresses.
+pub(super) async fn run(check: &NodeCheck) -> Finding {
+    CheckRequest::new(check).run(&BTreeSet::new()).await
 }
 
 #[test]
@@ -35,21 +45,38 @@ fn each_check_is_asked_at_once_then_each_period_and_never_twice_at_a_time() {
     let mut checks = NodeChecks::default();
     checks.want(&[often.clone(), seldom.clone()].into(), &BTreeSet::new(), begin);
     let take = |checks: &mut NodeChecks, now: u64| -> BTreeSet<NodeCheck> {
-        std::iter::from_fn(|| checks.take_due(at(begin, now))).collect()
+        std::iter::from_fn(|| checks.take_due(at(begin, now))).map(|(check, _)| check).collect()
     };
     assert_eq!(take(&mut checks, 0), [often.clone(), seldom.clone()].into());
     assert_eq!((take(&mut checks, 60_000), checks.next_due()), ([].into(), None), "both are being asked");
-    checks.note(&often, passed(), at(begin, 200));
-    checks.note(&seldom, passed(), at(begin, 200));
+    note(&mut checks, &often, passed(), at(begin, 200));
+    note(&mut checks, &seldom, passed(), at(begin, 200));
     assert_eq!(checks.next_due(), Some(at(begin, 1000)));
     assert_eq!(take(&mut checks, 999), [].into());
     assert_eq!(take(&mut checks, 1000), [often.clone()].into());
-    checks.note(&often, silent(), at(begin, 30_000));
+    note(&mut checks, &often, silent(), at(begin, 30_000));
     assert_eq!(take(&mut checks, 30_000), [often.clone(), seldom.clone()].into(), "late, and once");
     checks.want(&[often.clone()].into(), &BTreeSet::new(), at(begin, 30_000));
-    checks.note(&seldom, failed(), at(begin, 30_100));
-    checks.note(&often, passed(), at(begin, 30_100));
+    note(&mut checks, &seldom, failed(), at(begin, 30_100));
+    note(&mut checks, &often, passed(), at(begin, 30_100));
     assert_eq!(take(&mut checks, 60_000), [often].into(), "the other is wanted no more");
+}
+
+#[test]
+fn the_request_of_a_check_is_made_once_for_all_its_runs() {
+    let (begin, check) = (Instant::now(), check_of(1, 3));
+    let wanted = [check.clone()].into();
+    let mut checks = NodeChecks::default();
+    checks.want(&wanted, &BTreeSet::new(), begin);
+    let (_, mut request) = checks.take_due(begin).expect("a new check is due");
+    // No request that is made anew has this port.
+    if let CheckRequest::Server { port, .. } = &mut request {
+        *port = 7;
+    }
+    checks.note(&check, request, passed(), begin);
+    checks.want(&wanted, &BTreeSet::new(), begin);
+    let (_, again) = checks.take_due(at(begin, 1000)).expect("due again");
+    assert!(matches!(again, CheckRequest::Server { port: 7, .. }), "{again:?}");
 }
 
 #[test]
@@ -57,20 +84,20 @@ fn a_failure_counts_one_question_later_where_the_node_is_active() {
     let (begin, check) = (Instant::now(), check_of(1, 2));
     let mut checks = NodeChecks::default();
     checks.want(&[check.clone()].into(), &BTreeSet::new(), begin);
-    let mut note = |finding: Finding, second: u64| {
-        checks.note(&check, finding, at(begin, second * 1000));
+    let mut found = |finding: Finding, second: u64| {
+        note(&mut checks, &check, finding, at(begin, second * 1000));
         checks.failed().remove(&check).map(|failed| failed.spares_active)
     };
-    assert_eq!(note(silent(), 0), None, "nothing is lowered before it was asked");
-    assert_eq!(note(silent(), 1), Some(true));
-    assert_eq!(note(silent(), 2), Some(false));
+    assert_eq!(found(silent(), 0), None, "nothing is lowered before it was asked");
+    assert_eq!(found(silent(), 1), Some(true));
+    assert_eq!(found(silent(), 2), Some(false));
     for second in 3..62 {
-        assert_eq!(note(passed(), second), Some(false), "{second}");
+        assert_eq!(found(passed(), second), Some(false), "{second}");
     }
     for second in 62..64 {
-        assert_eq!(note(passed(), second), Some(true), "{second}: the Active is well again first");
+        assert_eq!(found(passed(), second), Some(true), "{second}: the Active is well again first");
     }
-    assert_eq!(note(passed(), 64), None);
+    assert_eq!(found(passed(), 64), None);
 }
 
 /// Nodes that make the same check, each at its own moment, and elect the one with the highest priority: an Active that is equal stays.
@@ -114,7 +141,7 @@ impl Nodes {
             .collect();
         questions.sort_unstable();
         for (now, node) in questions {
-            self.checks[node].note(&self.check, finding(now), at(begin, now));
+            note(&mut self.checks[node], &self.check, finding(now), at(begin, now));
             let best = (0..self.checks.len()).max_by_key(|node| self.priority(*node)).expect("a node");
             if self.priority(best) > self.priority(self.active) {
                 self.active = best;
@@ -159,7 +186,7 @@ fn what_fails_where_the_active_is_moves_the_addresses_once_and_back_when_it_is_w
     nodes.run(begin, 30_000, |_| passed());
     for second in 30..34 {
         assert_eq!(nodes.active, 0, "{second}");
-        nodes.checks[0].note(&check, failed(), at(begin, second * 1000));
+        note(&mut nodes.checks[0], &check, failed(), at(begin, second * 1000));
     }
     nodes.run(at(begin, 34_000), 1000, |now| if now == 0 { failed() } else { passed() });
     assert_eq!((nodes.active, nodes.moves), (1, 1));
@@ -178,7 +205,7 @@ fn a_check_that_changes_its_mind_all_the_time_moves_the_addresses_once_a_minute_
         for second in 0..600 {
             let flapping = if second % (failing + passing) < failing { silent() } else { passed() };
             for (node, offset, finding) in [(0, 0, flapping), (1, 300, passed())] {
-                nodes.checks[node].note(&check, finding, at(begin, second * 1000 + offset));
+                note(&mut nodes.checks[node], &check, finding, at(begin, second * 1000 + offset));
             }
             let best = usize::from(nodes.priority(1) > nodes.priority(0));
             if nodes.active == 0 && best == 1 {
@@ -209,7 +236,7 @@ fn an_agent_that_is_restarted_knows_what_failed_and_one_that_is_started_knows_of
     checks.want(&[check.clone()].into(), &[check.clone()].into(), begin);
     for second in 0..14 {
         assert!(!checks.failed().is_empty(), "{second}");
-        checks.note(&check, passed(), at(begin, second * 1000));
+        note(&mut checks, &check, passed(), at(begin, second * 1000));
     }
     assert!(checks.failed().is_empty());
     // What is in the way of the file, or in it, is no reason to stop.
@@ -282,13 +309,13 @@ async fn a_status_of_200_to_399_passes_any_other_fails_and_no_answer_is_silence(
     });
     let check = at_address("httpGet", address, Some("/a?b=%20"));
     for (_, expected) in rows {
-        match (request::node_check(&check, &BTreeSet::new()).await, expected) {
+        match (run(&check).await, expected) {
             (Finding::Silent(_), Finding::Silent(_)) => {}
             (found, expected) => assert_eq!(found, expected),
         }
     }
     server.await.expect("a server");
-    assert!(matches!(request::node_check(&check, &BTreeSet::new()).await, Finding::Silent(_)), "it is gone");
+    assert!(matches!(run(&check).await, Finding::Silent(_)), "it is gone");
 }
 
 #[tokio::test]
@@ -296,9 +323,9 @@ async fn a_connection_that_is_accepted_passes_and_one_that_is_refused_is_silence
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let check = at_address("tcpSocket", address, None);
-    assert_eq!(request::node_check(&check, &BTreeSet::new()).await, passed());
+    assert_eq!(run(&check).await, passed());
     drop(listener);
-    let found = request::node_check(&check, &BTreeSet::new()).await;
+    let found = run(&check).await;
     assert!(matches!(&found, Finding::Silent(why) if why.contains(&address.to_string())), "{found:?}");
 }
 
@@ -308,7 +335,7 @@ async fn who_accepts_and_does_not_answer_is_silent_after_the_time_that_the_check
     let address = listener.local_addr().expect("an address");
     let check = NodeCheck { timeout_seconds: 7, ..at_address("httpGet", address, None) };
     let said = format!("no answer at http://{address}/ within 7s");
-    assert_eq!(request::node_check(&check, &BTreeSet::new()).await, Finding::Silent(said));
+    assert_eq!(run(&check).await, Finding::Silent(said));
 }
 
 #[tokio::test]
@@ -317,7 +344,7 @@ async fn a_check_without_a_host_asks_this_node_wherever_somebody_listens() {
         let listener = TcpListener::bind(listens).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let own = own.into_iter().map(|address: &str| address.parse().expect("an address")).collect();
-        assert_eq!(request::node_check(&check(port), &own).await, passed(), "{listens}");
+        assert_eq!(CheckRequest::new(&check(port)).run(&own).await, passed(), "{listens}");
     }
 }
 
@@ -335,7 +362,7 @@ async fn whatever_path_the_api_server_lets_through_is_asked_for() {
         String::from_utf8_lossy(&request[..length]).into_owned()
     });
     let check = at_address("httpGet", address, Some(path));
-    assert_eq!(request::node_check(&check, &BTreeSet::new()).await, passed());
+    assert_eq!(run(&check).await, passed());
     let request = server.await.expect("a server");
     assert!(request.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{request}");
 }

@@ -1,3 +1,4 @@
+use super::node_checks::run;
 use super::*;
 use crate::checks::tests::servers::{
     OK, Reply, UNAVAILABLE, authority, health, pages, reply, server, tls_pages,
@@ -6,10 +7,6 @@ use crate::checks::tests::servers::{
 fn https(port: u16) -> NodeCheck {
     let action = json!({ "port": port, "scheme": "HTTPS", "path": "/readyz" });
     serde_json::from_value(json!({ "httpGet": action })).expect("a check")
-}
-
-async fn run(check: &NodeCheck) -> Finding {
-    request::node_check(check, &BTreeSet::new()).await
 }
 
 #[tokio::test]
