@@ -42,7 +42,7 @@ mod template;
 mod tests;
 
 pub use advert::{AddressList, Advert};
-pub use checksum::Checksum;
+pub use checksum::{Checksum, internet_checksum, pseudo_header_checksum};
 pub use foreign_router::{ForeignRouter, foreign_router, listed_addresses};
 pub use ip::{Datagram, Path};
 pub use rejection::Rejection;

@@ -20,6 +20,7 @@ use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_kernel::clock;
 use windlass_vrrp::Family;
+use windlass_vrrp::wire::internet_checksum;
 
 #[cfg(test)]
 mod tests;
@@ -170,20 +171,10 @@ fn request(family: Family, secret: [u8; SECRET]) -> [u8; LENGTH] {
     message[LENGTH - SECRET..].copy_from_slice(&secret);
     if family == Family::V4 {
         // The kernel does that for IPv6.
-        let sum = checksum(&message);
+        let sum = internet_checksum(&message);
         message[2..4].copy_from_slice(&sum.to_be_bytes());
     }
     message
-}
-
-/// Computes the checksum of RFC 1071, for a message of an even length.
-fn checksum(message: &[u8]) -> u16 {
-    let words = message.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let mut sum = words.sum::<u32>();
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
 /// Returns true if this, as a raw socket reads it, is the answer to the request.

@@ -25,7 +25,12 @@ pub(super) struct ChecksumInput<'a> {
 impl ChecksumInput<'_> {
     /// The checksum of a message whose checksum field is 0.
     pub(super) fn compute(&self, pseudo: bool) -> u16 {
-        !fold(self.sum(pseudo))
+        let Self { message, source, destination } = *self;
+        if pseudo {
+            pseudo_header_checksum(source, destination, PROTOCOL, message)
+        } else {
+            internet_checksum(message)
+        }
     }
 
     /// Writes a message's checksum.
@@ -37,7 +42,7 @@ impl ChecksumInput<'_> {
 
     /// Returns true if a received message's checksum holds (R6).
     pub(super) fn is_valid(&self, pseudo: bool) -> bool {
-        fold(self.sum(pseudo)) == 0xffff
+        self.compute(pseudo) == 0
     }
 
     /// Either form of version 3 for IPv4, if one holds.
@@ -50,23 +55,19 @@ impl ChecksumInput<'_> {
             None
         }
     }
-
-    fn sum(&self, pseudo: bool) -> u64 {
-        let header = if pseudo { self.pseudo_header() } else { 0 };
-        sum(self.message).saturating_add(header)
-    }
-
-    /// RFC 768 for IPv4, RFC 8200 §8.1 for IPv6; the sums of their fields are formed alike.
-    fn pseudo_header(&self) -> u64 {
-        let length = u64::try_from(self.message.len()).unwrap_or(u64::MAX) & 0xffff;
-        let parts = [address(self.source), address(self.destination), u64::from(PROTOCOL), length];
-        parts.into_iter().sum()
-    }
 }
 
-/// The checksum of an IPv4 header whose checksum field is 0.
-pub(super) fn of_header(header: &[u8]) -> u16 {
-    !fold(sum(header))
+/// Returns the Internet checksum (RFC 1071) of bytes whose checksum field is 0, or 0 if their checksum holds.
+pub fn internet_checksum(bytes: &[u8]) -> u16 {
+    !fold(sum(bytes))
+}
+
+/// Returns the same of a message and its pseudo header (RFC 768 for IPv4, RFC 8200 §8.1 for IPv6), whose fields add up alike in both
+/// families.
+pub fn pseudo_header_checksum(source: IpAddr, destination: IpAddr, protocol: u8, message: &[u8]) -> u16 {
+    let length = u64::try_from(message.len()).unwrap_or(u64::MAX) & 0xffff;
+    let parts = [sum(message), address(source), address(destination), u64::from(protocol), length];
+    !fold(parts.into_iter().sum())
 }
 
 fn address(address: IpAddr) -> u64 {

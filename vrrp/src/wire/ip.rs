@@ -109,7 +109,7 @@ impl Path {
                 let mut header: [u8; IPV4_HEADER_LENGTH] = [
                     0x45, TOS, high, low, 0, 0, 0x40, 0, ttl, PROTOCOL, 0, 0, s1, s2, s3, s4, d1, d2, d3, d4,
                 ];
-                [header[10], header[11]] = checksum::of_header(&header).to_be_bytes();
+                [header[10], header[11]] = checksum::internet_checksum(&header).to_be_bytes();
                 into.extend(header);
             }
             Self::V6 { source, destination } => {

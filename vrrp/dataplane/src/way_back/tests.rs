@@ -21,7 +21,7 @@ fn a_request_is_the_golden_bytes() {
     let golden = "0800 f8dc 1234 0000 77696e646c617373 1234 0506 0708 090a";
     let bytes = request(Family::V4, SECRET_BYTES);
     assert_eq!(bytes.as_slice(), unhex(golden));
-    assert_eq!(checksum(&bytes), 0, "as the receiver sums it up");
+    assert_eq!(internet_checksum(&bytes), 0, "as the receiver sums it up");
     let golden = "8000 0000 1234 0000 77696e646c617373 1234 0506 0708 090a";
     let bytes = request(Family::V6, SECRET_BYTES);
     assert_eq!(bytes.as_slice(), unhex(golden));

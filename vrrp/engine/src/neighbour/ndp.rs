@@ -10,6 +10,7 @@
 use std::net::Ipv6Addr;
 
 use windlass_kernel::sockets::group_mac_v6;
+use windlass_vrrp::wire::pseudo_header_checksum;
 
 use super::frame::{Frame, Mac};
 use super::message::{Claim, NeighbourPacket, Query};
@@ -136,17 +137,10 @@ fn is_solicited_node(group: Ipv6Addr) -> bool {
     group == solicited_node(group)
 }
 
-/// Checksum over pseudo header and message (RFC 4443 §2.3): what belongs into an empty field; 0 over a message that has
+/// Computes the checksum over pseudo header and message (RFC 4443 §2.3): what belongs into an empty field; 0 over a message that has
 /// the right one.
 fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
-    let pair = |pair: &[u8]| (u64::from(pair[0]) << 8) | pair.get(1).copied().map_or(0, u64::from);
-    let (source, destination) = (source.octets(), destination.octets());
-    let words = source.chunks(2).chain(destination.chunks(2)).chain(message.chunks(2));
-    let mut sum = words.map(pair).sum::<u64>() + message.len() as u64 + u64::from(ICMPV6);
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
+    pseudo_header_checksum(source.into(), destination.into(), ICMPV6, message)
 }
 
 /// The link-layer addresses in a message's options.
