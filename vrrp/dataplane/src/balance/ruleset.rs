@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains};
+use windlass_kernel::netfilter::chain::{
+    Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains, new_table,
+};
 use windlass_kernel::netfilter::element::{self, Element};
 use windlass_kernel::netfilter::expression::{
     Base,
@@ -229,13 +231,8 @@ pub(super) fn rules(marks: MarkMask) -> usize {
 
 /// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>, marks: MarkMask) -> Batch {
-    let mut batch = Batch::default();
+    let mut batch = new_table(table);
     let named = || Attributes::new().text(1, table);
-    let create = format!("create the nftables table inet {table}");
-    // Deleting what is not there is an error, so it is made sure to be there.
-    batch.add(&create, Operation::NewTable, named());
-    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
-    batch.add(&create, Operation::NewTable, named().number(2, 0));
     for (set, id) in Set::all().zip(1..) {
         batch.add(
             format!("create the set {} in the table inet {table}", set.name()),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
 use windlass_kernel::netfilter::chain::{
-    Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains,
+    Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains, new_table,
 };
 use windlass_kernel::netfilter::element::{self, Element};
 use windlass_kernel::netfilter::expression::{
@@ -453,13 +453,8 @@ pub(super) fn rules(parts: Parts) -> usize {
 
 /// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
-    let mut batch = Batch::default();
+    let mut batch = new_table(table);
     let named = || Attributes::new().text(1, table);
-    let create = format!("create the nftables table inet {table}");
-    // Deleting what is not there is an error, so it is made sure to be there.
-    batch.add(&create, Operation::NewTable, named());
-    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
-    batch.add(&create, Operation::NewTable, named().number(2, 0));
     for (set, id) in Set::all().zip(1..) {
         batch.add(
             format!("create the set {} in the table inet {table}", set.name()),

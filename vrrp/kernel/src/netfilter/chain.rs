@@ -1,4 +1,4 @@
-//! Chains and their rules.
+//! Tables, chains and their rules.
 
 use super::attributes::Attributes;
 use super::expression::{Expression, encode};
@@ -34,6 +34,18 @@ pub struct Chain {
     pub hook: Option<Hook>,
     /// Rules in their order.
     pub rules: Vec<Vec<Expression>>,
+}
+
+/// Begins a batch that replaces a table, whatever exists under its name, by an empty one.
+pub fn new_table(table: &str) -> Batch {
+    let mut batch = Batch::default();
+    let named = || Attributes::new().text(1, table);
+    let create = format!("create the nftables table inet {table}");
+    // Deleting what is not there is an error, so it is made sure to be there.
+    batch.add(&create, Operation::NewTable, named());
+    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
+    batch.add(&create, Operation::NewTable, named().number(2, 0));
+    batch
 }
 
 /// Makes these chains in a table that has none of them, each after those that it goes to.
