@@ -1,5 +1,6 @@
 //! Calls to the API server: limits on their duration, and errors worded for people.
 
+use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
@@ -82,8 +83,13 @@ pub fn describe(error: &kube::Error) -> String {
             status.message.clone()
         };
     }
+    sentence(error)
+}
+
+/// Returns the error and its causes in one sentence, without causes that an outer error already includes.
+pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(inner) = cause {
         let words = inner.to_string();
         if !text.contains(&words) {
@@ -92,4 +98,31 @@ pub fn describe(error: &kube::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<Self>>);
+
+    fn layers(words: &[&'static str]) -> Layer {
+        Layer(words[0], (words.len() > 1).then(|| Box::new(layers(&words[1..]))))
+    }
+
+    #[test]
+    fn a_cause_that_the_error_already_tells_is_not_told_twice() {
+        for (words, expected) in [
+            (
+                &["cannot start", "cannot open: refused; allow it", "refused"][..],
+                "cannot start: cannot open: refused; allow it",
+            ),
+            (&["cannot read x", "no such file"], "cannot read x: no such file"),
+            (&["alone"], "alone"),
+        ] {
+            assert_eq!(sentence(&layers(words)), expected);
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub use identity::{IdentityError, identity};
 pub use no_capability::{NoInstances, NoLoadBalancer};
 pub use noop::{IgnoredFlags, NOOP_FLAGS, NOOP_HEADING, NoopFlag};
 pub use options::ManagerOptions;
-pub use process::{main, sentence, until_signal};
+pub use process::{main, until_signal};
 pub use provider::{BoxError, Capabilities, CloudProvider, Context};
 pub use run::{Manager, RunError, run};
 pub use serving_flags::ServingFlags;

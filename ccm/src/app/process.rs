@@ -11,6 +11,7 @@ use super::flags::Flags;
 use super::provider::{BoxError, CloudProvider};
 use super::run::run;
 use super::{identity, logging};
+use crate::apiserver::sentence;
 
 #[cfg(test)]
 mod tests;
@@ -88,18 +89,4 @@ fn stop_on_signal() -> Result<CancellationToken, BoxError> {
         stop.cancel();
     });
     Ok(token)
-}
-
-/// Returns the error and its causes in one sentence, without causes that an outer error already includes.
-pub fn sentence(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = inner.source();
-    }
-    text
 }

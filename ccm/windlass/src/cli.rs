@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
+use windlass_ccm::apiserver::sentence;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_cli::{StatusPage, convert, inspect, uninstall};
 use windlass_common::{http, probe};
@@ -380,7 +381,7 @@ fn code(ended: Result<ExitCode, BoxError>) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("windlass: {}", app::sentence(&*error));
+            eprintln!("windlass: {}", sentence(&*error));
             ExitCode::FAILURE
         }
     }
