@@ -66,11 +66,7 @@ pub(crate) async fn accept(
                     tracing::debug!(%peer, "connection closed: there are too many");
                 }
             }
-            Err(error) if is_of_the_connection(&error) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections, trying again");
-                sleep(PAUSE).await;
-            }
+            Err(error) => pause_after(&error).await,
         }
     }
 }
@@ -93,18 +89,18 @@ pub(crate) async fn accept_local(
                 let handler = Arc::clone(&handler);
                 connections.spawn(async move { note_end("socket", requests(stream, &handler, None).await) });
             }
-            Err(error) if is_of_the_connection(&error) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections, trying again");
-                sleep(PAUSE).await;
-            }
+            Err(error) => pause_after(&error).await,
         }
     }
 }
 
-fn is_of_the_connection(error: &io::Error) -> bool {
+/// Logs that no connection can be accepted, and pauses; an error of one connection needs neither.
+async fn pause_after(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        tracing::warn!(%error, "cannot accept connections, trying again");
+        sleep(PAUSE).await;
+    }
 }
 
 /// Slots for connections. Probes come from this host, and no other host can take their slots: a probe without `host` goes to the pod's
