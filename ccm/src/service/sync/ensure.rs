@@ -61,7 +61,7 @@ impl<P: LoadBalancer> Context<P> {
             }
             Ok(Ensured::Refused { status, reason, message }) => {
                 let refusal = ProviderError::Rejected { reason, message: message.clone() };
-                self.write_refused(
+                self.write_addresses(
                     service,
                     &status,
                     self.service_condition(false, reason, message),
@@ -122,10 +122,7 @@ impl<P: LoadBalancer> Context<P> {
         progress: &mut JobProgress,
     ) -> Result<JobSuccess, JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        let ingress = patch::set_status(shown, status);
-        let condition =
-            service_condition.and_then(|service_condition| service_condition.patch(shown, Timestamp::now()));
-        match (event_policy, &ingress) {
+        match (event_policy, patch::set_status(shown, status)) {
             (EventPolicy::OnChange, None) => {}
             (EventPolicy::OnChange, Some(_)) => {
                 self.send_event(service, EventType::Normal, messages::ENSURING, messages::ENSURING_MESSAGE);
@@ -136,14 +133,12 @@ impl<P: LoadBalancer> Context<P> {
             }
         }
         progress.event_written = false;
-        if let Some(change) = patch::both(ingress, condition) {
-            self.write_status(service, change, progress).await?;
-        }
+        self.write_addresses(service, status, service_condition, progress).await?;
         Ok(JobSuccess::Ensured)
     }
 
-    /// The Service lost addresses: writes those that it keeps, and why.
-    async fn write_refused(
+    /// Writes the addresses that the Service has, and the condition, unless its status shows both.
+    async fn write_addresses(
         &self,
         service: &Service,
         status: &LoadBalancerStatus,
