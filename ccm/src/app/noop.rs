@@ -19,22 +19,14 @@ enum FlagForm {
 /// A flag and why it has no effect.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoopFlag {
-    name: &'static str,
+    /// The flag, without dashes.
+    pub name: &'static str,
+    /// Reason that the flag has no effect.
+    pub reason: &'static str,
     form: FlagForm,
-    reason: &'static str,
 }
 
 impl NoopFlag {
-    /// The flag, without dashes.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns the reason that the flag has no effect.
-    pub fn reason(&self) -> &'static str {
-        self.reason
-    }
-
     /// The warning.
     pub fn warning(&self) -> String {
         format!("--{} has no effect: {}", self.name, self.reason)
@@ -42,11 +34,11 @@ impl NoopFlag {
 }
 
 const fn switch(name: &'static str, reason: &'static str) -> NoopFlag {
-    NoopFlag { name, form: FlagForm::Switch, reason }
+    NoopFlag { name, reason, form: FlagForm::Switch }
 }
 
 const fn value(name: &'static str, reason: &'static str) -> NoopFlag {
-    NoopFlag { name, form: FlagForm::Value, reason }
+    NoopFlag { name, reason, form: FlagForm::Value }
 }
 
 const ROUTES: &str = "routes between pods are the network plugin's";

@@ -99,8 +99,8 @@ fn every_standard_flag_is_known_with_its_default_287() {
         }
     }
     for flag in NOOP_FLAGS {
-        let known = command.get_arguments().filter(|known| known.get_long() == Some(flag.name())).count();
-        assert_eq!(known, 1, "{}", flag.name());
+        let known = command.get_arguments().filter(|known| known.get_long() == Some(flag.name)).count();
+        assert_eq!(known, 1, "{}", flag.name);
     }
 }
 

@@ -16,11 +16,11 @@ fn parse(args: &[String]) -> Result<Vec<String>, clap::Error> {
 #[test]
 fn each_flag_is_taken_with_any_value_and_answered_with_one_warning_that_names_it() {
     for flag in NOOP_FLAGS {
-        let name = flag.name();
+        let name = flag.name;
         for value in ["true", "false", "", "10.0.0.0/8", "no such value"] {
             let warnings =
                 parse(&[format!("--{name}={value}")]).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(warnings, [format!("--{name} has no effect: {}", flag.reason())]);
+            assert_eq!(warnings, [format!("--{name} has no effect: {}", flag.reason)]);
         }
         let twice = parse(&[format!("--{name}=a"), format!("--{name}=b")]).unwrap();
         assert_eq!(twice.len(), 1, "{name}");
@@ -44,7 +44,7 @@ fn without_flags_nothing_is_said_and_an_unknown_flag_stays_an_error() {
 
 #[test]
 fn the_table_is_sorted_so_that_a_flag_is_in_it_once() {
-    let names: Vec<_> = NOOP_FLAGS.iter().map(NoopFlag::name).collect();
+    let names: Vec<_> = NOOP_FLAGS.iter().map(|flag| flag.name).collect();
     assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
 }
 
@@ -52,7 +52,7 @@ fn the_table_is_sorted_so_that_a_flag_is_in_it_once() {
 fn the_page_names_each_flag_beside_its_reason() {
     let page = include_str!("../../../../docs/dev/ccm-contract.md");
     for flag in NOOP_FLAGS {
-        let (name, reason) = (format!("`--{}`", flag.name()), format!(" | {} |", flag.reason()));
+        let (name, reason) = (format!("`--{}`", flag.name), format!(" | {} |", flag.reason));
         let found = page.lines().any(|line| line.contains(&name) && line.ends_with(&reason));
         assert!(found, "{name}{reason}");
     }
