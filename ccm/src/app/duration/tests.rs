@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Duration, String> {
 
 #[test]
 fn durations_are_read_as_go_reads_them_and_shown_as_go_shows_them() {
-    let rows: [(&str, u128, &str); 18] = [
+    let rows: [(&str, u128, &str); 20] = [
         ("0", 0, "0s"),
         ("0s", 0, "0s"),
         ("15s", 15_000_000_000, "15s"),
@@ -24,6 +24,8 @@ fn durations_are_read_as_go_reads_them_and_shown_as_go_shows_them() {
         ("12\u{3bc}s", 12_000, "12µs"),
         ("7ns", 7, "7ns"),
         ("1s1s", 2_000_000_000, "2s"),
+        ("1.5h30m", 7_200_000_000_000, "2h0m0s"),
+        ("1m1h", 3_660_000_000_000, "1h1m0s"),
         ("9223372036854775807ns", 9_223_372_036_854_775_807, "2562047h47m16.854775807s"),
     ];
     for (text, nanoseconds, shown) in rows {
@@ -45,6 +47,8 @@ fn what_is_no_duration_is_refused_with_the_reason_and_examples() {
         ("s", "s is no number"),
         ("five", "\"five\" is no number"),
         ("5 s", "\" s\" is no unit"),
+        ("PT1H", "\"PT\" is no number"),
+        ("1h ago", "\"h ago\" is no unit"),
         ("5d", "\"d\" is no unit"),
         ("5S", "\"S\" is no unit"),
         (".s", "no number"),
