@@ -123,6 +123,125 @@ fn advisories_are_checked_where_they_can_be_had_and_elsewhere_it_says_so_and_goe
     Ok(())
 }
 
+/// Clone of a repository with the scripts that build the binary, beside a stub of cargo that records the commit that it gets.
+struct Clone(Machine);
+
+impl Clone {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+    fn new(name: &str) -> anyhow::Result<Self> {
+        let clone = Self(Machine::new(name)?);
+        for script in ["binary", "commit"] {
+            let script = format!("manifests/image/{script}");
+            let to = clone.folder().join(&script);
+            fs::create_dir_all(to.parent().context("no folder")?)?;
+            fs::copy(workspace().join(&script), to)?;
+        }
+        // Like the build it leaves a binary, in the folder that follows --target-dir.
+        clone.0.program(
+            "stubs/cargo",
+            &format!(
+                r#"echo "${{WINDLASS_COMMIT-none}} ${{SOURCE_DATE_EPOCH-none}}" >"$BUILDS"
+until [ "$1" = --target-dir ]; do shift; done
+mkdir -p "$2/{0}/release"; echo built >"$2/{0}/release/windlass"; chmod +x "$2/{0}/release/windlass""#,
+                Self::TARGET
+            ),
+        )?;
+        for stub in ["readelf", "rustc", "cc", "aarch64-linux-gnu-gcc", "x86_64-linux-gnu-gcc"] {
+            clone.0.program(&format!("stubs/{stub}"), "true")?;
+        }
+        Ok(clone)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.0.join("clone")
+    }
+
+    /// A command with the stubs, without the settings of this process and of this user's git.
+    fn command(&self, program: &Path) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(program);
+        command.current_dir(self.folder());
+        command.env("PATH", format!("{}:{path}", self.0.0.join("stubs").display()));
+        command.env("HOME", &self.0.0).env("WINDLASS_CACHE", self.0.0.join("cache"));
+        command.env("BUILDS", self.0.0.join("builds"));
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CEILING_DIRECTORIES", &self.0.0);
+        let settings =
+            ["WINDLASS_COMMIT", "SOURCE_DATE_EPOCH", "WINDLASS_IMAGE", "CARGO_TARGET_DIR", "CC", "GIT_DIR"];
+        for name in settings.into_iter().chain(["GIT_WORK_TREE", "GIT_INDEX_FILE", "XDG_CONFIG_HOME"]) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn git(&self, args: &[&str]) -> anyhow::Result<String> {
+        let mut command = self.command(Path::new("git"));
+        command.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(args);
+        let output = command.output().context("git")?;
+        ensure!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    /// Writes a file and commits all; returns the commit and its time.
+    fn commit(&self, file: &str) -> anyhow::Result<String> {
+        self.write(file, "committed")?;
+        self.git(&["add", "."])?;
+        self.git(&["commit", "--quiet", "--message", file])?;
+        self.git(&["log", "-1", "--format=%H %ct"])
+    }
+
+    fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.folder().join(file);
+        fs::create_dir_all(path.parent().context("no folder")?)?;
+        Ok(fs::write(path, text)?)
+    }
+
+    /// Runs the script. Returns the commit and the time that cargo got; nothing where it was not called.
+    fn build(&self, settings: &[(&str, &str)]) -> anyhow::Result<String> {
+        let builds = self.0.0.join("builds");
+        fs::write(&builds, "")?;
+        let mut command = self.command(&self.folder().join("manifests/image/binary"));
+        let output = command.arg(Self::TARGET).envs(settings.iter().copied()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {said}", output.status);
+        let built = String::from_utf8(output.stdout)?;
+        ensure!(fs::read_to_string(built.trim())? == "built\n", "{built} is no binary: {said}");
+        Ok(fs::read_to_string(builds)?.trim().to_owned())
+    }
+}
+
+#[test]
+fn a_binary_is_built_with_the_last_commit_of_the_clone_that_changed_its_sources() -> anyhow::Result<()> {
+    let clone = Clone::new("version")?;
+    let built = clone.build(&[])?;
+    ensure!(built == "none none", "without a repository, as in an archive of the sources: {built}");
+    clone.write(".gitignore", "/target\n")?;
+    clone.git(&["init", "--quiet"])?;
+    let first = clone.commit("vrrp/src/lib.rs")?;
+    let given = [("WINDLASS_COMMIT", "given"), ("SOURCE_DATE_EPOCH", "1")];
+    for (what, settings, expected) in [
+        ("in a clone", &[][..], first.as_str()),
+        ("the same commit again: taken from the cache", &[], ""),
+        ("a commit that is given", &given, "given 1"),
+    ] {
+        let built = clone.build(settings)?;
+        ensure!(built == expected, "{what}: {built:?}, not {expected:?}");
+    }
+    for unrelated in ["docs/page.md", "vrrp/src/tests.rs", "vrrp/tests/it/main.rs"] {
+        clone.commit(unrelated)?;
+        let built = clone.build(&[])?;
+        ensure!(built.is_empty(), "{unrelated} is no part of the binary, which is built again: {built}");
+    }
+    clone.write("ccm/src/lib.rs", "not committed")?;
+    let (commit, time) = first.split_once(' ').context("a commit and its time")?;
+    let built = clone.build(&[])?;
+    ensure!(built == format!("{commit}-dirty {time}"), "with changes that are not committed: {built}");
+    let second = clone.commit("ccm/src/lib.rs")?;
+    let built = clone.build(&[])?;
+    ensure!(built == second && built != first, "after another commit: {built}");
+    Ok(())
+}
+
 #[test]
 fn every_script_is_one_that_its_shell_can_read() -> anyhow::Result<()> {
     for folder in ["e2e/tools", "manifests/image", "manifests/release", "manifests/chart", ".ci"] {
