@@ -50,7 +50,11 @@ fn a_takeover_waits_for_replicas_that_replace_forwarded_connections_for_400_ms_m
     let (takeover, _) = handle.takeover();
     assert!(handle.set_prepared(takeover, at(50_000_000)));
     assert_eq!(handle.prepares_until(at(499_999_999)), Some(at(500_000_000)));
-    assert_eq!(handle.prepares_until(at(500_000_000)), None, "the thread is late: connections without replicas are reset");
+    assert_eq!(
+        handle.prepares_until(at(500_000_000)),
+        None,
+        "the thread is late: connections without replicas are reset"
+    );
     assert!(handle.set_unblocked(takeover));
     assert_eq!(handle.prepares_until(at(50_000_000)), None, "they are there");
 }
