@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use windlass_kernel::netfilter::attributes;
 use windlass_kernel::port::Protocol;
 
 use super::*;
@@ -75,4 +76,19 @@ fn answers_are_marked_by_where_their_questions_came_from() {
     // The kernel would refuse a map with two answers to one question, and all else with it.
     let two_of_one = contents(&[("192.0.2.2", 2, 3), ("192.0.2.3", 2, 4)]);
     assert_eq!(of_v4.members(&two_of_one), [element(2, 3)].into());
+}
+
+#[test]
+fn the_nodes_own_packets_go_to_backends_for_15_s_after_the_last_renewal() {
+    let name = Attributes::new().text(1, "table");
+    let [v4, v6] = Kind::Local.sets();
+    // The key is an address. Elements expire (flag NFT_SET_TIMEOUT) after NFTA_SET_TIMEOUT, in milliseconds.
+    for (set, kind, length) in [(v4, 7, 4), (v6, 8, 16)] {
+        let expected = name.clone().number(4, kind).number(5, length).number(3, 0x10).long(11, 15_000);
+        assert_eq!(set.definition(&name), expected, "{}", set.name());
+    }
+    for set in Set::all().filter(|set| set.kind != Kind::Local) {
+        let definition = set.definition(&name);
+        assert_eq!(attributes::find(definition.as_bytes(), 11), None, "{} lasts", set.name());
+    }
 }
