@@ -97,8 +97,11 @@ fn connections_outlive_each_fault_of_the_active_if_their_backend_does() -> anyho
 }
 
 #[test]
-fn connections_outlive_the_active_with_kube_proxy_in_iptables_mode() -> anyhow::Result<()> {
-    scenario("connections-iptables", four_nodes().proxy_mode(ProxyMode::Iptables), async |lab| {
+fn connections_outlive_the_active_with_kube_proxy_in_iptables_mode_that_masquerades_by_another_mark()
+-> anyhow::Result<()> {
+    // The default is bit 14.
+    let proxied = four_nodes().proxy_mode(ProxyMode::Iptables).proxy_flag("--iptables-masquerade-bit=13");
+    scenario("connections-iptables", proxied, async |lab| {
         let scene = Scene::start(lab, &ANNOUNCING, "n4").await?;
         let (fault, ended, may_end) = FAULTS[0];
         through(lab, &scene, fault, ended, may_end).await
