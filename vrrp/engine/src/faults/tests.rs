@@ -42,7 +42,15 @@ fn stir(node: &Node) {
         addresses: ["192.0.2.52".parse().unwrap()].into(),
         ..router(0, 2)
     };
+    let owned_by = |owner: u64| {
+        let mut restrictions = Restrictions::default();
+        restrictions.owned_by("192.0.2.53".parse().unwrap(), [owner]);
+        Arc::new(restrictions)
+    };
     node.engine.listen(&["eth0".to_owned()]);
+    // Connections to the former owner end immediately.
+    node.engine.restrict(owned_by(1));
+    node.engine.restrict(owned_by(2));
     node.engine.restrict(Arc::new(Restrictions::default()));
     node.engine.apply(vec![wider, nowhere]);
     node.engine.snapshot();
@@ -119,7 +127,9 @@ fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
         let helpers = first.engine.helpers();
         helpers.into_iter().find(|helper| helper.thread == thread).expect("the helper").error
     };
-    for thread in ["windlass-connections", "windlass-hold", "windlass-links", "windlass-events"] {
+    for thread in
+        ["windlass-connections", "windlass-hold", "windlass-links", "windlass-endings", "windlass-events"]
+    {
         doom(&lan.hosts[0], Some(thread));
         let why = await_some("fault", || {
             stir(&first);
