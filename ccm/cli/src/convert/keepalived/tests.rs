@@ -131,6 +131,29 @@ fn the_same_becomes_settings_of_windlass_vip_for_the_addresses_of_hosts() {
 }
 
 #[test]
+fn settings_of_windlass_vip_without_a_check_are_warned_of() {
+    const NO_CHECK: &[&str] =
+        &["vrrp_instance \"a\"", "no check", "keeps the address", "Write `checks`", "readyz"];
+    let script = |body: &str| format!("vrrp_script alive {{\n{body}\n}}\n");
+    let tracked = "track_script {\n alive\n}";
+    let rows: [(&str, String, &str, &[&[&str]]); 4] = [
+        ("no script", String::new(), "", &[NO_CHECK]),
+        ("a script without a definition", String::new(), tracked, &[&["no such vrrp_script"], NO_CHECK]),
+        ("a script that is no path", script("script check.sh"), tracked, &[NO_CHECK]),
+        ("a script that becomes a check", script("script /bin/alive"), tracked, &[]),
+    ];
+    for (what, script, tracked, warnings) in rows {
+        let conf = format!(
+            "{script}vrrp_instance a {{\n interface eth0\n virtual_ipaddress {{\n 192.0.2.1\n }}\n{tracked}\n}}\n"
+        );
+        let conversion = convert(&conf, &[6443]);
+        contains_all(&conversion.warnings, warnings);
+        let vips: Value = serde_saphyr::from_str(&conversion.yaml).unwrap();
+        assert_eq!(vips["vips"][0].get("checks").is_none(), warnings.contains(&NO_CHECK), "{what}: {vips}");
+    }
+}
+
+#[test]
 fn what_is_not_read_is_told_with_its_line() {
     let instance = |inner: &str| format!("vrrp_instance a {{\n virtual_ipaddress {{\n{inner}\n }}\n}}\n");
     let rows: [(String, usize, &[&str]); 11] = [
