@@ -91,6 +91,33 @@ fn the_interface_with_the_smallest_network_is_taken_and_of_several_alike_the_fir
 }
 
 #[test]
+fn of_two_interfaces_in_one_subnet_the_one_with_carrier_is_taken_and_a_larger_network_never_is() {
+    // Carrier of docker0, whose network is larger, and of eth0 and eth9, which are in one subnet.
+    for (carriers, expected) in [
+        ([false, false, false], "eth0"),
+        ([false, true, true], "eth0"),
+        ([false, true, false], "eth0"),
+        ([false, false, true], "eth9"),
+        ([true, false, false], "eth0"),
+    ] {
+        let mut machine = machine();
+        let mut docker0 = machine.interfaces.first().unwrap().clone();
+        "docker0".clone_into(&mut docker0.name);
+        docker0.ipv4 = vec![([192, 0, 0, 1].into(), 16)];
+        let mut eth9 = machine.interfaces.first().unwrap().clone();
+        "eth9".clone_into(&mut eth9.name);
+        eth9.ipv4 = vec![([192, 0, 2, 19].into(), 24)];
+        machine.interfaces = vec![docker0, machine.interfaces.swap_remove(0), eth9];
+        for (interface, carrier) in machine.interfaces.iter_mut().zip(carriers) {
+            interface.carrier = carrier;
+        }
+        let mut vip = VirtualIp::new(settings(""));
+        vip.find_place(&machine, START);
+        assert_eq!(vip.place().unwrap().interface, expected, "{carriers:?}");
+    }
+}
+
+#[test]
 fn a_check_that_fails_makes_a_node_unfit_and_a_light_one_does_not() {
     let vip = running("");
     let fit_from = router(&vip, &[]).fit_from;
