@@ -1,3 +1,7 @@
+use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+
 use super::*;
 
 /// Writes the settings into a folder of their own, judges both families on eth0 by them, and returns what each sentence begins with.
@@ -44,5 +48,58 @@ fn a_segment_is_judged_by_the_settings_that_the_kernel_forwards_by() {
     for (at, (what, settings, expected)) in rows.iter().enumerate() {
         let found = judged(&at.to_string(), settings);
         assert_eq!(found.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{what}");
+    }
+}
+
+/// The families whose segment fails, and the sentences, in a network namespace of its own with these chains of nftables.
+/// Returns `None` without root.
+fn judged_with(ruleset: &str) -> Option<Vec<(Family, String)>> {
+    let body = || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            assert!(
+                std::env::var("CI").is_err(),
+                "this test makes a network namespace: run as root ({error})"
+            );
+            eprintln!("skipped: makes a network namespace and needs root ({error})");
+            return None;
+        }
+        let nft = Command::new("nft").arg(ruleset).output().expect("nft");
+        assert!(nft.status.success(), "{ruleset}: {}", String::from_utf8_lossy(&nft.stderr));
+        let dropping = windlass_engine::chains_that_drop_all().expect("a list of chains");
+        let segments = [Family::V4, Family::V6].map(|family| (family, "eth0".to_owned()));
+        let found = findings(Path::new("/nonexistent"), segments.into(), &dropping);
+        let failed = found.into_iter().filter_map(|((family, _), finding)| match finding {
+            Finding::Failed(why) => Some((family, why)),
+            Finding::Passed | Finding::Silent(_) => None,
+        });
+        Some(failed.collect())
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().expect("judged"))
+}
+
+#[test]
+fn a_segment_fails_whose_packets_a_forward_chain_drops_and_the_sentence_names_the_chain() {
+    let chain = |family: &str, table: &str, chain: &str, policy: &str, rule: &str| {
+        format!(
+            "add table {family} {table}; add chain {family} {table} {chain} {{ type filter hook forward priority 0; policy {policy}; }}; \
+             {rule}"
+        )
+    };
+    let rows: [(String, &[Family], &str); 6] = [
+        (chain("ip", "filter", "FORWARD", "drop", ""), &[Family::V4], "ip filter FORWARD"),
+        (chain("ip6", "filter", "FORWARD", "drop", ""), &[Family::V6], "ip6 filter FORWARD"),
+        (chain("inet", "filter", "forward", "drop", ""), &[Family::V4, Family::V6], "inet filter forward"),
+        (chain("ip", "filter", "FORWARD", "accept", ""), &[], ""),
+        (chain("ip", "filter", "FORWARD", "drop", "add rule ip filter FORWARD accept"), &[], ""),
+        (chain("ip", "other", "FORWARD", "drop", ""), &[], ""),
+    ];
+    for (ruleset, failing, name) in rows {
+        let Some(found) = judged_with(&ruleset) else { return };
+        let families: Vec<Family> = found.iter().map(|(family, _)| *family).collect();
+        assert_eq!(families, failing, "{ruleset}");
+        for (_, why) in found {
+            assert!(why.starts_with(&format!("the nftables chain {name} has policy drop")), "{why}");
+            assert!(why.contains(&format!("nft chain {name} '{{ policy accept; }}'")), "{why}");
+        }
     }
 }
