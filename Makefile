@@ -74,6 +74,10 @@ bench-engine: ## What many virtual routers and VIPs cost: target/bench/engine.js
 bench-tracking: ## What following, reading and changing the kernel's connection tracking costs, and replicating connections: target/bench/tracking.json (ROUNDS=5 ENTRIES=200000 CONNECTIONS=10000 RATE=20000 SECONDS=5 CASES="table following rest memory rate")
 	@e2e/tools/bench tracking
 
+.PHONY: bench-dataplane
+bench-dataplane: ## What the guard's table costs each packet that a node forwards, with kube-proxy alone beside it: target/bench/dataplane.json (ROUNDS=5 SECONDS=2 CASES="service-udp-1 pod-tcp-10000 service-udp-1000-sources" SYSTEMS="kube-proxy guard guard-forwarding guard-replicate")
+	@e2e/tools/bench dataplane
+
 .PHONY: bench-ipam
 bench-ipam: ## What giving, releasing and adopting an address costs: target/bench/ipam.json
 	@cargo bench --quiet --package windlass-ipam --bench allocator

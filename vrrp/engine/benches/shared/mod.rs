@@ -1,11 +1,16 @@
-//! What both benches need.
+//! Parts that several benches need.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::gettid;
 use serde_json::Value;
+
+use crate::lab::Host;
 
 pub(crate) mod adverts;
 pub(crate) mod load;
@@ -45,6 +50,37 @@ pub(crate) fn wanted(name: &str, item: &str) -> bool {
 /// One decimal.
 pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
+}
+
+/// Returns the least, middle and greatest value.
+pub(crate) fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_unstable_by(f64::total_cmp);
+    [values[0], values[values.len() / 2], values[values.len() - 1]]
+}
+
+/// Returns the CPU time of this process, ended threads and the kernel's work for its packets included, and of the kernel's threads that do
+/// the rest of that work.
+pub(crate) fn used() -> Duration {
+    let kernel: u64 = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| {
+            let name = fs::read_to_string(process.path().join("comm")).ok()?;
+            let text = fs::read_to_string(process.path().join("schedstat")).ok()?;
+            name.starts_with("ksoftirqd").then(|| text.split(' ').next()?.parse::<u64>().ok())?
+        })
+        .sum();
+    Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap()) + Duration::from_nanos(kernel)
+}
+
+/// Has `nft` apply these rules in the host's namespace.
+pub(crate) fn nft(host: &Host, rules: &str) {
+    let rules = rules.to_owned();
+    host.run(move || {
+        let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "nft");
+    });
 }
 
 /// Makes it the caller's who ran this by sudo.

@@ -1,9 +1,8 @@
 //! Following connections that begin and end at once.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,8 +15,7 @@ use windlass_kernel::connections::{Aging, AgingLimits, Event, Events};
 use windlass_vrrp::Time;
 
 use crate::lab::{Host, VIP};
-use crate::shared::setting;
-use crate::spread;
+use crate::shared::{nft, setting, spread, tenth, used};
 
 /// Hosts that connect.
 const CLIENTS: u32 = 2;
@@ -62,7 +60,7 @@ pub(crate) fn all() -> Vec<Value> {
     figures
         .into_iter()
         .map(|((listening, what), values)| {
-            let [least, middle, most] = spread(values);
+            let [least, middle, most] = spread(values).map(tenth);
             json!({"what": what, "listening": listening, "connections": connections, "rounds": rounds,
                    "min": least, "median": middle, "max": most})
         })
@@ -131,27 +129,9 @@ fn follow(mut events: Events, stop: &AtomicBool) -> (Duration, u32) {
         }
         while aging.due(now).is_some() {}
         if last {
-            return (cpu(ClockId::CLOCK_THREAD_CPUTIME_ID), heard);
+            return (clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into(), heard);
         }
     }
-}
-
-fn cpu(clock: ClockId) -> Duration {
-    clock_gettime(clock).unwrap().into()
-}
-
-/// CPU time of this process, threads that have ended included, and of the threads of the kernel that do what packets left over.
-pub(crate) fn used() -> Duration {
-    let kernel: u64 = std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|process| {
-            let name = std::fs::read_to_string(process.path().join("comm")).ok()?;
-            let text = std::fs::read_to_string(process.path().join("schedstat")).ok()?;
-            name.starts_with("ksoftirqd").then(|| text.split(' ').next()?.parse::<u64>().ok())?
-        })
-        .sum();
-    cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID) + Duration::from_nanos(kernel)
 }
 
 /// Clients, a node and a backend.
@@ -199,13 +179,4 @@ fn rules() -> String {
 fn masks() -> Guard {
     let replicated = Guarded { replicated: [IpAddr::V4(VIP)].into(), ..Guarded::default() };
     Guard::install("masks", &replicated).unwrap()
-}
-
-pub(crate) fn nft(host: &Host, rules: &str) {
-    let rules = rules.to_owned();
-    host.run(move || {
-        let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success(), "nft");
-    });
 }

@@ -84,9 +84,3 @@ fn main() -> ExitCode {
     println!("\nbench: {}", file.display());
     ExitCode::SUCCESS
 }
-
-/// Least, middle and greatest.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_unstable_by(f64::total_cmp);
-    [values[0], values[values.len() / 2], values[values.len() - 1]].map(shared::tenth)
-}

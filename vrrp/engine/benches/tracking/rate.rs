@@ -13,12 +13,10 @@ use serde_json::{Value, json};
 use windlass_engine::{ConnectionReplication, RouterConfig};
 
 use crate::cost::Used;
-use crate::following::{nft, used};
 use crate::lab::{Host, Lan, Node, address, await_some};
 use crate::replica::{Routers, configuration, vip};
 use crate::rest::is_thread;
-use crate::shared::setting;
-use crate::spread;
+use crate::shared::{nft, setting, spread, tenth, used};
 
 const NODES: [usize; 2] = [0, 1];
 const BACKEND: usize = 2;
@@ -48,7 +46,7 @@ pub(crate) fn all() -> Vec<Value> {
     figures
         .into_iter()
         .map(|((replication, what), values)| {
-            let [least, middle, most] = spread(values);
+            let [least, middle, most] = spread(values).map(tenth);
             json!({"what": what, "replication": replication, "rate": rate, "seconds": seconds, "rounds": rounds,
                    "min": least, "median": middle, "max": most})
         })

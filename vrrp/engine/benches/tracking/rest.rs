@@ -10,8 +10,7 @@ use crate::cost::Used;
 use crate::interop::process::TempDir;
 use crate::lab::Lan;
 use crate::replica::{Routers, known, start};
-use crate::shared::setting;
-use crate::spread;
+use crate::shared::{setting, spread, tenth};
 
 const ROUTERS: Routers = Routers { count: 250, vips: 40 };
 /// Until all is announced.
@@ -45,7 +44,7 @@ pub(crate) fn all() -> Vec<Value> {
     figures
         .into_iter()
         .map(|(node, values)| {
-            let [least, middle, most] = spread(values);
+            let [least, middle, most] = spread(values).map(tenth);
             json!({"what": "rest_permille", "node": node, "vips": ROUTERS.count * ROUTERS.vips, "rounds": rounds,
                    "min": least, "median": middle, "max": most})
         })

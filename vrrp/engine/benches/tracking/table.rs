@@ -11,8 +11,7 @@ use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking
 
 use crate::cost::memory_mb;
 use crate::lab::{Host, VIP};
-use crate::shared::setting;
-use crate::spread;
+use crate::shared::{setting, spread, tenth};
 
 const LIFETIME: Duration = Duration::from_mins(10);
 /// That a backend's node has in another form.
@@ -43,7 +42,7 @@ pub(crate) fn all() -> Vec<Value> {
     figures
         .into_iter()
         .map(|(what, values)| {
-            let [least, middle, most] = spread(values);
+            let [least, middle, most] = spread(values).map(tenth);
             json!({"what": what, "entries": entries, "rounds": rounds, "min": least, "median": middle, "max": most})
         })
         .collect()
