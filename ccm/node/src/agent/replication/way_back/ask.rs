@@ -15,7 +15,7 @@ use windlass_engine::{Engine, Family, InterfaceInfo};
 use super::super::super::desired::Desired;
 use super::answers::Answers;
 use super::filters::Filters;
-use super::{View, WayBack, WaysBack};
+use super::{View, WayBack, WaysBack, words};
 
 /// Interval between checks whether connections are to be replicated, in addition to each change.
 const IDLE: Duration = Duration::from_secs(10);
@@ -71,7 +71,9 @@ pub(crate) async fn follow(
         found.send_if_modified(|known| {
             let is_news = *known != ways;
             if is_news {
-                tracing::info!(?ways, "this is how answers of backends come back");
+                for (segment, way) in ways.0.iter().filter(|(segment, way)| known.0.get(*segment) != Some(*way)) {
+                    tracing::info!(interface = segment.0, family = %segment.1, "{}", words::of_way(way, &segment.0));
+                }
                 *known = ways;
             }
             is_news

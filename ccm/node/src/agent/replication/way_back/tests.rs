@@ -204,3 +204,27 @@ fn many_ranges_are_told_by_their_number() {
         "{told}"
     );
 }
+
+#[test]
+fn the_log_says_of_each_segment_how_answers_come_back() {
+    let lost = Astray::silent("203.0.113.64/27", "flannel.1");
+    for (way, expected) in [
+        (WayBack::Arrives(Vec::new()), "answers of backends arrive by eth0"),
+        (
+            WayBack::Arrives(vec![lost]),
+            "answers of backends arrive by eth0, but for 203.0.113.64/27 (by flannel.1): no node there has answered an \
+             echo request yet",
+        ),
+        (
+            WayBack::Overlay { interface: "tunl0".to_owned() },
+            "pods are reached by tunl0, beyond which no host can be asked whether answers arrive by eth0",
+        ),
+        (WayBack::Lost { why: "a filter".to_owned() }, "answers of backends do not arrive by eth0: a filter"),
+        (
+            WayBack::Unknown { reason: "no netlink".to_owned() },
+            "cannot read the routes to backends: no netlink; retrying",
+        ),
+    ] {
+        assert_eq!(words::of_way(&way, "eth0"), expected);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Astray, Cause};
+use super::{Astray, Cause, WayBack};
 
 /// Largest number of ranges named per cause.
 const NAMED: usize = 3;
@@ -22,6 +22,24 @@ pub(crate) fn of(astray: &[Astray], interface: &str) -> String {
         format!("{named}{more} (by {by}): {}", because(cause, by, interface))
     };
     by_cause.into_iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// Describes the return path of backends' answers to a segment, for the log.
+pub(super) fn of_way(way: &WayBack, interface: &str) -> String {
+    match way {
+        WayBack::NotLooked => format!("it is not known whether answers of backends arrive by {interface}"),
+        WayBack::Arrives(astray) if astray.is_empty() => {
+            format!("answers of backends arrive by {interface}")
+        }
+        WayBack::Arrives(astray) => {
+            format!("answers of backends arrive by {interface}, but for {}", of(astray, interface))
+        }
+        WayBack::Overlay { interface: tunnel } => format!(
+            "pods are reached by {tunnel}, beyond which no host can be asked whether answers arrive by {interface}"
+        ),
+        WayBack::Lost { why } => format!("answers of backends do not arrive by {interface}: {why}"),
+        WayBack::Unknown { reason } => format!("cannot read the routes to backends: {reason}; retrying"),
+    }
 }
 
 fn because(cause: Cause, by: &str, interface: &str) -> String {
