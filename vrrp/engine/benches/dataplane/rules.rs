@@ -4,6 +4,40 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ipnet::Ipv4Net;
 
+/// Chains with hooks, which see every packet, and the chain that the last of them jumps to.
+const BASE_CHAINS: &str = "
+  chain masquerading {
+    meta mark & 0x4000 == 0 return
+    meta mark set meta mark ^ 0x4000
+    masquerade fully-random
+  }
+  chain filter-prerouting {
+    type filter hook prerouting priority -110;
+    ct state new jump firewall-check
+  }
+  chain filter-input {
+    type filter hook input priority -110;
+    ct state new jump service-endpoints-check
+  }
+  chain filter-forward {
+    type filter hook forward priority -110;
+    ct state new jump service-endpoints-check
+    ct state new jump cluster-ips-check
+  }
+  chain filter-output {
+    type filter hook output priority -110;
+    ct state new jump service-endpoints-check
+    ct state new jump firewall-check
+  }
+  chain filter-output-post-dnat {
+    type filter hook output priority -90;
+    ct state new jump cluster-ips-check
+  }
+  chain nat-prerouting { type nat hook prerouting priority -100; jump services; }
+  chain nat-output { type nat hook output priority -100; jump services; }
+  chain nat-postrouting { type nat hook postrouting priority 100; jump masquerading; }
+";
+
 /// Returns the rules for one Service of TCP and UDP with these external addresses, one endpoint, and these source ranges if there are any.
 /// The chains that see every packet, their hooks and priorities are those of kube-proxy.
 pub(crate) fn kube_proxy(vips: &[Ipv4Addr], port: u16, pod: SocketAddrV4, sources: &[Ipv4Net]) -> String {
@@ -45,36 +79,7 @@ pub(crate) fn kube_proxy(vips: &[Ipv4Addr], port: u16, pod: SocketAddrV4, source
              ip daddr . meta l4proto . th dport vmap @service-ips
              ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
            }}
-           chain masquerading {{
-             meta mark & 0x4000 == 0 return
-             meta mark set meta mark ^ 0x4000
-             masquerade fully-random
-           }}
-           chain filter-prerouting {{
-             type filter hook prerouting priority -110;
-             ct state new jump firewall-check
-           }}
-           chain filter-input {{
-             type filter hook input priority -110;
-             ct state new jump service-endpoints-check
-           }}
-           chain filter-forward {{
-             type filter hook forward priority -110;
-             ct state new jump service-endpoints-check
-             ct state new jump cluster-ips-check
-           }}
-           chain filter-output {{
-             type filter hook output priority -110;
-             ct state new jump service-endpoints-check
-             ct state new jump firewall-check
-           }}
-           chain filter-output-post-dnat {{
-             type filter hook output priority -90;
-             ct state new jump cluster-ips-check
-           }}
-           chain nat-prerouting {{ type nat hook prerouting priority -100; jump services; }}
-           chain nat-output {{ type nat hook output priority -100; jump services; }}
-           chain nat-postrouting {{ type nat hook postrouting priority 100; jump masquerading; }}
+           {BASE_CHAINS}
          }}\n"
     )
 }
