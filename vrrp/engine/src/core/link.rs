@@ -102,6 +102,7 @@ impl Link {
         overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
+        self.end_reused(&desired, context);
         let kept = self.postponed.take().map(|postponed| postponed.kept).unwrap_or_default();
         let running = self.routers.iter().map(|(id, instance)| (*id, instance.config())).collect();
         let is_elsewhere = |id: RouterId, address| {
@@ -206,16 +207,32 @@ impl Link {
     /// Ends the routers that have been Active without VIPs for long enough.
     fn end_emptied(&mut self, context: &mut Context<'_>) {
         let now = context.now;
-        let ended: Vec<RouterId> =
-            self.emptied.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
-        for id in &ended {
-            self.emptied.remove(id);
-            if let Some(mut instance) = self.routers.remove(id) {
+        let ended = self.emptied.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id);
+        self.end(ended.collect(), context);
+    }
+
+    /// Ends the routers that are Active without VIPs and whose VRID is now that of VIPs that are not served here: above all peers, this
+    /// node would take them from the node that serves them.
+    fn end_reused(&mut self, desired: &BTreeMap<RouterId, RouterConfig>, context: &mut Context<'_>) {
+        if self.emptied.is_empty() {
+            return;
+        }
+        let served = self.served();
+        let is_reused =
+            |id: &&RouterId| desired.get(*id).is_some_and(|config| !config.addresses.is_subset(&served));
+        self.end(self.emptied.keys().filter(is_reused).copied().collect(), context);
+    }
+
+    fn end(&mut self, ids: Vec<RouterId>, context: &mut Context<'_>) {
+        let some_end = !ids.is_empty();
+        for id in ids {
+            self.emptied.remove(&id);
+            if let Some(mut instance) = self.routers.remove(&id) {
                 instance.resign(&mut context.instance_context(usable(self.state.as_ref()).map(Arc::as_ref)));
                 context.deadlines.remove(instance.timer_id());
             }
         }
-        if !ended.is_empty() {
+        if some_end {
             self.update_filters();
         }
     }

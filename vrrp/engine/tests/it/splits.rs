@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use windlass_engine::{Event, Family, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
+use windlass_engine::{Event, Family, Priority, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
 
 use crate::lab::{Lan, Node, VIP, address, await_some, mac, require_root, router, take_turn};
 
@@ -248,6 +248,54 @@ fn nobody_but_the_new_routers_active_answers(
 fn who_takes_over_a_router_that_its_active_has_emptied_asks_who_has_its_vips() {
     let both = [|host| vec![of(host, 7, &[moving()])], |host| vec![of(host, 8, &[moving()])]];
     nobody_but_the_new_routers_active_answers(both, |_, active| active.engine.apply(Vec::new()), &[]);
+}
+
+/// Two changes within the time for which a router without VIPs goes on: 7 and 8 become 9 and 8, and these 9 and 7.
+#[test]
+fn who_was_active_in_a_router_that_it_emptied_takes_over_no_vip_that_comes_to_its_vrid_from_another_node() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let lan = Lan::new(CANDIDATES);
+    let [staying, coming] = [moving(), last(51)];
+    // The second host is the one for this VIP.
+    let stays = |host: usize, vrid| RouterConfig {
+        priority: Priority::new(if host == 1 { 250 } else { 90 }).unwrap(),
+        ..of(host, vrid, &[staying])
+    };
+    let steps = |host| {
+        [(7, 8), (9, 8), (9, 7)].map(|(vrid, other)| vec![stays(host, vrid), of(host, other, &[coming])])
+    };
+    let [first, second] = [0, 1].map(|host| lan.hosts[host].engine());
+    let [before, emptied, reused] = [0, 1, 2].map(|step| [0, 1].map(|host| steps(host)[step].clone()));
+    for (node, [own, has]) in [(&second, [1, 0]), (&first, [0, 1])] {
+        node.engine.apply(before[own].clone());
+        if has == 0 {
+            await_some("its VIP", || claimed(node).contains(&staying).then_some(()));
+        }
+    }
+    await_claimed(&first, &[coming]);
+    await_claimed(&second, &[staying]);
+    // Its adverts keep the second host from neither: it hears of each change later.
+    for (step, is_late) in [(emptied, false), (reused, true)] {
+        let [of_first, of_second] = step;
+        first.engine.apply(of_first);
+        if is_late {
+            second.forget_events();
+            await_adverts(&first, 7);
+        }
+        second.engine.apply(of_second);
+        await_claimed(&second, &[staying]);
+    }
+    await_claimed(&first, &[coming]);
+    await_adverts(&second, 7);
+    assert_eq!(claimed(&second), [staying].into());
+    let has_claimed = |event: &Event| match event {
+        Event::AddressesClaimed { addresses, .. } => addresses.contains(&coming),
+        _ => false,
+    };
+    assert!(!second.events.try_iter().any(|event| has_claimed(&event)), "it has taken the VIP over");
 }
 
 #[test]
