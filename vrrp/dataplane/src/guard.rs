@@ -55,6 +55,10 @@
 //!   }
 //!   set ended4 { type ipv4_addr; }         # addresses that lost all their owners a moment ago, any node's
 //!   set ended6 { type ipv6_addr; }
+//!   set known4 { type ipv4_addr; }         # addresses that any rule is about
+//!   set known6 { type ipv6_addr; }
+//!   set open4 { type ipv4_addr . inet_proto . inet_service; }          # those ports of VIPs to which any client may send
+//!   set open6 { type ipv6_addr . inet_proto . inet_service; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -82,111 +86,8 @@
 //!     tcp flags rst accept
 //!     goto refuse
 //!   }
-//!   chain ended {
-//!     type filter hook prerouting priority -115; policy accept;
-//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
-//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
-//!   }
-//!   chain ended-local {
-//!     type filter hook output priority -115; policy accept;
-//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
-//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
-//!   }
-//!   chain sources {
-//!     type filter hook prerouting priority -115; policy accept;
-//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
-//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
-//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
-//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
-//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
-//!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
-//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
-//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
-//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
-//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
-//!   }
-//!   chain sources-local {
-//!     type filter hook output priority -115; policy accept;
-//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
-//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
-//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
-//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
-//!     ip daddr . meta l4proto . th dport @restricted4 ct direction reply accept
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ct direction reply accept
-//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
-//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
-//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
-//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
-//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
-//!   }
-//!   chain ports {
-//!     type filter hook prerouting priority -115; policy accept;
-//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
-//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
-//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
-//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
-//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
-//!     ip daddr . meta l4proto @owned4 ct direction reply accept
-//!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
-//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
-//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
-//!   }
-//!   chain ports-local {
-//!     type filter hook output priority -115; policy accept;
-//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
-//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
-//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
-//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
-//!     ip daddr . meta l4proto @owned4 ct direction reply accept
-//!     ip6 daddr . meta l4proto @owned6 ct direction reply accept
-//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
-//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
-//!   }
-//!   chain echo {
-//!     type nat hook prerouting priority dstnat - 5; policy accept;
-//!     ip daddr @vips4 icmp type echo-request counter redirect
-//!     ip6 daddr @vips6 icmpv6 type echo-request counter redirect
-//!   }
-//!   chain echo-local {
-//!     type nat hook output priority -105; policy accept;
-//!     ip daddr @held4 meta nfproto @awake icmp type echo-request counter redirect
-//!     ip6 daddr @held6 meta nfproto @awake icmpv6 type echo-request counter redirect
-//!   }
-//!   chain prerouting {
-//!     type filter hook prerouting priority dstnat + 5; policy accept;
-//!     ip daddr @vips4 ct direction reply accept
-//!     ip6 daddr @vips6 ct direction reply accept
-//!     ip daddr @vips4 goto untaken
-//!     ip6 daddr @vips6 goto untaken
-//!   }
-//!   chain input {
-//!     type filter hook input priority filter + 10; policy accept;
-//!     ip daddr @vips4 goto arrived
-//!     ip6 daddr @vips6 goto arrived
-//!   }
-//!   chain forward {
-//!     type filter hook forward priority filter + 10; policy accept;
-//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
-//!     ip daddr @vips4 ct direction reply accept
-//!     ip6 daddr @vips6 ct direction reply accept
-//!     ip daddr @vips4 goto refuse
-//!     ip6 daddr @vips6 goto refuse
-//!   }
-//!   chain output {
-//!     type filter hook output priority filter + 10; policy accept;
-//!     ip daddr @held4 meta nfproto @awake ct direction reply accept
-//!     ip6 daddr @held6 meta nfproto @awake ct direction reply accept
-//!     ip daddr @held4 meta nfproto @awake goto refuse
-//!     ip6 daddr @held6 meta nfproto @awake goto refuse
-//!   }
 //!   chain lead {                          # the connection's mark, of which the packet gets the bits 0xf0
+//!     counter
 //!     meta mark set meta mark & 0xffffff0f
 //!     ct mark & 0x00000010 != 0x00000000 meta mark set meta mark | 0x00000010
 //!     ct mark & 0x00000020 != 0x00000000 meta mark set meta mark | 0x00000020
@@ -209,32 +110,160 @@
 //!     ip6 daddr map @window6 & 0x80000000 [invalid type] != 0x0 [invalid type] ct mark set ct mark | 0x00000080
 //!     goto lead
 //!   }
-//!   chain moved {
-//!     type filter hook prerouting priority mangle; policy accept;
-//!     ip daddr . ct mark & 0x000000f0 @moved4 counter goto lead
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 counter goto lead
-//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
-//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
-//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
-//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
+//!   chain front4 {
+//!     @nh,128,32 @known4 goto about4     # the destination
+//!     ct status dnat ct original ip daddr @known4 goto about4
+//!   }
+//!   chain own4 {
+//!     icmp type redirect @th,192,32 @vips4 counter drop     # about which address it is
+//!     @nh,128,32 @known4 goto judge-own4
+//!     ct status dnat ct original ip daddr @known4 goto about4
+//!   }
+//!   chain about4 {                        # the first three only where there are such VIPs
+//!     ct state new ip daddr @replicated4 meta l4proto tcp ct event set assured,label
+//!     ct state new ip daddr @replicated4 meta l4proto udp ct event set destroy,assured
+//!     tcp flags fin,rst meta nfproto ipv4 ct original ip daddr @replicated4 ct label set 127
+//!     ct status dnat ct original ip daddr . meta l4proto . ct original proto-dst @open4 accept
+//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
+//!     ct status dnat ct original ip daddr . meta l4proto . ct original proto-dst @ports4
+//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr @sources4 accept
+//!     goto judge4
+//!   }
+//!   chain judge4 {
+//!     ip daddr . ct mark & 0x000000f0 @moved4 goto lead
+//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] goto take4
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] goto take4
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr @left4 drop
-//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
 //!     ct state invalid ip daddr @vips4
 //!       add @strays4 { ip saddr . tcp sport . ip daddr . tcp dport }
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
+//!     ct direction reply accept
+//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
+//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
+//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
+//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
+//!     ip daddr @vips4 ct state established,related ct status ! dnat goto arrived
+//!   }
+//!   chain judge-own4 {
+//!     ip daddr . ct mark & 0x000000f0 @moved4 goto lead
+//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] goto take4
+//!     meta nfproto ipv4 ct original ip daddr @ended4 ct status dnat goto over
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto . ct original proto-dst @restricted4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst . ct original ip saddr != @sources4 goto over
+//!     meta nfproto ipv4 ct original ip daddr . meta l4proto @owned4 ct direction reply ct status dnat
+//!       ct original ip daddr . meta l4proto . ct original proto-dst != @ports4 goto over
+//!     ct direction reply accept
+//!     ip daddr . meta l4proto . th dport @restricted4 ct state established
+//!       ip daddr . meta l4proto . tcp dport . ip saddr != @sources4 goto over
+//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
+//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
+//!     ip daddr @held4 meta nfproto @awake ct state established,related ct status ! dnat goto refuse
+//!   }
+//!   chain front6 {
+//!     @nh,192,128 @known6 goto about6
+//!     ct status dnat ct original ip6 daddr @known6 goto about6
+//!   }
+//!   chain own6 {
+//!     icmpv6 type nd-redirect @th,192,128 @vips6 counter drop
+//!     @nh,192,128 @known6 goto judge-own6
+//!     ct status dnat ct original ip6 daddr @known6 goto about6
+//!   }
+//!   chain about6 {
+//!     ct state new ip6 daddr @replicated6 meta l4proto tcp ct event set assured,label
+//!     ct state new ip6 daddr @replicated6 meta l4proto udp ct event set destroy,assured
+//!     tcp flags fin,rst meta nfproto ipv6 ct original ip6 daddr @replicated6 ct label set 127
+//!     ct status dnat ct original ip6 daddr . meta l4proto . ct original proto-dst @open6 accept
+//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
+//!     ct status dnat ct original ip6 daddr . meta l4proto . ct original proto-dst @ports6
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr @sources6 accept
+//!     goto judge6
+//!   }
+//!   chain judge6 {
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 goto lead
+//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] goto take6
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] goto take6
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
 //!     ct state invalid ip6 daddr @vips6
 //!       add @strays6 { ip6 saddr . tcp sport . ip6 daddr . tcp dport }
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
+//!     ct direction reply accept
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
+//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
+//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
+//!     ip6 daddr @vips6 ct state established,related ct status ! dnat goto arrived
 //!   }
-//!   chain moved-local {
+//!   chain judge-own6 {
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 goto lead
+//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] goto take6
+//!     meta nfproto ipv6 ct original ip6 daddr @ended6 ct status dnat goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto . ct original proto-dst @restricted6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst . ct original ip6 saddr != @sources6 goto over
+//!     meta nfproto ipv6 ct original ip6 daddr . meta l4proto @owned6 ct direction reply ct status dnat
+//!       ct original ip6 daddr . meta l4proto . ct original proto-dst != @ports6 goto over
+//!     ct direction reply accept
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ct state established
+//!       ip6 daddr . meta l4proto . tcp dport . ip6 saddr != @sources6 goto over
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
+//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
+//!     ip6 daddr @held6 meta nfproto @awake ct state established,related ct status ! dnat goto refuse
+//!   }
+//!   chain front {
+//!     type filter hook prerouting priority mangle; policy accept;
+//!     meta nfproto ipv6 goto front6
+//!     goto front4
+//!   }
+//!   chain own {
 //!     type route hook output priority mangle; policy accept;
-//!     ip daddr . ct mark & 0x000000f0 @moved4 counter goto lead
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 counter goto lead
-//!     ct direction reply ct status ! dnat ip daddr map @window4 != 0x0 [invalid type] counter goto take4
-//!     ct direction reply ct status ! dnat ip6 daddr map @window6 != 0x0 [invalid type] counter goto take6
+//!     meta nfproto ipv6 goto own6
+//!     goto own4
 //!   }
-//!   chain moved-nat {
+//!   chain before-nat {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
+//!     ip daddr @vips4 icmp type echo-request counter redirect
+//!     ip6 daddr @vips6 icmpv6 type echo-request counter redirect
 //!     ip daddr . ct mark & 0x000000f0 @moved4 dnat ip to ip daddr        # as it is: kube-proxy leaves it alone
 //!     ip6 daddr . ct mark & 0x000000f0 @moved6 dnat ip6 to ip6 daddr
+//!   }
+//!   chain before-nat-own {
+//!     type nat hook output priority -105; policy accept;
+//!     ip daddr @held4 meta nfproto @awake icmp type echo-request counter redirect
+//!     ip6 daddr @held6 meta nfproto @awake icmpv6 type echo-request counter redirect
+//!   }
+//!   chain after-nat {                     # asked about what nothing has translated
+//!     type nat hook prerouting priority dstnat + 5; policy accept;
+//!     ip daddr @vips4 goto untaken
+//!     ip6 daddr @vips6 goto untaken
+//!   }
+//!   chain input {
+//!     type filter hook input priority filter + 10; policy accept;
+//!     ct state established,related accept     # judged in front
+//!     ip daddr @vips4 goto arrived
+//!     ip6 daddr @vips6 goto arrived
+//!   }
+//!   chain forward {
+//!     type filter hook forward priority filter + 10; policy accept;
+//!     ct state established,related accept
+//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
+//!     ip daddr @vips4 ct direction reply accept
+//!     ip6 daddr @vips6 ct direction reply accept
+//!     ip daddr @vips4 goto refuse
+//!     ip6 daddr @vips6 goto refuse
+//!   }
+//!   chain output {
+//!     type filter hook output priority filter + 10; policy accept;
+//!     ct state established,related accept
+//!     ip daddr @held4 meta nfproto @awake ct direction reply accept
+//!     ip6 daddr @held6 meta nfproto @awake ct direction reply accept
+//!     ip daddr @held4 meta nfproto @awake goto refuse
+//!     ip6 daddr @held6 meta nfproto @awake goto refuse
 //!   }
 //!   chain movable {
 //!     type nat hook postrouting priority srcnat - 10; policy accept;
@@ -245,30 +274,21 @@
 //!     ct original ip6 daddr . iif @movable6 meta mark & 0x00004000 != 0x00000000 ip6 daddr != @astray6
 //!       meta mark set meta mark & 0xffffbfff counter snat ip6 to ct original ip6 daddr fully-random
 //!   }
-//!   chain redirects {
-//!     type filter hook output priority filter + 10; policy accept;
-//!     icmp type redirect @th,192,32 @vips4 counter drop     # about which address it is
-//!     icmpv6 type nd-redirect @th,192,128 @vips6 counter drop
-//!   }
-//!   chain events {                         # only where there are such VIPs
-//!     type filter hook prerouting priority mangle; policy accept;
-//!     ct state new ip daddr @replicated4 meta l4proto tcp ct event set assured,label
-//!     ct state new ip6 daddr @replicated6 meta l4proto tcp ct event set assured,label
-//!     ct state new ip daddr @replicated4 meta l4proto udp ct event set destroy,assured
-//!     ct state new ip6 daddr @replicated6 meta l4proto udp ct event set destroy,assured
-//!     tcp flags fin,rst meta nfproto ipv4 ct original ip daddr @replicated4 ct label set 127
-//!     tcp flags fin,rst meta nfproto ipv6 ct original ip6 daddr @replicated6 ct label set 127
-//!   }
 //! }
 //! ```
 //!
-//! `moved` to `redirects`, with their sets, forward packets of connections that began on the previous Active:
-//! `ConnectionForwarding` of the engine. Such a packet is marked, and a routing rule leads packets with the mark
+//! Each packet that the node forwards passes `front` and `forward`, and is let through by both after a look-up or two unless it is for an
+//! address of `known4` or belongs to a translated connection to one. Most of those belong to translated connections to a port
+//! of `open4`, or from one of its sources to a port of `ports4`, and nothing else has to be asked about them; `judge4` has all other rules. The kernel asks the chains of type nat about the first packet
+//! of a connection only. `make bench-dataplane` says what that costs.
+//!
+//! `lead`, `take4` and the rules that lead there, with `moved4`, `window4` and `left4`, forward packets of connections that began on the
+//! previous Active: `ConnectionForwarding` of the engine. Such a packet is marked, and a routing rule leads packets with the mark
 //! to that node. Both marks keep their other bits ([`Guarded::marks`]).
 //!
-//! `events` has the kernel report two events of a TCP connection to those VIPs instead of five: the handshake is over, and one side
-//! has ended, which a changed label shows. [`connections`](windlass_kernel::connections) describes what follows them. A kernel
-//! without labels or without events of connection tracking reports all.
+//! The first rules of `about4` have the kernel report two events of a TCP connection to replicated VIPs instead of five: the handshake is
+//! over, and one side has ended, which a changed label shows. [`connections`](windlass_kernel::connections) describes what follows them. A
+//! kernel without labels or without events of connection tracking reports all.
 //!
 //! What kube-proxy would masquerade gets the VIP itself as its source, in `movable`: backends answer to the VIP then, which is wherever
 //! the VIP is (`RouterConfig::vip_as_source` of the engine). Such answers have the VIP as their
@@ -280,9 +300,9 @@
 //! The sources of a port are checked before any translation, for every packet and not for a connection's first alone: a client that
 //! is taken off the list is kept out immediately, and one that stays on it notices nothing of a change.
 //!
-//! `ended` and the rules about answers in `sources` and `ports` end connections that were translated before the claim to their
-//! address, their port or their client's permission went: a packet of either direction is judged by where its connection began, and
-//! its sender gets a reset. The engine's `endings` removes what is left of them from the kernel.
+//! The rules about `ended4` and about answers end connections that were translated before the claim to their address, their port or their
+//! client's permission went: a packet of either direction is judged by where its connection began, and its sender gets a reset. The
+//! engine's `endings` removes what is left of them from the kernel.
 //!
 //! A packet for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to any Service that names
 //! the VIP in `spec.externalIPs`. For VIPs whose ports are not known, and for protocols without ports, nothing is decided there.
@@ -291,14 +311,12 @@
 //! purpose, as for source ranges or for an `externalTrafficPolicy: Local` Service whose endpoints are on other nodes,
 //! stays dropped, and a client that tries again finds the node that has become Active. So TCP to a VIP that is on no
 //! interface is refused only where the node forwards (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`), as every
-//! node with kube-proxy does. All else is refused in prerouting: the kernel, about to forward a packet out of the interface
-//! it came by, sends an ICMP redirect and then, by its rate limit, no port-unreachable.
+//! node with kube-proxy does. All else is refused in prerouting, by `after-nat`: the kernel, about to forward a packet out of the interface
+//! it came by, sends an ICMP redirect and then, by its rate limit, no port-unreachable. Of a connection that goes on although nothing
+//! translated it, as one to a server of the host before its address became a VIP, any packet is refused in `judge4`.
 //!
 //! An echo request is answered from the first address of the interface it came by; where that has no IPv4 address (as
 //! pods' interfaces with Calico) the kernel drops one of IPv4.
-//!
-//! Of a VIP that is on the interface the node's own connections to unserved ports time out: they come from the VIP itself,
-//! and the refusal is for the VIP too.
 //!
 //! The table is this engine's alone and replaced as a whole; manual additions to it are lost. After a crash it stays and guards on
 //! until [`Guard::install`] replaces it in one step. Only the node's own packets pass again soon after the crash: another node
@@ -311,6 +329,7 @@ use windlass_kernel::netfilter::attributes::{self, Attributes};
 use windlass_kernel::netfilter::expression;
 use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
+use windlass_kernel::netfilter::marks::LEAD;
 use windlass_kernel::netfilter::message::{Batch, Operation};
 use windlass_kernel::netfilter::table::Table;
 
@@ -387,7 +406,7 @@ impl Guard {
         let rules = self.ask(Operation::GetRules, &named)?.unwrap_or_default();
         let of_chain = |rule: &&Vec<u8>| {
             attributes::find(rule, 2).and_then(|name| name.split(|byte| *byte == 0).next())
-                == Some(ruleset::MOVED.as_bytes())
+                == Some(LEAD.as_bytes())
         };
         Ok(rules.iter().filter(of_chain).map(|rule| expression::counted(rule)).sum())
     }

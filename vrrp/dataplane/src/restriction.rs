@@ -120,6 +120,16 @@ impl Restrictions {
         self.sources.get(&address)
     }
 
+    /// The addresses with restricted ports.
+    pub(crate) fn restricted(&self) -> impl Iterator<Item = &IpAddr> {
+        self.sources.keys()
+    }
+
+    /// Returns true if any client may send to this address, and its connections go on.
+    pub(crate) fn is_open(&self, address: IpAddr) -> bool {
+        !self.sources.contains_key(&address) && !self.ended.contains(&address)
+    }
+
     /// The ports of each address whose ports are known.
     pub(crate) fn ports(&self) -> &BTreeMap<IpAddr, BTreeSet<ProtocolPort>> {
         &self.ports

@@ -47,6 +47,33 @@ impl Guarded {
     }
 }
 
+impl Guarded {
+    /// Returns the addresses that any rule is about, those of `other` left out.
+    pub(super) fn known_unlike<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a IpAddr> {
+        let (restrictions, others) = (&self.restrictions, &other.restrictions);
+        let sources = restrictions.restricted().filter(|address| others.of(**address).is_none());
+        let ports = restrictions.ports().keys().filter(|address| !others.ports().contains_key(*address));
+        let moved = self.moved.keys().filter(|address| !other.moved.contains_key(*address));
+        self.refused()
+            .difference(other.refused())
+            .chain(restrictions.ended().difference(others.ended()))
+            .chain(self.replicated.difference(&other.replicated))
+            .chain(sources)
+            .chain(ports)
+            .chain(moved)
+            .filter(|address| !other.knows(**address))
+    }
+
+    /// Returns true if any rule is about this address.
+    fn knows(&self, address: IpAddr) -> bool {
+        self.refused().contains(&address)
+            || self.replicated.contains(&address)
+            || self.moved.contains_key(&address)
+            || self.restrictions.ports().contains_key(&address)
+            || !self.restrictions.is_open(address)
+    }
+}
+
 /// Treatment of packets to a VIP that belong to connections of the previous Active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the parts of an element")]

@@ -34,3 +34,16 @@ pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) ->
         })
         .collect()
 }
+
+/// The ports of VIPs to which any client may send, and whose connections go on: those of `one` that `other` does not have.
+pub(super) fn open(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
+    let of_family = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family);
+    of_family
+        .filter(|(vip, _)| one.is_open(**vip))
+        .flat_map(|(vip, ports)| {
+            let known = other.ports().get(vip).filter(|_| other.is_open(*vip));
+            let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
+            new.map(|port| Element::of(with_port(*vip, *port)))
+        })
+        .collect()
+}

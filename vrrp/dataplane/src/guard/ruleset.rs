@@ -4,32 +4,30 @@ use std::collections::BTreeSet;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{
-    Chain, FORWARD, Hook, INPUT, OUTPUT, POSTROUTING, PREROUTING, add_chains, new_table,
-};
+use windlass_kernel::netfilter::chain::{add_chains, new_table};
 use windlass_kernel::netfilter::element::{self, Element};
 use windlass_kernel::netfilter::expression::{
-    Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
-    Connection::{Direction, State},
+    Connection::{Direction, State, Status},
     Expression::{
         self, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkPacket, Mask, MaskByte,
-        MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, Reject, TranslateSourceTo, Verdict,
+        MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, TranslateSourceTo, Verdict,
     },
     Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
     value,
 };
-use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::message::{Batch, Operation};
 use windlass_vrrp::Family;
 
 use super::Guarded;
 use super::set::{Kind, Set};
 use crate::way_back::QUESTION;
+use ended::IS_TRANSLATED;
 
+mod chains;
 mod ended;
 mod handed_over;
 #[cfg(test)]
@@ -50,6 +48,8 @@ const NEIGHBOUR_DISCOVERY: [&[u8]; 2] = [&[133], &[137]];
 const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
 /// Something came back on it.
 const ESTABLISHED: [u8; 4] = 2_u32.to_ne_bytes();
+/// Something came back on it, or the packet is an error about it.
+const GOES_ON: [u8; 4] = (2_u32 | 4).to_ne_bytes();
 /// Nothing came back on it yet.
 const NEW: [u8; 4] = 8_u32.to_ne_bytes();
 /// One bit of the connection status: its destination is translated.
@@ -79,17 +79,16 @@ const REDIRECT_V6: &[u8] = &[137];
 /// Offset in a redirect of the address that it is about (RFC 792, RFC 4861 §4.5).
 const REDIRECTED: u32 = 24;
 
-/// The kernel has looked up the connection at -200, and routes after all of prerouting.
+/// The kernel has looked up the connection at -200, and routes after all of prerouting. Every packet to a VIP still has its address
+/// here, those of established connections as well.
 const AFTER_CONNECTION_TRACKING: i32 = -150;
 
 /// kube-proxy masquerades at 100, in nftables and in iptables mode.
 const BEFORE_MASQUERADING: i32 = 90;
 /// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
 const BEFORE_KUBE_PROXY_NAT: i32 = -105;
-/// Every packet to a VIP still has its address here, those of established connections as well.
-const BEFORE_ALL_NAT: i32 = -115;
-/// A packet that is still for a VIP here was not translated.
-const AFTER_NAT: i32 = -95;
+/// The kernel asks NAT chains in this order about the first packet of a connection, until one of them translates it.
+const AFTER_KUBE_PROXY_NAT: i32 = -95;
 /// kube-proxy filters at 0, in nftables and in iptables mode.
 const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 
@@ -121,11 +120,13 @@ impl Set {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
         match self.kind {
-            Kind::Vips | Kind::Left | Kind::Replicated | Kind::Astray => matches.push(In(self.name())),
+            Kind::Vips | Kind::Left | Kind::Replicated | Kind::Astray | Kind::Known => {
+                matches.push(In(self.name()));
+            }
             Kind::Held => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
-            Kind::Restricted | Kind::Sources | Kind::Ports => {
+            Kind::Restricted | Kind::Sources | Kind::Ports | Kind::Open => {
                 matches.extend(self.port());
                 matches.push(In(self.name()));
             }
@@ -138,6 +139,40 @@ impl Set {
             Kind::Movable => matches = self.has_original_destination(),
         }
         matches
+    }
+
+    /// Rule matches for packets of the set's family: "for an address of the set", and "of a translated connection to one".
+    fn is_of_packet_or_of_translated_connection(self) -> [Vec<Expression>; 2] {
+        let [_, _, destination] = self.packet();
+        let of_connection = [self.original_destination(), In(self.name())];
+        [vec![destination, In(self.name())], [IS_TRANSLATED.as_slice(), &of_connection].concat()]
+    }
+
+    /// The rule for packets of the set's family that passes those of translated connections to a port of the set.
+    fn translated(self) -> Vec<Expression> {
+        [self.is_translated_to().as_slice(), &[Verdict(Accept)]].concat()
+    }
+
+    /// The same for connections from sources that may send to the port.
+    fn translated_from_sources(self) -> Vec<Expression> {
+        let [destination, protocol, port, client] = self.original_ends();
+        let sources = Self { kind: Kind::Sources, ..self };
+        let from_sources = [destination, protocol, port, client, In(sources.name()), Verdict(Accept)];
+        [self.is_translated_to().as_slice(), &from_sources].concat()
+    }
+
+    /// Rule matches for packets of the set's family: "of a translated connection to a port of the set".
+    fn is_translated_to(self) -> Vec<Expression> {
+        let [destination, protocol, port, _] = self.original_ends();
+        [IS_TRANSLATED.as_slice(), &[destination, protocol, port, In(self.name())]].concat()
+    }
+
+    /// The rule about packets to the set's addresses of connections that go on although nothing has translated them.
+    fn untranslated_to(self, chain: &'static str) -> Vec<Expression> {
+        let goes_on = [Connection(State), Mask(GOES_ON), Compare(NotEqual, &[0; 4])];
+        let is_untranslated =
+            [Connection(Status), Mask(TRANSLATED), Compare(Equal, &[0; 4]), Verdict(Goto(chain))];
+        [self.has_destination().as_slice(), &goes_on, &is_untranslated].concat()
     }
 
     /// Rule matches from [`Self::has_destination`] on: "but with this source it is not in the set `sources`".
@@ -189,6 +224,11 @@ impl Set {
         vec![Meta(PacketFamily), family, self.original_destination(), From(word, interface), In(self.name())]
     }
 
+    /// The rules that have the kernel report only such events of connections to the set's addresses as their replication needs.
+    fn telling_little(self) -> Vec<Vec<Expression>> {
+        vec![self.telling(TCP, &EVENTS_OF_TCP), self.telling(UDP, &EVENTS_OF_UDP), self.telling_ends()]
+    }
+
     /// The rule that has the kernel report only these events of a connection of this protocol.
     fn telling(self, protocol: &'static [u8], events: &'static [u8]) -> Vec<Expression> {
         let of_protocol = [Meta(Protocol), Compare(Equal, protocol), Load(events), MaskEvents];
@@ -208,7 +248,7 @@ impl Set {
         let mut matches = vec![Meta(PacketFamily), family, self.original_destination()];
         match self.kind {
             Kind::Owned => matches.extend(self.has_protocol()),
-            Kind::Restricted | Kind::Ports => {
+            Kind::Restricted | Kind::Ports | Kind::Open => {
                 matches.extend(self.original_port());
                 matches.push(In(self.name()));
             }
@@ -222,6 +262,7 @@ impl Set {
             | Kind::Movable
             | Kind::Replicated
             | Kind::Astray
+            | Kind::Known
             | Kind::Ended => matches.push(In(self.name())),
         }
         matches
@@ -312,21 +353,6 @@ fn neighbour_discovery(verdict: windlass_kernel::netfilter::expression::Verdict)
     ]
 }
 
-const fn nat(number: u32) -> Hook {
-    let priority = if number == POSTROUTING { BEFORE_MASQUERADING } else { BEFORE_KUBE_PROXY_NAT };
-    Hook { kind: "nat", number, priority }
-}
-
-const fn filter(number: u32, priority: i32) -> Hook {
-    Hook { kind: "filter", number, priority }
-}
-
-/// Hook for packets of this node, which are routed again where their mark has changed.
-const ROUTED_ANEW: Hook = Hook { kind: "route", number: OUTPUT, priority: AFTER_CONNECTION_TRACKING };
-
-/// The chain that marks packets for the previous Active, and counts them.
-pub(super) const MOVED: &str = "moved";
-
 /// Parts of a table that differ from one table to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parts {
@@ -342,113 +368,9 @@ pub(super) struct Parts {
     pub(super) awake_ms: u64,
 }
 
-/// The chains, each after those it goes to.
-fn chains(with: Parts) -> Vec<Chain> {
-    let chain = |name, rules| Chain { name, hook: None, rules };
-    let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
-    let refuse = vec![
-        neighbour_discovery(Drop),
-        // Of a connection that goes on, but out of place: a reset would end it.
-        vec![Connection(State), Mask(INVALID), Compare(NotEqual, &[0; 4]), Counter, Verdict(Drop)],
-        vec![Meta(Protocol), Compare(Equal, TCP), Counter, Reject(TcpReset)],
-        vec![Counter, Reject(PortUnreachable)],
-    ];
-    let arrived = vec![
-        [of_type(ICMP, ECHO_REQUEST).as_slice(), &[Verdict(Accept)]].concat(),
-        [of_type(ICMPV6, ECHO_REQUEST_V6).as_slice(), &[Verdict(Accept)]].concat(),
-        neighbour_discovery(Accept),
-        vec![Verdict(Goto("refuse"))],
-    ];
-    let untaken =
-        vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
-    let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
-    let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
-    let answers = |kind: Kind| both(kind, Set::answers);
-    // What goes to the previous Active is judged there: among it are answers of backends, to ports that are no Service's.
-    let is_elsewhere = |set: Set| [set.is_marked(with.marks), vec![Verdict(Accept)]].concat();
-    let elsewhere = if with.forwards { Kind::Moved.sets().map(is_elsewhere).to_vec() } else { Vec::new() };
-    let forward = [elsewhere.clone(), answers(Kind::Vips), to(Kind::Vips, "refuse")].concat();
-    // Backends answer to a VIP that has been put in the place of the client.
-    let sources = [
-        both(Kind::Restricted, Set::no_answers_to_others),
-        answers(Kind::Restricted),
-        both(Kind::Restricted, Set::no_more_from_others),
-        both(Kind::Restricted, Set::only_from_sources),
-    ]
-    .concat();
-    let ports = [
-        both(Kind::Owned, Set::no_answers_of_other_ports),
-        answers(Kind::Owned),
-        both(Kind::Owned, Set::only_own_ports),
-    ]
-    .concat();
-    let ended = both(Kind::Ended, Set::over);
-    let but_elsewhere = |rules: &[Vec<Expression>]| [&elsewhere, rules].concat();
-    let mut chains = vec![
-        chain("refuse", refuse),
-        chain("arrived", arrived),
-        chain("untaken", untaken),
-        chain(ended::OVER, ended::over()),
-        base("ended", filter(PREROUTING, BEFORE_ALL_NAT), ended.clone()),
-        base("ended-local", filter(OUTPUT, BEFORE_ALL_NAT), ended),
-        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&sources)),
-        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), sources),
-        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), but_elsewhere(&ports)),
-        base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), ports),
-        base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
-        base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
-        base(
-            "prerouting",
-            filter(PREROUTING, AFTER_NAT),
-            [answers(Kind::Vips), to(Kind::Vips, "untaken")].concat(),
-        ),
-        base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Vips, "arrived")),
-        base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
-        base(
-            "output",
-            filter(OUTPUT, AFTER_KUBE_PROXY_FILTER),
-            [answers(Kind::Held), to(Kind::Held, "refuse")].concat(),
-        ),
-    ];
-    if with.forwards {
-        let masqueraded = |set: Set| set.with_vip_as_source(with.masquerade_mark);
-        let as_before = Kind::Moved.sets().map(|set| set.as_before(with.marks)).to_vec();
-        let untranslated = Kind::Moved.sets().map(|set| set.untranslated(with.marks)).to_vec();
-        let answered = [as_before, both(Kind::Window, Set::answers_to_the_previous)].concat();
-        let marked = [
-            answered.clone(),
-            both(Kind::Window, Set::to_the_previous),
-            both(Kind::Left, Set::to_the_next),
-            both(Kind::Vips, Set::noting_strays),
-        ];
-        chains.push(chain(LEAD, marks::to_packet(with.marks.get())));
-        chains.extend(Kind::Window.sets().map(|set| chain(set.take(), set.taking(with.marks))));
-        chains.extend([
-            base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
-            base("moved-local", ROUTED_ANEW, answered),
-            base("moved-nat", nat(PREROUTING), untranslated),
-            base(
-                "movable",
-                nat(POSTROUTING),
-                [asking_from_its_source(), Kind::Movable.sets().map(masqueraded).to_vec()].concat(),
-            ),
-            base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
-        ]);
-    }
-    if with.masks_events {
-        let events = [
-            both(Kind::Replicated, |set| set.telling(TCP, &EVENTS_OF_TCP)),
-            both(Kind::Replicated, |set| set.telling(UDP, &EVENTS_OF_UDP)),
-            both(Kind::Replicated, Set::telling_ends),
-        ];
-        chains.push(base("events", filter(PREROUTING, AFTER_CONNECTION_TRACKING), events.concat()));
-    }
-    chains
-}
-
 /// Returns the number of rules in the table.
 pub(super) fn rules(parts: Parts) -> usize {
-    chains(parts).iter().map(|chain| chain.rules.len()).sum()
+    chains::chains(parts).iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// Replaces the table, whatever exists under its name.
@@ -468,7 +390,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
         Operation::NewSet,
         awake.long(11, parts.awake_ms),
     );
-    add_chains(&mut batch, table, &chains(parts));
+    add_chains(&mut batch, table, &chains::chains(parts));
     change(&mut batch, table, &Guarded::default(), guarded);
     if !guarded.held.is_empty() {
         say_awake(&mut batch, table);

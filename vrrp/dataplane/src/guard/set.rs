@@ -44,6 +44,8 @@ pub(super) enum Kind {
     Replicated,
     Astray,
     Ended,
+    Known,
+    Open,
 }
 
 /// A set of the table: one of each kind for each family.
@@ -54,7 +56,7 @@ pub(super) struct Set {
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -69,6 +71,8 @@ impl Kind {
         Self::Replicated,
         Self::Astray,
         Self::Ended,
+        Self::Known,
+        Self::Open,
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -98,6 +102,8 @@ impl Set {
             Kind::Replicated => ["replicated4", "replicated6"],
             Kind::Astray => ["astray4", "astray6"],
             Kind::Ended => ["ended4", "ended6"],
+            Kind::Known => ["known4", "known6"],
+            Kind::Open => ["open4", "open6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -114,12 +120,13 @@ impl Set {
             | Kind::Left
             | Kind::Replicated
             | Kind::Astray
+            | Kind::Known
             | Kind::Ended => {
                 vec![address]
             }
             Kind::Moved => vec![address, Part::MARK],
             Kind::Owned => vec![address, Part::PROTOCOL],
-            Kind::Restricted | Kind::Ports => vec![address, Part::PROTOCOL, Part::PORT],
+            Kind::Restricted | Kind::Ports | Kind::Open => vec![address, Part::PROTOCOL, Part::PORT],
             Kind::Sources => vec![Part::number(2 * address.length() + 8)],
             Kind::Strays => vec![address, Part::PORT, address, Part::PORT],
             Kind::Movable => vec![address, Part::INTERFACE],
@@ -140,6 +147,8 @@ impl Set {
             | Kind::Left
             | Kind::Movable
             | Kind::Replicated
+            | Kind::Known
+            | Kind::Open
             | Kind::Ended => attributes.number(3, 0),
             Kind::Window => {
                 let (kind, length) = element::kind_and_length(&[Part::MARK]);
@@ -159,9 +168,15 @@ impl Set {
     pub(super) const fn elements_in_a_message(self) -> usize {
         match self.kind {
             // 28 bytes each.
-            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated | Kind::Ended => 2000,
+            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated | Kind::Ended | Kind::Known => 2000,
             // 40 bytes each.
-            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window | Kind::Movable | Kind::Astray => 1500,
+            Kind::Owned
+            | Kind::Ports
+            | Kind::Open
+            | Kind::Moved
+            | Kind::Window
+            | Kind::Movable
+            | Kind::Astray => 1500,
             // 100 bytes each.
             Kind::Restricted | Kind::Sources | Kind::Strays => 500,
         }
@@ -174,12 +189,18 @@ impl Set {
             Kind::Held => old.refused_here() == new.refused_here(),
             Kind::Moved | Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
             Kind::Restricted | Kind::Sources => old.restrictions.has_sources_of(&new.restrictions),
-            Kind::Owned | Kind::Ports => Arc::ptr_eq(&old.restrictions, &new.restrictions),
+            Kind::Owned | Kind::Ports | Kind::Open => Arc::ptr_eq(&old.restrictions, &new.restrictions),
             Kind::Strays => true,
             Kind::Movable => old.movable == new.movable,
             Kind::Replicated => old.replicated == new.replicated,
             Kind::Astray => old.astray == new.astray,
             Kind::Ended => old.restrictions.ended() == new.restrictions.ended(),
+            Kind::Known => {
+                Arc::ptr_eq(&old.restrictions, &new.restrictions)
+                    && Arc::ptr_eq(&old.moved, &new.moved)
+                    && old.refused() == new.refused()
+                    && old.replicated == new.replicated
+            }
         }
     }
 
@@ -193,6 +214,8 @@ impl Set {
             Kind::Ended => self.addresses(one.restrictions.ended().difference(other.restrictions.ended())),
             Kind::Owned => ports::owned(self.family, &one.restrictions, &other.restrictions),
             Kind::Ports => ports::ports(self.family, &one.restrictions, &other.restrictions),
+            Kind::Known => self.addresses(one.known_unlike(other)),
+            Kind::Open => ports::open(self.family, &one.restrictions, &other.restrictions),
             Kind::Restricted | Kind::Sources => {
                 let mut members = self.restricted(one.restrictions.unlike(&other.restrictions));
                 let others = self.restricted(other.restrictions.unlike(&one.restrictions));
@@ -272,6 +295,8 @@ impl Set {
             Kind::Restricted | Kind::Sources => self.restricted(guarded.restrictions.iter()),
             Kind::Owned => ports::owned(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Ports => ports::ports(self.family, &guarded.restrictions, &Restrictions::default()),
+            Kind::Known => self.addresses(guarded.known_unlike(&Guarded::default())),
+            Kind::Open => ports::open(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Strays => BTreeSet::new(),
             Kind::Astray => self.ranges(&guarded.astray, &BTreeSet::new()),
             Kind::Movable => {

@@ -28,12 +28,17 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
     let wanted = Guarded { vips: ["192.0.2.50".parse().unwrap()].into(), ..Guarded::default() };
     let golden = [
         "14000000 1000 0100 07000000 00000000 00 00 000a", // length 20, begin, request, sequence 7, subsystem
-        "3c000000 0c0a 0504 08000000 00000000 01 00 0000", // length 60, new element, create+ack+request, inet
+        "3c000000 0c0a 0104 08000000 00000000 01 00 0000", // length 60, new element, create+request, inet
         "0600 0100 7700 0000",                             // table "w", padded
         "0a00 0200 766970733400 0000",                     // set "vips4", padded
         "1400 0380 1000 0180 0c00 0180 0800 0100",         // nested: list, element, key, value
         "c0000232",
-        "14000000 1100 0100 09000000 00000000 00 00 000a", // end
+        "3c000000 0c0a 0504 09000000 00000000 01 00 0000", // the same for the next set, with ack
+        "0600 0100 7700 0000",
+        "0b00 0200 6b6e6f776e3400 00", // set "known4", padded
+        "1400 0380 1000 0180 0c00 0180 0800 0100",
+        "c0000232",
+        "14000000 1100 0100 0a000000 00000000 00 00 000a", // end
     ];
     let bytes = ruleset::update("w", &Guarded::default(), &wanted).encode(7);
     assert_eq!(bytes, unhex(&golden.concat()));
@@ -55,7 +60,7 @@ fn each_message_of_a_batch_has_a_name_for_errors() {
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));
     assert_eq!(batch.what(2), Some("delete the old nftables table inet w"));
-    assert_eq!(batch.what(batch.last()), Some("create rule 2 of the chain redirects in the table inet w"));
+    assert_eq!(batch.what(batch.last()), Some("create rule 4 of the chain movable in the table inet w"));
     assert_eq!(batch.what(batch.messages() - 1), None, "the end");
 }
 

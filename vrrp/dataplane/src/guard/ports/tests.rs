@@ -73,7 +73,9 @@ fn a_change_of_ports_is_one_step() {
         steps,
         [
             "delete elements from the set ports4 of the table inet w",
-            "add elements to the set ports4 of the table inet w"
+            "add elements to the set ports4 of the table inet w",
+            "delete elements from the set open4 of the table inet w",
+            "add elements to the set open4 of the table inet w"
         ]
     );
 }

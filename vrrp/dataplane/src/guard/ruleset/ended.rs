@@ -20,8 +20,9 @@ pub(super) const OVER: &str = "over";
 const REFUSED: Expression = Verdict(Goto(OVER));
 /// TCP: RST.
 const RESET: u8 = 0x04;
-const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
-const IS_TRANSLATED: [Expression; 3] = [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
+pub(super) const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
+pub(super) const IS_TRANSLATED: [Expression; 3] =
+    [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
 
 /// The rules of [`OVER`]: packets that report an end pass, as the answers of this very chain do.
 pub(super) fn over() -> Vec<Vec<Expression>> {
@@ -58,12 +59,8 @@ impl Set {
     /// The rule that refuses what backends answer to clients that may no longer send to the port.
     pub(super) fn no_answers_to_others(self) -> Vec<Expression> {
         let sources = Self { kind: Kind::Sources, ..self };
-        let client = match self.family {
-            Family::V4 => From(3, const { &OriginalSource(Length::V4) }),
-            Family::V6 => From(6, const { &OriginalSource(Length::V6) }),
-        };
-        let [protocol, port] = self.original_port();
-        let other = [self.original_destination(), protocol, port, client, NotIn(sources.name())];
+        let [destination, protocol, port, client] = self.original_ends();
+        let other = [destination, protocol, port, client, NotIn(sources.name())];
         [self.is_of_connection().as_slice(), &IS_ANSWER, &IS_TRANSLATED, &other, &[REFUSED]].concat()
     }
 
@@ -79,6 +76,16 @@ impl Set {
         ];
         let other = self.has_no_source_in(sources);
         [self.has_destination().as_slice(), &established, &other, &[REFUSED]].concat()
+    }
+
+    /// Destination, protocol, port and source of the first packet of the packet's connection.
+    pub(super) fn original_ends(self) -> [Expression; 4] {
+        let client = match self.family {
+            Family::V4 => From(3, const { &OriginalSource(Length::V4) }),
+            Family::V6 => From(6, const { &OriginalSource(Length::V6) }),
+        };
+        let [protocol, port] = self.original_port();
+        [self.original_destination(), protocol, port, client]
     }
 
     /// The protocol of the packet and the destination port of its connection's first packet, after that one's destination.

@@ -37,7 +37,7 @@ impl Set {
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
     pub(super) fn as_before(self, marks: MarkMask) -> Vec<Expression> {
-        [self.is_marked(marks), vec![Counter, Verdict(Goto(LEAD))]].concat()
+        [self.is_marked(marks), vec![Verdict(Goto(LEAD))]].concat()
     }
 
     /// The chain with the rules [`Self::taking`].
@@ -50,7 +50,7 @@ impl Set {
 
     /// The end of a rule about a VIP for which the set has a mark: no mark is 0.
     fn then_take(self) -> Vec<Expression> {
-        vec![Compare(NotEqual, &[0; 4]), Counter, Verdict(Goto(self.take()))]
+        vec![Compare(NotEqual, &[0; 4]), Verdict(Goto(self.take()))]
     }
 
     /// The rules that take a connection for the previous Active's, by the mark that the set has for the VIP.

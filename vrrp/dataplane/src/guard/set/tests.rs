@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use windlass_kernel::port::Protocol;
 
 use super::*;
+use crate::guard::Moved;
 use crate::lab::unhex;
 
 /// The last bytes of each, and whether a range ends before it.
@@ -80,7 +81,82 @@ fn ranges(of_v4: bool) -> impl Strategy<Value = Vec<IpNet>> {
     })
 }
 
+/// Few addresses, each in any part of what is guarded.
+fn guarded() -> impl Strategy<Value = Guarded> {
+    let parts = |moved: Option<u32>| {
+        let unknown = prop_oneof![
+            Just(UnknownConnections::Forwarded),
+            Just(UnknownConnections::Untouched),
+            Just(UnknownConnections::Dropped),
+        ];
+        (any::<[bool; 5]>(), 0..3_u16, proptest::option::of(unknown), Just(moved))
+    };
+    vec(proptest::option::of(0..3_u32).prop_flat_map(parts), 6).prop_map(|all| {
+        let (mut guarded, mut restrictions) = (Guarded::default(), Restrictions::default());
+        let mut moves = std::collections::BTreeMap::new();
+        for (number, ([is_vip, is_held, is_replicated, is_restricted, has_ended], ports, unknown, mark)) in
+            (1_u8..).zip(all)
+        {
+            let vip: IpAddr = if number % 3 == 0 {
+                std::net::Ipv6Addr::from(u128::from(number)).into()
+            } else {
+                std::net::Ipv4Addr::from([192, 0, 2, number]).into()
+            };
+            let members = [
+                (is_vip, &mut guarded.vips),
+                (is_vip && is_held, &mut guarded.held),
+                (is_replicated, &mut guarded.replicated),
+            ];
+            members.into_iter().filter(|(is_in, _)| *is_in).for_each(|(_, set)| {
+                set.insert(vip);
+            });
+            restrictions.only_ports(vip, (0..ports).map(|port| ProtocolPort { port, ..WEB }));
+            if is_restricted {
+                restrictions.restrict(vip, [WEB], ["10.0.0.0/8".parse().unwrap()]);
+            }
+            if has_ended {
+                restrictions.end_connections(vip);
+            }
+            if let Some(unknown) = unknown {
+                moves.insert(vip, Moved { mark, unknown });
+            }
+        }
+        Guarded { restrictions: Arc::new(restrictions), moved: Arc::new(moves), ..guarded }
+    })
+}
+
 proptest! {
+    /// And every address that a rule is about is known, or the packet would pass by that rule; and no port is open whose clients are
+    /// limited or whose connections end.
+    #[test]
+    fn after_any_change_each_set_has_what_it_would_have_from_the_beginning(before in guarded(), after in guarded()) {
+        for set in Set::all().filter(|set| set.kind != Kind::Strays) {
+            let mut elements = set.members(&before);
+            let (gone, new) = (set.missing(&before, &after), set.missing(&after, &before));
+            prop_assert!(!set.is_untouched(&before, &after) || gone.is_empty() && new.is_empty(), "{:?}", set);
+            for gone in gone {
+                prop_assert!(elements.remove(&gone), "{:?}", set);
+            }
+            for new in new {
+                prop_assert!(elements.insert(new), "{:?}", set);
+            }
+            prop_assert_eq!(&elements, &set.members(&after), "{:?}", set);
+        }
+        for family in FAMILIES {
+            let address = |element: &Element| element.key[..Part::address(family).length() as usize].to_vec();
+            let of = |kinds: &[Kind]| -> BTreeSet<Vec<u8>> {
+                let elements = kinds.iter().flat_map(|kind| Set { kind: *kind, family }.members(&after));
+                elements.map(|element| address(&element)).collect()
+            };
+            let of_others = [Kind::Vips, Kind::Held, Kind::Owned, Kind::Replicated, Kind::Moved, Kind::Window, Kind::Left];
+            let (judged, known) = (of(&[Kind::Restricted, Kind::Ended]), of(&[Kind::Known]));
+            prop_assert!(judged.union(&of(&of_others)).all(|address| known.contains(address)));
+            prop_assert!(of(&[Kind::Open]).is_disjoint(&judged));
+            let [open, ports] = [Kind::Open, Kind::Ports].map(|kind| Set { kind, family }.members(&after));
+            prop_assert!(open.is_subset(&ports));
+        }
+    }
+
     /// And a change adds and deletes what makes the one of the other.
     #[test]
     fn the_kernel_lets_in_who_is_in_a_range_and_nobody_else(

@@ -27,9 +27,11 @@ fn nft_shows_the_table_as_it_is_documented() {
     }
     let scene = Scene::new();
     let mut guard = scene.install();
-    // With the chain that is there only for such VIPs, and without the VIP.
+    // With the rules that are there only for such VIPs, and without the VIP.
     guard.update(&Guarded { replicated: [VIP.into()].into(), ..Guarded::default() }).unwrap();
-    run(scene.node(), &format!("nft flush set inet {TABLE} replicated4"), "");
+    for set in ["replicated4", "known4"] {
+        run(scene.node(), &format!("nft flush set inet {TABLE} {set}"), "");
+    }
     let written = include_str!("../../../../dataplane/src/guard.rs");
     let documented = written.split("```").nth(1).unwrap().replace("//!", "");
     let normal = |text: &str| {
@@ -143,7 +145,7 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
             "it was gone or being changed",
         ),
         (
-            "flush chain inet windlass input\nadd rule inet windlass input accept\nadd rule inet windlass input accept",
+            "flush chain inet windlass after-nat\nadd rule inet windlass after-nat accept\nadd rule inet windlass after-nat accept",
             "its rules were changed",
         ),
     ];

@@ -209,7 +209,7 @@ fn sctp_is_restricted_like_the_others() {
     let scene = Scene::new();
     let mut guard = scene.guard();
     let dropped = |what: &str| {
-        let chain = run(scene.node(), &format!("nft list chain inet {TABLE} sources"), "");
+        let chain = run(scene.node(), &format!("nft list chain inet {TABLE} judge4"), "");
         let line = chain
             .lines()
             .find(|line| line.contains("@sources4") && line.contains("drop"))
