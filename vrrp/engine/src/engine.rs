@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::event_queue::{self, EventSender, WaitingEvents};
 use crate::event_thread;
 use crate::handle::{RouterHandle, SharedState};
 use crate::hold;
+use crate::hold::background::{self, Job};
 use crate::inbox::Inbox;
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
@@ -100,10 +102,21 @@ impl Engine {
             event_thread: None,
         };
         let net_admin = realtime::may_administer_network();
-        let settings = hold::Settings { guard, table, guard_timeout, connection_forwarding, net_admin, tag };
         engine
             .start_helpers(on_event, waiting_events, connection_replication, follower, net_admin)
             .map_err(no_thread)?;
+        let [forgetting, comparing] =
+            ["windlass-forget", "windlass-sets"].map(|thread| engine.start_hold_helper(thread, guard));
+        let settings = hold::Settings {
+            guard,
+            table,
+            guard_timeout,
+            connection_forwarding,
+            net_admin,
+            tag,
+            forgetting: forgetting.map_err(no_thread)?,
+            comparing: comparing.map_err(no_thread)?,
+        };
         let (inbox, stopped_by) = (Arc::clone(&engine.inbox), Arc::clone(&engine.stopped_by));
         let stop_on_panic = StopOnPanic { inbox, events: events.clone(), stopped_by };
         engine.start_hold_thread(settings, realtime, &stop_on_panic, &events).map_err(no_thread)?;
@@ -170,6 +183,21 @@ impl Engine {
         let follow = move |helper: &Helper| links.run(follower.take(), &inbox, helper);
         self.helpers.push(self.supervisor.spawn("windlass-links", nothing, never, follow)?);
         Ok(())
+    }
+
+    /// Starts a thread for long jobs of the thread that holds VIPs, which has some only if there is a guard.
+    fn start_hold_helper(&mut self, thread: &'static str, guard: bool) -> io::Result<Sender<Job>> {
+        let (jobs, received) = mpsc::channel();
+        if guard {
+            let shared = Arc::clone(&self.shared);
+            let wake = move |_: &str| shared.wake_hold();
+            let work = move |helper: &Helper| {
+                background::work(&received, helper);
+                Ok(())
+            };
+            self.helpers.push(self.supervisor.spawn(thread, wake, |_| false, work)?);
+        }
+        Ok(jobs)
     }
 
     /// Starts the thread that holds VIPs. The election needs it only while VIPs are put on interfaces: without it such an Active is a black

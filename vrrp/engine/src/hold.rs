@@ -6,6 +6,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
@@ -22,7 +23,7 @@ use crate::supervisor::Helper;
 
 mod address;
 mod arrivals;
-mod background;
+pub(crate) mod background;
 mod bindings;
 mod foreign_addresses;
 mod forgotten;
@@ -37,6 +38,7 @@ mod report;
 mod request;
 mod vmac;
 
+use background::Job;
 use holder::Holder;
 use request::BindingRequest;
 
@@ -61,6 +63,10 @@ pub(crate) struct Settings {
     pub(crate) net_admin: bool,
     /// Mark of the engine's addresses.
     pub(crate) tag: AddressTag,
+    /// Jobs of the helper thread that removes closed connections.
+    pub(crate) forgetting: Sender<Job>,
+    /// Jobs of the helper thread that compares the guard's sets.
+    pub(crate) comparing: Sender<Job>,
 }
 
 /// The thread's body; returns when the engine stops.

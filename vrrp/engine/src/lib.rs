@@ -47,7 +47,6 @@
 //!
 //! If one of the first two panics all virtual routers resign, the engine stops and [`Event::Stopped`] reports it; likewise `windlass-hold` while
 //! VIPs are put on interfaces. The others are started again ([`Event::HelperAway`]): no virtual router resigns for them.
-//! `windlass-forget` and `windlass-sets` are started again if they panic or stall.
 //!
 //! `windlass_kernel` makes the requests to the kernel and reads the clocks. `windlass_dataplane` contains the guard and the balancing.
 

@@ -274,6 +274,8 @@ fn consequence(thread: &str) -> &'static str {
         "windlass-hold" => {
             "the guard stays as it is, and connections of virtual IPs that move are not forwarded"
         }
+        "windlass-forget" => "connections that are over stay in connection tracking until they expire",
+        "windlass-sets" => "elements of the guard's sets that another program changes are not restored",
         "windlass-endings" => "connections that outlive the claim of a Service stay in connection tracking",
         "windlass-events" => "events of the engine are not reported",
         _ => "its function is missing",

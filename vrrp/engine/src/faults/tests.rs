@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -56,6 +57,13 @@ fn stir(node: &Node) {
     node.engine.snapshot();
     node.engine.listen(&[]);
     node.engine.apply(vec![router(0, 2)]);
+}
+
+/// Has the engine start all helpers.
+fn with_all_helpers(options: &mut Options) {
+    options.connection_replication = Some(ConnectionReplication::default());
+    options.guard = true;
+    options.connection_forwarding = Some(ConnectionForwarding::default());
 }
 
 /// An Active and a Backup that hears it.
@@ -117,20 +125,25 @@ fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
     }
     let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
     let lan = Lan::new(2);
-    let change = |options: &mut Options| {
-        options.connection_replication = Some(ConnectionReplication::default());
-        options.guard = true;
-        options.connection_forwarding = Some(ConnectionForwarding::default());
-    };
-    let (first, second) = pair(&lan, change, Hold::Respond);
+    let (first, second) = pair(&lan, with_all_helpers, Hold::Respond);
     let error = |thread: &str| {
         let helpers = first.engine.helpers();
         helpers.into_iter().find(|helper| helper.thread == thread).expect("the helper").error
     };
-    for thread in
-        ["windlass-connections", "windlass-hold", "windlass-links", "windlass-endings", "windlass-events"]
-    {
+    for thread in [
+        "windlass-connections",
+        "windlass-hold",
+        "windlass-links",
+        "windlass-endings",
+        "windlass-sets",
+        "windlass-events",
+    ] {
         doom(&lan.hosts[0], Some(thread));
+        if thread == "windlass-sets" {
+            // Its sets are compared once another program has changed nftables.
+            let changed = || Command::new("nft").args(["add", "table", "inet", "other"]).status();
+            assert!(lan.hosts[0].run(changed).is_ok_and(|status| status.success()));
+        }
         let why = await_some("fault", || {
             stir(&first);
             error(thread)
@@ -162,4 +175,31 @@ fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
         _ => None,
     });
     assert_eq!(first.engine.stopped_by(), None);
+}
+
+// shows: threats T-33
+#[test]
+fn if_the_helper_that_removes_connections_panics_at_a_takeover_that_is_reported_and_the_address_is_served() {
+    if !require_root() {
+        return;
+    }
+    let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let lan = Lan::new(2);
+    let [first, second] = [0, 1].map(|host| lan.hosts[host].engine_with(with_all_helpers));
+    second.engine.apply(vec![router(1, 2)]);
+    second.await_state(State::Active);
+    doom(&lan.hosts[0], Some("windlass-forget"));
+    first.engine.apply(vec![router(0, 2)]);
+    let error = first.await_event("fault", |event| match event {
+        Event::HelperAway { thread: "windlass-forget", error } => Some(error.clone()),
+        _ => None,
+    });
+    assert!(error.contains("connections that are over stay in connection tracking"), "{error}");
+    doom(&lan.hosts[0], None);
+    first.await_event("news of the return", |event| {
+        matches!(event, Event::HelperBack { thread: "windlass-forget" }).then_some(())
+    });
+    first.await_status("announcement", |status| status.counters.announcements > 0);
+    let counters = first.status().counters;
+    assert_eq!((counters.became_active, counters.resignations_sent), (1, 0));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvError, Sender};
 use std::time::Duration;
 
 use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
@@ -12,7 +13,7 @@ use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
 use windlass_vrrp::Time;
 
-use super::background::{Background, Lost};
+use super::background::{Background, Job};
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::handle::{Plan, SharedState};
@@ -74,6 +75,7 @@ impl GuardKeeper {
         awake: Duration,
         marks: MarkMask,
         shared: &Arc<SharedState>,
+        comparing: &Sender<Job>,
         now: Time,
     ) -> Self {
         Self {
@@ -86,7 +88,7 @@ impl GuardKeeper {
             acted: false,
             due: now + CHECK_INTERVAL * COMPARED_EVERY,
             quick_checks: 0,
-            comparing: Background::new("windlass-sets", shared, Comparison::run),
+            comparing: Background::new(comparing, shared, Comparison::run),
             compared: None,
             comparing_failed: false,
             pause: CHECK_INTERVAL,
@@ -126,7 +128,7 @@ impl GuardKeeper {
         moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
-        self.poll_comparison(now);
+        self.poll_comparison();
         let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
         self.act(wanted, now);
         self.acted = true;
@@ -145,8 +147,8 @@ impl GuardKeeper {
     }
 
     /// Records the result of the helper thread.
-    fn poll_comparison(&mut self, now: Time) {
-        match self.comparing.poll(now) {
+    fn poll_comparison(&mut self) {
+        match self.comparing.poll() {
             Some(Ok(Ok(compared))) => {
                 self.compared = Some(compared);
                 self.comparing_failed = false;
@@ -162,8 +164,8 @@ impl GuardKeeper {
                 }
                 self.comparing_failed = true;
             }
-            // It has been reported.
-            Some(Err(Lost)) | None => {}
+            // The supervisor has reported it.
+            Some(Err(RecvError)) | None => {}
         }
     }
 
@@ -256,7 +258,7 @@ impl GuardKeeper {
             checked = guard.settle(&compared)?;
             if checked.is_none() {
                 // This process has changed a set in the middle of it.
-                compare(guard, &mut self.comparing, now)?;
+                compare(guard, &mut self.comparing)?;
             }
         }
         if self.due <= now && !matches!(checked, Some(Checked::Restored { .. })) {
@@ -265,7 +267,7 @@ impl GuardKeeper {
             checked = Some(guard.quick_check()?);
             if self.quick_checks == 0 {
                 guard.stay_awake()?;
-                compare(guard, &mut self.comparing, now)?;
+                compare(guard, &mut self.comparing)?;
             }
         }
         if self.due <= now || matches!(checked, Some(Checked::Restored { .. })) {
@@ -336,11 +338,11 @@ fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Durati
 }
 
 /// Has the helper thread compare the sets, if it is idle and another process can have changed them.
-fn compare(guard: &mut Guard, comparing: &mut Comparing, now: Time) -> Result<(), GuardError> {
-    if comparing.is_ready(now)
+fn compare(guard: &mut Guard, comparing: &mut Comparing) -> Result<(), GuardError> {
+    if comparing.is_idle()
         && let Some(comparison) = guard.comparison()?
     {
-        comparing.submit(comparison, now);
+        comparing.submit(comparison);
     }
     Ok(())
 }

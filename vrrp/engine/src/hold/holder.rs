@@ -89,7 +89,8 @@ impl<'a> Holder<'a> {
         let report = Report::new(inbox, events);
         let marks = settings.connection_forwarding.map(|forwarding| forwarding.marks).unwrap_or_default();
         let guard_keeper = settings.guard.then(|| {
-            GuardKeeper::new(settings.table.clone(), settings.guard_timeout, marks, shared, clock::now())
+            let (table, awake) = (settings.table.clone(), settings.guard_timeout);
+            GuardKeeper::new(table, awake, marks, shared, &settings.comparing, clock::now())
         });
         let forwarding = settings.connection_forwarding.filter(|_| settings.guard && settings.net_admin);
         let moves = forwarding.map(|forwarding| Moves::new(forwarding, settings.tag.get()));
@@ -102,7 +103,7 @@ impl<'a> Holder<'a> {
             moves,
             arrivals: Arrivals::default(),
             forgets_from: Time::default(),
-            forgetting: Background::new("windlass-forget", shared, Forgotten::forget),
+            forgetting: Background::new(&settings.forgetting, shared, Forgotten::forget),
             moved: Arc::default(),
             report,
         }
@@ -148,7 +149,7 @@ impl<'a> Holder<'a> {
         say_forwarded: impl FnOnce(BTreeSet<IpAddr>),
     ) -> bool {
         let now = clock::now();
-        self.poll_forgetting(now);
+        self.poll_forgetting();
         // Without a guard it is as if this node forwarded nothing.
         if self.net_admin && self.guard_keeper.is_some() {
             self.arrivals.follow(moves::served(requests), now);
@@ -165,7 +166,7 @@ impl<'a> Holder<'a> {
         let mut waiting =
             requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).peekable();
         if waiting.peek().is_some() && waiting.all(BindingRequest::is_handed_over) {
-            self.forget(now);
+            self.forget();
         }
         let now = clock::now();
         let is_prepared = |request: &&BindingRequest| {
@@ -241,14 +242,14 @@ impl<'a> Holder<'a> {
         // Each list of the kernel's connections walks its whole table, and takes a processor for that: no takeover waits for one.
         self.forgets_from = if requests.iter().any(|one| one.is_urgent(now)) { now + PAUSE } else { now };
         if self.forgets_from == now {
-            self.forget(now);
+            self.forget();
         }
     }
 
     /// Gives the helper thread the next thing to be forgotten, if it is idle: closed connections to VIPs that came here, else connections
     /// that are forwarded no more.
-    fn forget(&mut self, now: Time) {
-        if !self.forgetting.is_ready(now) {
+    fn forget(&mut self) {
+        if !self.forgetting.is_idle() {
             return;
         }
         let closed = self.arrivals.has_new().then(|| Forgotten::Closed(self.arrivals.take_new()));
@@ -257,15 +258,14 @@ impl<'a> Holder<'a> {
             let over = moves.take_ended();
             (!over.is_empty()).then(|| Forgotten::Marked(over, moves.marks()))
         };
-        let Some(forgotten) = closed.or_else(over) else { return };
-        if !self.forgetting.submit(forgotten, now) {
-            self.arrivals.forgotten();
+        if let Some(forgotten) = closed.or_else(over) {
+            self.forgetting.submit(forgotten);
         }
     }
 
     /// Checks whether the helper thread has finished.
-    fn poll_forgetting(&mut self, now: Time) {
-        if self.forgetting.poll(now).is_some() {
+    fn poll_forgetting(&mut self) {
+        if self.forgetting.poll().is_some() {
             self.arrivals.forgotten();
         }
     }
@@ -297,7 +297,7 @@ impl<'a> Holder<'a> {
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
         let has_more = self.arrivals.has_new() || self.moves.as_ref().is_some_and(Moves::has_ended);
-        let forgets = self.forgetting.ready_at(now).filter(|_| has_more).map(|at| at.max(self.forgets_from));
+        let forgets = (has_more && self.forgetting.is_idle()).then_some(self.forgets_from.max(now));
         let forgets = forgets.into_iter().chain(self.arrivals.due(now));
         let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();
         let gathered = due.map(|due| due.since(now).max(self.addresses.gathering_time()));
