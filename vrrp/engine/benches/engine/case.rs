@@ -18,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) hold: Hold,
     /// With the guard, four ports for each VIP, and what is forwarded to who was Active before.
     pub(crate) guarded: bool,
+    /// With authentication, which refuses adverts that are not signed.
+    pub(crate) authenticated: bool,
 }
 
 impl Case {
@@ -56,6 +58,7 @@ impl Case {
             family: Family::V4,
             hold: Hold::Respond,
             guarded: false,
+            authenticated: false,
         }
     }
 

@@ -4,7 +4,7 @@
 //! of virtual routers needs (250 on each). Figures of a case: CPU time and memory of the Active's and of the Backup's process
 //! while nothing happens; then the Active is killed, half an interval after one of its adverts, and the observer notes when
 //! each VIP is announced by the other for the first time. Then the same of one virtual router while a third host sends 50,000
-//! adverts a second (`flood-50000`), and of one that takes over 10,000 guarded VIPs while its kernel tracks 1,000,000 connections to them
+//! or 300,000 adverts a second (`flood-50000`, `flood-300000`; a machine that cannot send as many prints the rate that it reached), and of one that takes over 10,000 guarded VIPs while its kernel tracks 1,000,000 connections to them
 //! and a program changes nftables each second (`crowded`). A last case lets one process send as many adverts as it can (`flat-out`).
 //!
 //! Settings (environment): ROUNDS (faults of each case, 3; of `crowded` 20), ENTRIES (connections of `crowded`, 1000000), CASES (a list of names as `10000-vips-v4-respond`; all), REST

@@ -40,8 +40,10 @@ pub(crate) fn all() -> Vec<Value> {
         println!("bench: {done} of {count}, about {} s to go: {}", rest.as_secs(), line(&row));
         rows.push(row);
     }
-    if wanted("CASES", flood::CASE) {
-        rows.extend(flood::all());
+    for (name, rate) in flood::CASES {
+        if wanted("CASES", name) {
+            rows.extend(flood::all(name, rate));
+        }
     }
     if wanted("CASES", crowded::CASE) {
         let row = crowded::measure();

@@ -58,17 +58,18 @@ pub(crate) fn print(rows: &[Value]) {
 
 fn print_floods(rows: &[&Value]) {
     println!(
-        "\n| flood in the name of | adverts a second | failover (min, median, max) | bound | timer thread, Active | Backup | neighbour thread, Backup | unwanted moves | lines told |"
+        "\n| flood in the name of | adverts a second | failover (min, median, max) | longest time between adverts | bound | timer thread, Active | Backup | neighbour thread, Backup | unwanted moves | lines told |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for row in rows {
         println!(
-            "| {} | {} | {}, {}, {} ms | {} ms | {} % | {} % | {} % | {} | {} |",
+            "| {} | {} | {}, {}, {} ms | {} ms | {} ms | {} % | {} % | {} % | {} | {} |",
             text(row, "flood"),
             row["adverts_per_second"],
             row["failover_min_ms"],
             row["failover_median_ms"],
             row["failover_max_ms"],
+            row["longest_advert_gap_ms"],
             row["bound_ms"],
             row["timer_cpu_percent"],
             row["backup_timer_cpu_percent"],

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nix::sys::signal::{SigSet, Signal};
+use windlass_engine::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring};
 use windlass_engine::{
     ConnectionForwarding, Engine, Event, Family, Hold, Interval, Options, Priority, Protocol, ProtocolPort,
     Restrictions, RouterConfig, Vrid,
@@ -21,14 +22,17 @@ pub(crate) fn arguments(case: Case, node: usize) -> Vec<String> {
     let Case { routers, vips, interval_ms, .. } = case;
     let numbers = [node.to_string(), routers.to_string(), vips.to_string(), interval_ms.to_string()];
     let guarded = if case.guarded { "guarded" } else { "unguarded" };
-    let names = [case.family_name(), case.hold_name(), guarded].map(str::to_owned);
+    let authenticated = if case.authenticated { "authenticated" } else { "open" };
+    let names = [case.family_name(), case.hold_name(), guarded, authenticated].map(str::to_owned);
     [ROLE.to_owned()].into_iter().chain(numbers).chain(names).collect()
 }
 
 /// Runs the node until SIGTERM.
 pub(crate) fn run(arguments: &[String]) {
-    let [node, routers, vips, interval_ms, family, hold, guarded] = arguments else {
-        panic!("routers: {arguments:?}: wanted are node, routers, VIPs, interval, family, hold, guarded")
+    let [node, routers, vips, interval_ms, family, hold, guarded, authenticated] = arguments else {
+        panic!(
+            "routers: {arguments:?}: wanted are node, routers, VIPs, interval, family, hold, guarded, authenticated"
+        )
     };
     let number = |text: &str| text.parse::<usize>().unwrap_or_else(|error| panic!("{text}: {error}"));
     let case = Case {
@@ -38,6 +42,7 @@ pub(crate) fn run(arguments: &[String]) {
         family: if family == "v6" { Family::V6 } else { Family::V4 },
         hold: if hold == "address" { Hold::Address } else { Hold::Respond },
         guarded: guarded == "guarded",
+        authenticated: authenticated == "authenticated",
     };
     // Before there are threads, so that all of them leave the signal to the wait below.
     let mut end = SigSet::empty();
@@ -72,6 +77,11 @@ fn four_ports(routers: &[RouterConfig]) -> Restrictions {
     restrictions
 }
 
+/// The nodes' keyring has secret 1.
+pub(crate) fn keyring(secret: u8) -> Keyring {
+    Keyring::new(KeyId::new(1).unwrap(), Key::new(&[secret; 32]).unwrap())
+}
+
 fn configuration(case: Case, node: usize) -> Vec<RouterConfig> {
     let on_segment = |segment: usize| {
         (0..case.routers_on(segment)).map(move |router| {
@@ -83,6 +93,11 @@ fn configuration(case: Case, node: usize) -> Vec<RouterConfig> {
                 peers: [source_on(case.family, segment, 1 - node)].into(),
                 addresses: numbers.map(|number| vip(case.family, segment, number)).collect(),
                 hold: case.hold,
+                authentication: case.authenticated.then(|| Authentication {
+                    keyring: keyring(1),
+                    mode: AuthMode::Enforce,
+                    anti_replay: AntiReplay::Monotonic,
+                }),
                 ..RouterConfig::new(
                     interface(segment),
                     Vrid::new(vrid).unwrap(),

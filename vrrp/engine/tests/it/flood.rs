@@ -12,7 +12,7 @@ use crate::flooder::Flooder;
 use crate::lab::{Host, Lan, Node, VIP, address, await_some, require_root, router, source, take_all_turns};
 
 /// Adverts in a row. More at once, to catch up, and the kernel's queues would lose the peers' own.
-const BURST: u64 = 50;
+const BURST: usize = 50;
 /// From one burst to the next.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -33,7 +33,7 @@ impl Flood {
             let mut next = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
                 flooder.send(BURST);
-                counted.fetch_add(BURST, Ordering::Relaxed);
+                counted.fetch_add(BURST as u64, Ordering::Relaxed);
                 next = Instant::now().max(next + PAUSE);
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
