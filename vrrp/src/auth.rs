@@ -33,7 +33,7 @@
 //! | [`Signer`], [`Verifier`] | its two halves |
 //! | [`Seal`], [`SealedData`] | a trailer for other messages ([`crate::replication`]) with the same keys |
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::time::{Duration, SystemTime};
 

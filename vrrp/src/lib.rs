@@ -82,10 +82,13 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod auth;
 pub mod replication;
 pub mod router;
 #[cfg(feature = "sim")]
+#[allow(clippy::arithmetic_side_effects, reason = "it makes all its numbers itself")]
 pub mod sim;
 pub mod units;
 pub mod vrid_choice;

@@ -180,12 +180,12 @@ impl Interval {
     /// make it 0 at the shortest interval and lose the order in which Backups take over.
     pub fn skew(self, priority: Priority) -> Duration {
         let nanos = u64::from(self.0) * 10_000_000;
-        Duration::from_nanos((256 - u64::from(priority.get())) * nanos / 256)
+        Duration::from_nanos(256_u64.saturating_sub(priority.get().into()).saturating_mul(nanos) / 256)
     }
 
     /// Active_Down_Interval of a router of this priority (RFC 9568 §6.1).
     pub fn active_down(self, priority: Priority) -> Duration {
-        self.duration() * 3 + self.skew(priority)
+        self.duration().saturating_mul(3).saturating_add(self.skew(priority))
     }
 }
 

@@ -252,7 +252,9 @@ impl VridChoice {
         match (here, there) {
             (true, false) => Wanted::Vrid(other),
             // The other node does not receive what this node receives, or neither would stay: a third VRID.
-            (false | true, true) if now.since(since) >= 2 * PATIENCE && self.source > source => {
+            (false | true, true)
+                if now.since(since) >= PATIENCE.saturating_mul(2) && self.source > source =>
+            {
                 self.free(taken)
             }
             (false, true) => Wanted::Stay,

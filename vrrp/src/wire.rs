@@ -24,7 +24,7 @@
 //! [`ExpectedAdvert::trailer`] is set; it is handed over in [`Packet::trailer`] unjudged. The checksum does not cover it in
 //! IPv4. In IPv6 it does: there kernels compute and check it (RFC 3542 §3.1), and they know only the payload.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;

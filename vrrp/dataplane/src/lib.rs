@@ -10,6 +10,8 @@
 //!
 //! All of it acts in the network namespace of the calling thread.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod balance;
 pub mod guard;
 pub mod marked_ways;

@@ -186,7 +186,7 @@ impl Owner {
             RuleAttribute::Priority(u32::from(self.tag)),
             RuleAttribute::FwMark(self.marks.mark(number)),
             RuleAttribute::FwMask(self.marks.get()),
-            RuleAttribute::Table(self.first_table() + number),
+            RuleAttribute::Table(self.first_table().saturating_add(number)),
             RuleAttribute::Protocol(RouteProtocol::from(self.tag)),
         ];
         message
@@ -199,7 +199,7 @@ impl Owner {
         message.header.protocol = RouteProtocol::from(self.tag);
         message.header.scope = RouteScope::Universe;
         message.header.kind = RouteType::Unicast;
-        message.attributes.push(RouteAttribute::Table(self.first_table() + number));
+        message.attributes.push(RouteAttribute::Table(self.first_table().saturating_add(number)));
         if let Some(NextHop { interface, address }) = hop {
             // Regardless of the node's own routes: the peer was seen on this LAN.
             message.header.flags = RouteFlags::Onlink;

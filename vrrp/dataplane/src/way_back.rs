@@ -167,7 +167,7 @@ fn request(family: Family, secret: [u8; SECRET]) -> [u8; LENGTH] {
         Family::V6 => 128,
     };
     message[4..6].copy_from_slice(&secret[..2]);
-    message[HEADER..HEADER + QUESTION.len()].copy_from_slice(&QUESTION);
+    message[HEADER..const { HEADER + QUESTION.len() }].copy_from_slice(&QUESTION);
     message[LENGTH - SECRET..].copy_from_slice(&secret);
     if family == Family::V4 {
         // The kernel does that for IPv6.

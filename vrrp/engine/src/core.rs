@@ -147,9 +147,9 @@ impl Core {
     /// Reads the sockets that are not empty. Returns true if there are commands.
     fn receive(&mut self, now: Time) -> bool {
         let mut woken = false;
-        let mut number = 0;
+        let mut number = 0_usize;
         while let Some(token) = self.poller.ready(number) {
-            number += 1;
+            number = number.saturating_add(1);
             woken |= token == WAKER;
             let Some((id, family)) = context::socket_of(token) else { continue };
             let (links, buffer, mut context) = self.parts(now);

@@ -85,7 +85,7 @@ impl Endings {
             }
             self.publish(&state);
             helper.end_round();
-            let pause = now.since(begun) * REST;
+            let pause = now.since(begun).saturating_mul(REST);
             let stops = self.changed.wait_timeout_while(state, pause, |state| !state.stopping);
             drop(stops);
         }
@@ -133,7 +133,7 @@ fn remove(tracking: &mut Option<Tracking>, pass: &mut Pass) -> Result<usize, Tra
         Some(tracking) => tracking,
         None => tracking.insert(Tracking::open()?),
     };
-    let mut removed = 0;
+    let mut removed = 0_usize;
     for family in [Family::V4, Family::V6] {
         if !pass.has(family) {
             continue;
@@ -145,7 +145,7 @@ fn remove(tracking: &mut Option<Tracking>, pass: &mut Pass) -> Result<usize, Tra
                 keys.push(connection.key);
             }
         })?;
-        removed += tracking.delete(&keys)?;
+        removed = removed.saturating_add(tracking.delete(&keys)?);
     }
     Ok(removed)
 }

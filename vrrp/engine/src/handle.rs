@@ -216,7 +216,7 @@ impl RouterHandle {
         }
         let index = PREDECESSORS.iter().position(|one| *one == predecessor).unwrap_or(0);
         self.predecessor.store(index, Ordering::Relaxed);
-        self.takeovers.store(TAKEOVERS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.takeovers.store(TAKEOVERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.active_until.store(until.nanos(), Ordering::Release);
     }
 

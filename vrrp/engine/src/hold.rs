@@ -104,8 +104,11 @@ pub(crate) fn run(
         publish_guard_status(&holder, shared, events);
         holder.after_binding(&requests, &restrictions);
         publish_guard_status(&holder, shared, events);
-        let rest =
-            if round.more { Duration::ZERO } else { (clock::now().since(begun) * REST).min(LONGEST_REST) };
+        let rest = if round.more {
+            Duration::ZERO
+        } else {
+            clock::now().since(begun).saturating_mul(REST).min(LONGEST_REST)
+        };
         helper.end_round();
         wait(shared, &holder, holder.wait_time(&round), rest);
     }

@@ -50,6 +50,8 @@
 //!
 //! `windlass_kernel` makes the requests to the kernel and reads the clocks. `windlass_dataplane` contains the guard and the balancing.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod checks;
 mod config;
 mod core;

@@ -263,11 +263,11 @@ impl Replication {
             .flat_map(|(session, excess)| session.give_up(excess.min(GIVEN_UP_AT_ONCE)))
             .collect();
         if !changes.is_empty() {
-            self.roomless += changes.len() as u64;
+            self.roomless = self.roomless.saturating_add(changes.len() as u64);
             if self.reports.permits((), now) {
                 tracing::warn!(
                     given_up = changes.len(),
-                    left = total - changes.len(),
+                    left = total.saturating_sub(changes.len()),
                     room = self.budget,
                     "removed connections of peers, the oldest first: the table has no room for them beside \
                      this node's own. Raise net.netfilter.nf_conntrack_max; logged once a minute"
@@ -288,8 +288,8 @@ impl Replication {
             let (held, untaken) = (session.replicas().len(), session.untaken());
             session.set_room(budget::room(self.budget, peers, total, held));
             changes.extend(session.receive(&datagram, now));
-            total = (total - held).saturating_add(session.replicas().len());
-            self.roomless += session.untaken().saturating_sub(untaken);
+            total = total.saturating_sub(held).saturating_add(session.replicas().len());
+            self.roomless = self.roomless.saturating_add(session.untaken().saturating_sub(untaken));
         }
         for session in self.sessions.values_mut() {
             changes.extend(session.handle_timeout(now));
@@ -429,7 +429,7 @@ impl Replication {
         ReplicationStatus {
             connections: self.served.table().len(),
             peers: self.sessions.values().map(|session| session.status(self.answers(), now)).collect(),
-            table_full: outcomes.table_full + self.roomless,
+            table_full: outcomes.table_full.saturating_add(self.roomless),
             refused: outcomes.refused,
             error: trouble.map(str::to_owned).or_else(|| self.sockets.error()),
         }

@@ -263,7 +263,7 @@ impl HelperThread {
 
 /// Delay after a fault, from the delay before it and the time for which the helper ran.
 fn next_delay(last: Duration, ran: Duration) -> Duration {
-    if ran > LONGEST_DELAY { FIRST_DELAY } else { (last * 2).clamp(FIRST_DELAY, LONGEST_DELAY) }
+    if ran > LONGEST_DELAY { FIRST_DELAY } else { last.saturating_mul(2).clamp(FIRST_DELAY, LONGEST_DELAY) }
 }
 
 /// Effect of a helper's absence.

@@ -12,7 +12,7 @@ pub fn now() -> Time {
     // Cannot fail for this clock; a frozen clock would only delay what is due.
     let Ok(time) = clock_gettime(ClockId::CLOCK_BOOTTIME) else { return Time::default() };
     let (seconds, nanos) = (time.tv_sec().unsigned_abs(), time.tv_nsec().unsigned_abs());
-    Time::from_nanos(seconds * 1_000_000_000 + nanos)
+    Time::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// Our clock and the wall clock, by which the kernel stamps packets.

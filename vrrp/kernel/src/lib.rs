@@ -10,6 +10,8 @@
 //!
 //! All of it acts in the network namespace of the thread that opens a socket.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod clock;
 pub mod connections;
 pub mod forward_policy;

@@ -1,7 +1,5 @@
 //! Effect of an advert in each state (RFC 9568 §6.4.2 and §6.4.3).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 use super::fallback::Copies;

@@ -47,7 +47,7 @@ impl Config {
     /// each of two clocks is off by at most 2.1 %. `None`: it has no peers, so no router can.
     pub fn active_period(&self) -> Option<Duration> {
         let interval = self.interval.duration();
-        self.may_have_peers().then(|| interval * 23 / 8)
+        self.may_have_peers().then(|| interval.saturating_mul(23).checked_div(8)).flatten()
     }
 
     /// Returns true if there may be another candidate.

@@ -96,7 +96,7 @@ impl UnicastFallback {
         if !config.unicast_fallback {
             return false;
         }
-        let until = now + config.interval.duration() * LEASE;
+        let until = now + config.interval.duration().saturating_mul(LEASE);
         if let Some(lease) = self.leases.iter_mut().find(|lease| lease.peer == peer) {
             let is_news = lease.until <= now;
             if is_news {
@@ -150,7 +150,7 @@ impl UnicastFallback {
 
     /// Peers that have not received multicast for longer than a mistake lasts.
     pub(super) fn deaf<'a>(&'a self, config: &Config, now: Time) -> impl Iterator<Item = IpAddr> + use<'a> {
-        let mistake = config.interval.duration() * LEASE;
+        let mistake = config.interval.duration().saturating_mul(LEASE);
         let is_deaf = move |lease: &&Lease| now < lease.until && now.since(lease.since) >= mistake;
         self.leases.iter().filter(is_deaf).map(|lease| lease.peer)
     }
@@ -169,6 +169,6 @@ impl UnicastFallback {
 
 /// Time between the turns of two peers.
 fn turn(config: &Config) -> Duration {
-    let peers = u32::try_from(config.peers.len()).unwrap_or(u32::MAX).max(1);
-    TURN.min(ROUND / peers)
+    let peers = u32::try_from(config.peers.len()).unwrap_or(u32::MAX);
+    ROUND.checked_div(peers).map_or(TURN, |turn| TURN.min(turn))
 }

@@ -100,7 +100,7 @@ impl Backup {
 
     /// Returns true if it is time to ask the Active to continue with unicast, by which alone its adverts arrive.
     pub(super) fn ask_again(&mut self, config: &Config, now: Time) -> bool {
-        let patience = config.rate(self.learned).duration() * ASK_EVERY;
+        let patience = config.rate(self.learned).duration().saturating_mul(ASK_EVERY);
         let due = config.unicast_fallback && now.since(self.asked.max(self.multicast_heard)) >= patience;
         if due {
             self.asked = now;
@@ -110,7 +110,7 @@ impl Backup {
 
     /// Returns the Active if its adverts have arrived by unicast alone for longer than a mistake lasts.
     pub(super) fn unheard(&self, config: &Config, now: Time) -> Option<IpAddr> {
-        let mistake = config.rate(self.learned).duration() * LEASE;
+        let mistake = config.rate(self.learned).duration().saturating_mul(LEASE);
         self.active.filter(|_| config.unicast_fallback && now.since(self.multicast_heard) >= mistake)
     }
 

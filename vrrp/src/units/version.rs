@@ -150,6 +150,6 @@ impl Versions {
 
     /// Active_Down_Interval at this interval (RFC 9568 §6.1, RFC 3768 §6.1).
     pub fn active_down(self, interval: Interval, priority: Priority) -> Duration {
-        interval.duration() * 3 + self.skew(interval, priority)
+        interval.duration().saturating_mul(3).saturating_add(self.skew(interval, priority))
     }
 }

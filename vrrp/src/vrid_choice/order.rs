@@ -22,13 +22,14 @@ impl Order {
             IpAddr::V4(address) => fnv(&address.octets()),
             IpAddr::V6(address) => fnv(&address.octets()),
         };
-        let step = STEPS[usize::try_from(hash >> 28).unwrap_or(0) % STEPS.len()];
+        let step = usize::try_from(hash >> 28).ok().and_then(|at| STEPS.get(at)).copied().unwrap_or(1);
         Self { first: (hash & 0x0fff_ffff) % VRIDS, step }
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = Vrid> {
         (0..VRIDS).filter_map(move |place| {
-            let number = (self.first + place * self.step) % VRIDS + 1;
+            let steps = place.saturating_mul(self.step);
+            let number = (self.first.saturating_add(steps) % VRIDS).saturating_add(1);
             u8::try_from(number).ok().and_then(|number| Vrid::new(number).ok())
         })
     }

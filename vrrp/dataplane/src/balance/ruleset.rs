@@ -92,7 +92,7 @@ impl Set {
     /// The packet's destination, protocol and port.
     fn service(self) -> [Expression; 3] {
         let word = self.after_address();
-        [self.destination(), From(word, &Meta(Protocol)), From(word + 1, &PORT)]
+        [self.destination(), From(word, &Meta(Protocol)), From(word.saturating_add(1), &PORT)]
     }
 
     /// Destination, protocol and port of the first packet of the packet's connection.
@@ -102,7 +102,11 @@ impl Set {
             Family::V4 => Length::V4,
             Family::V6 => Length::V6,
         };
-        [OriginalDestination(length), From(word, &Meta(Protocol)), From(word + 1, &OriginalPort)]
+        [
+            OriginalDestination(length),
+            From(word, &Meta(Protocol)),
+            From(word.saturating_add(1), &OriginalPort),
+        ]
     }
 
     /// The rule that gives packets to the backend that this map names.
@@ -113,7 +117,7 @@ impl Set {
         };
         let chance = const { &Chance(LOTS) };
         let by_lot = [
-            From(self.after_address() + 2, chance),
+            From(self.after_address().saturating_add(2), chance),
             Map(self.name()),
             TranslateToPort(number, self.after_address()),
         ];
@@ -185,8 +189,12 @@ impl Set {
     fn answers_by_peer(self, marks: MarkMask) -> Vec<Expression> {
         let of_peers = Self { kind: Kind::Marks, ..self };
         let word = self.after_address();
-        let from_server =
-            [self.source(), From(word, &Meta(Protocol)), From(word + 1, &SOURCE_PORT), In(self.name())];
+        let from_server = [
+            self.source(),
+            From(word, &Meta(Protocol)),
+            From(word.saturating_add(1), &SOURCE_PORT),
+            In(self.name()),
+        ];
         let ours = Mask(marks.get().to_ne_bytes());
         let marked = [Connection(Mark), ours, In(of_peers.name()), Counter, Verdict(Goto(LEAD))];
         [self.has_family().as_slice(), &from_server, &marked].concat()

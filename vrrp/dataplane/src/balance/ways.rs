@@ -55,7 +55,8 @@ pub(super) fn numbers(peers: &BTreeSet<IpAddr>, count: u32) -> Option<BTreeMap<I
             IpAddr::V6(peer) => u32::from(peer.octets()[15]),
         };
         let family = Family::of(*peer);
-        let number = (0..count).map(|step| (last + step) % count + 1).find(|n| taken.insert((family, *n)))?;
+        let first = last.checked_rem(count)?.saturating_add(1);
+        let number = (first..=count).chain(1..first).find(|n| taken.insert((family, *n)))?;
         Some((*peer, number))
     };
     peers.iter().map(number).collect()

@@ -65,7 +65,7 @@ impl Guard {
                     .is_some_and(|silent| silent >= *had_for)
                 {
                     self.forget_this(family(vip), known)?;
-                    forgotten += 1;
+                    forgotten = usize::saturating_add(forgotten, 1);
                 }
             }
         }
@@ -98,7 +98,7 @@ fn limits_of_kernel() -> Vec<u32> {
 fn silent_for(expires_in: u32, limits: &[u32]) -> Option<Duration> {
     // By the shortest of the limits: the result is never too long. The kernel reports whole seconds.
     let limit = limits.iter().filter(|limit| **limit > expires_in).min()?;
-    Some(Duration::from_secs((limit - expires_in - 1).into()))
+    Some(Duration::from_secs(limit.saturating_sub(expires_in).saturating_sub(1).into()))
 }
 
 /// Names the TCP connection that began with a packet between these ends.

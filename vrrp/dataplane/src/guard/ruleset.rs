@@ -198,7 +198,7 @@ impl Set {
             Family::V4 => 1,
             Family::V6 => 4,
         };
-        [From(word, &Meta(Protocol)), From(word + 1, &PORT)]
+        [From(word, &Meta(Protocol)), From(word.saturating_add(1), &PORT)]
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.

@@ -127,7 +127,7 @@ impl Set {
             Kind::Moved => vec![address, Part::MARK],
             Kind::Owned => vec![address, Part::PROTOCOL],
             Kind::Restricted | Kind::Ports | Kind::Open => vec![address, Part::PROTOCOL, Part::PORT],
-            Kind::Sources => vec![Part::number(2 * address.length() + 8)],
+            Kind::Sources => vec![Part::number(address.length().saturating_mul(2).saturating_add(8))],
             Kind::Strays => vec![address, Part::PORT, address, Part::PORT],
             Kind::Movable => vec![address, Part::INTERFACE],
         }
@@ -320,12 +320,12 @@ fn edges(port: &[u8], [first, last]: [IpAddr; 2]) -> impl Iterator<Item = Elemen
 
 /// The parts of a stray: source and destination, each with its port.
 pub(super) fn ends(stray: &Element, family: Family) -> Option<[(IpAddr, u16); 2]> {
-    let length = match family {
+    let length: usize = match family {
         Family::V4 => 4,
         Family::V6 => 16,
     };
     // A port takes a word.
-    let (source, destination) = stray.key.split_at_checked(length + 4)?;
+    let (source, destination) = stray.key.split_at_checked(length.saturating_add(4))?;
     let end = |bytes: &[u8]| {
         let (address, port) = bytes.split_at_checked(length)?;
         let port = port.first_chunk().map(|port| u16::from_be_bytes(*port))?;

@@ -55,7 +55,7 @@ impl Backlog {
     pub(super) fn read(&mut self, count: usize, began: Clocks) {
         let counting = self.counting.get_or_insert(Count { since: began, left: self.capacity });
         if count < counting.left {
-            counting.left -= count;
+            counting.left = counting.left.saturating_sub(count);
         } else {
             // All that has arrived by `began` is among the next ones.
             self.read_through = self.read_through.max(counting.since.now);

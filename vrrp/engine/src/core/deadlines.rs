@@ -2,6 +2,8 @@
 //!
 //! A timer that is set again moves within the heap; nothing is left behind and nothing is allocated but by [`Deadlines::add`].
 
+#![cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "positions in its own heap"))]
+
 use windlass_vrrp::Time;
 
 #[cfg(test)]

@@ -71,11 +71,11 @@ impl FaultReports {
     ) -> Option<Event> {
         let (intervals, at_least) = CONTENDED_FOR;
         let goes_on = |known: &Contention| {
-            known.source == source && now.since(known.last) <= interval.duration() * MISSED
+            known.source == source && now.since(known.last) <= interval.duration().saturating_mul(MISSED)
         };
         let since = self.contention.filter(goes_on).map_or(now, |known| known.since);
         self.contention = Some(Contention { source, since, last: now });
-        let is_reported = now.since(since) >= (interval.duration() * intervals).max(at_least)
+        let is_reported = now.since(since) >= interval.duration().saturating_mul(intervals).max(at_least)
             && self.reported.permits(Fault::SecondActive, now);
         is_reported.then(|| Event::SecondActive { key: key.clone(), source })
     }

@@ -45,7 +45,7 @@ impl HeardAdverts {
         if is_other {
             self.listed.clear();
             self.listed.extend(listed);
-            self.lists += 1;
+            self.lists = self.lists.saturating_add(1);
         }
         is_first || is_other || were_taken_away != self.were_taken_away()
     }

@@ -20,7 +20,7 @@ pub(super) struct Heartbeat {
 impl Heartbeat {
     /// The shortest interval of adverts among the virtual routers is this; `None`: there are none.
     pub(super) fn follow(&mut self, interval: Option<Duration>, now: Time) {
-        let period = interval.map(|interval| interval / IN_AN_INTERVAL);
+        let period = interval.and_then(|interval| interval.checked_div(IN_AN_INTERVAL));
         if self.beat.map(|(period, _)| period) != period {
             self.beat = period.map(|period| (period, now + period));
         }

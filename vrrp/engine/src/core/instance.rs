@@ -1,5 +1,7 @@
 //! One virtual router: its state machine and what its actions do.
 
+#![cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "counts of 64 bits, one at a time"))]
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;

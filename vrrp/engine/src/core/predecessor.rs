@@ -75,7 +75,10 @@ impl PredecessorTracker {
     /// Records a peer's advert with this interval in it.
     pub(crate) fn heard(&mut self, interval: Interval, now: Time) {
         self.peer_active = match self.peer_active {
-            PeerActive::Never if now.since(self.started) * 2 <= interval.duration() * HALF_INTERVALS => {
+            PeerActive::Never
+                if now.since(self.started).saturating_mul(2)
+                    <= interval.duration().saturating_mul(HALF_INTERVALS) =>
+            {
                 PeerActive::BeforeStart
             }
             PeerActive::Never => PeerActive::Since(now),
@@ -99,7 +102,9 @@ impl PredecessorTracker {
     pub(crate) fn at_takeover(&self, probe: Option<Duration>, now: Time) -> Predecessor {
         match self.peer_active {
             PeerActive::Never => Predecessor::Nobody,
-            PeerActive::Since(since) if now.since(since) < probe.unwrap_or_default() * PROBE_TIMES => {
+            PeerActive::Since(since)
+                if now.since(since) < probe.unwrap_or_default().saturating_mul(PROBE_TIMES) =>
+            {
                 Predecessor::Recent
             }
             PeerActive::Since(_) | PeerActive::BeforeStart => Predecessor::Established,

@@ -1,5 +1,7 @@
 //! Adverts built before they are due.
 
+#![cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "counts of packets"))]
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;

@@ -68,7 +68,7 @@ impl RecognisedPeers {
         let age = now.since(self.waiting_since);
         if age >= HEARD_BEFORE {
             let last = std::mem::take(&mut self.waiting[0]);
-            self.waiting[1] = if age < HEARD_BEFORE * 2 { last } else { HashSet::new() };
+            self.waiting[1] = if age < HEARD_BEFORE.saturating_mul(2) { last } else { HashSet::new() };
             self.waiting_since = now;
         }
         let was_heard = self.waiting.iter().any(|waiting| waiting.contains(&source));

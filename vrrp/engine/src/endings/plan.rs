@@ -154,7 +154,7 @@ impl Plan {
                 Cause::Replaced { backends, passes } => AGAIN.get(passes).map(|pause| {
                     let mut backends = backends;
                     backends.extend(pass.found.remove(&address).unwrap_or_default());
-                    let cause = Cause::Replaced { backends, passes: passes + 1 };
+                    let cause = Cause::Replaced { backends, passes: passes.saturating_add(1) };
                     Pending { cause, due: now + *pause }
                 }),
             };
@@ -227,7 +227,7 @@ impl Pass {
 
     /// Records that this connection was found to end.
     pub(super) fn note(&mut self, connection: &Connection) {
-        self.entries += 1;
+        self.entries = self.entries.saturating_add(1);
         let backends = self.found.entry(connection.key.vip.ip()).or_default();
         if backends.len() < MOST_BACKENDS {
             backends.insert(connection.backend);

@@ -125,7 +125,7 @@ impl Addresses {
                 self.confirmed.remove(&binding);
                 match self.removing.get_mut(&binding) {
                     Some(1) => drop(self.removing.remove(&binding)),
-                    Some(count) => *count -= 1,
+                    Some(count) => *count = count.saturating_sub(1),
                     None => return self.bindings.lost(binding, now).then_some(binding),
                 }
                 None
@@ -163,7 +163,7 @@ impl Addresses {
             if clock::now().since(now) > ROUND_LIMIT {
                 break;
             }
-            rest -= chunk.len();
+            rest = rest.saturating_sub(chunk.len());
             let permitted = |op: &&AddressOp| match op {
                 AddressOp::Add(binding) | AddressOp::Renew(binding) => permits(binding),
                 AddressOp::Remove(_) => true,
@@ -186,7 +186,8 @@ impl Addresses {
         for (op, answer) in ops.into_iter().zip(answers) {
             match (op, answer) {
                 (AddressOp::Remove(binding), Ok(())) => {
-                    *self.removing.entry(binding).or_default() += 1;
+                    let removing = self.removing.entry(binding).or_default();
+                    *removing = removing.saturating_add(1);
                     done.push(op);
                 }
                 // Expired, or its interface is gone: as good as removed.

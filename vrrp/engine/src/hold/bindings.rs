@@ -1,5 +1,13 @@
 //! Which addresses are to be bound, renewed and removed. Pure: the kernel's answers come back as arguments.
 
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        reason = "counts of its own addresses and parts of their lifetime"
+    )
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;

@@ -86,7 +86,7 @@ impl GuardKeeper {
             installed: Arc::default(),
             wanted: None,
             acted: false,
-            due: now + CHECK_INTERVAL * COMPARED_EVERY,
+            due: now + CHECK_INTERVAL.saturating_mul(COMPARED_EVERY),
             quick_checks: 0,
             comparing: Background::new(comparing, shared, Comparison::run),
             compared: None,
@@ -263,7 +263,7 @@ impl GuardKeeper {
         }
         if self.due <= now && !matches!(checked, Some(Checked::Restored { .. })) {
             let every = if self.awake < AWAKE { 1 } else { COMPARED_EVERY };
-            self.quick_checks = (self.quick_checks + 1) % every;
+            self.quick_checks = self.quick_checks.saturating_add(1).checked_rem(every).unwrap_or_default();
             checked = Some(guard.quick_check()?);
             if self.quick_checks == 0 {
                 guard.stay_awake()?;
@@ -332,7 +332,7 @@ fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Durati
                      table's name, a firewall that flushes all tables)"
                 );
             }
-            (pause * 2).min(MAX_CHECK_INTERVAL)
+            pause.saturating_mul(2).min(MAX_CHECK_INTERVAL)
         }
     }
 }

@@ -402,8 +402,8 @@ fn due(
 ) -> impl Iterator<Item = IpAddr> + use<> {
     let is_told = |vip: &IpAddr| told.is_some_and(|told| told.contains(vip));
     let new: Vec<IpAddr> = vips.iter().filter(|vip| !is_told(vip)).copied().collect();
-    let turns = vips.len().div_ceil(ROUTES_A_LOOK).max(1);
-    let again = vips.iter().skip(looks % turns * ROUTES_A_LOOK).take(ROUTES_A_LOOK);
+    let turn = looks.checked_rem(vips.len().div_ceil(ROUTES_A_LOOK)).unwrap_or_default();
+    let again = vips.iter().skip(turn.saturating_mul(ROUTES_A_LOOK)).take(ROUTES_A_LOOK);
     let again: Vec<IpAddr> = again.filter(|vip| is_told(vip)).copied().collect();
     new.into_iter().chain(again)
 }

@@ -17,6 +17,6 @@ pub(super) struct Pause {
 impl Pause {
     /// Creates a pause of this length from `now` on. The next one is twice as long, at least `shortest` and at most [`MAX_PAUSE`].
     pub(super) fn new(length: Duration, shortest: Duration, now: Time) -> Self {
-        Self { until: now + length, next: (length * 2).clamp(shortest, MAX_PAUSE) }
+        Self { until: now + length, next: length.saturating_mul(2).clamp(shortest, MAX_PAUSE) }
     }
 }

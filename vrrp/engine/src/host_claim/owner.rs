@@ -78,16 +78,16 @@ fn ask(socket: &Socket, inode: u32, show: u32, attribute: u16) -> io::Result<u32
 
 /// An attribute of the answer.
 fn number(answer: &[u8], attribute: u16) -> Option<u32> {
-    let half = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
-    if half(4)? != SOCK_DIAG_BY_FAMILY {
+    if answer.get(4..6)? != SOCK_DIAG_BY_FAMILY.to_ne_bytes() {
         return None;
     }
-    let mut at = FIXED;
+    let mut rest = answer.get(FIXED..)?;
     loop {
-        let (length, kind) = (usize::from(half(at)?), half(at + 2)?);
-        if kind == attribute {
-            return Some(u32::from_ne_bytes(answer.get(at + 4..at + 8)?.try_into().ok()?));
+        let (&[l0, l1, k0, k1], value) = rest.split_first_chunk()?;
+        if u16::from_ne_bytes([k0, k1]) == attribute {
+            return value.first_chunk().map(|value| u32::from_ne_bytes(*value));
         }
-        at += length.max(4).next_multiple_of(4);
+        let length = usize::from(u16::from_ne_bytes([l0, l1])).max(4);
+        rest = rest.get(length.next_multiple_of(4)..)?;
     }
 }

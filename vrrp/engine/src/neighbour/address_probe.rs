@@ -303,8 +303,8 @@ impl AddressProbe {
                 *state = ProbeState::Clear;
                 closed.push(*address);
             } else if ask.len() < limit {
-                let due = now + probe / PROBES;
-                *state = ProbeState::Probing { sent: sent + 1, due, host, claimed, claimant };
+                let due = now + probe.checked_div(PROBES).unwrap_or_default();
+                *state = ProbeState::Probing { sent: sent.saturating_add(1), due, host, claimed, claimant };
                 ask.push(*address);
             }
         }

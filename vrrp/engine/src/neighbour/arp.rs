@@ -23,10 +23,10 @@ pub(super) fn parse(frame: &[u8]) -> Option<NeighbourPacket> {
     if frame[12..21] != [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0] || !matches!(frame[21], REQUEST | REPLY) {
         return None;
     }
-    let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
-    let mut mac = Mac::default();
-    mac.copy_from_slice(&frame[22..28]);
-    let (sender, target) = (address(28), address(38));
+    let (mac, rest) = frame[22..].split_first_chunk()?;
+    let (sender, rest) = rest.split_first_chunk::<4>()?;
+    let (_, target) = rest.split_last_chunk::<4>()?;
+    let (mac, sender, target): (Mac, _, _) = (*mac, Ipv4Addr::from(*sender), Ipv4Addr::from(*target));
     // A host that has an address names it in every packet; a probe (RFC 5227 §1.1) has none yet.
     let claim = (!sender.is_unspecified()).then_some(Claim { address: sender.into(), mac });
     let query =

@@ -26,7 +26,7 @@ impl Frame {
 
     /// Writes `bytes` at this offset.
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.bytes[at..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// The frame as it goes on the wire.

@@ -108,8 +108,11 @@ impl Groups {
         }
         let is_lost = |group: &&Ipv6Addr| !memberships.contains(self.index, IpAddr::V6(**group));
         let lost: Vec<Ipv6Addr> = self.joined.keys().filter(is_lost).copied().collect();
-        self.check_interval =
-            if lost.is_empty() { FIRST_CHECK } else { (self.check_interval * 2).min(LONGEST_CHECK) };
+        self.check_interval = if lost.is_empty() {
+            FIRST_CHECK
+        } else {
+            self.check_interval.saturating_mul(2).min(LONGEST_CHECK)
+        };
         for group in lost {
             self.leave(group);
             if self.wanted.contains(&group) {
@@ -143,7 +146,7 @@ impl Groups {
         }
         let (socket, count) = &mut self.sockets[at];
         socket.join_multicast_v6(&group, self.index)?;
-        *count += 1;
+        *count = count.saturating_add(1);
         self.joined.insert(group, at);
         Ok(())
     }
@@ -152,7 +155,7 @@ impl Groups {
         if let Some((socket, count)) = self.joined.remove(&group).and_then(|at| self.sockets.get_mut(at)) {
             // Fails only if the interface is gone, and the membership with it.
             let _ = socket.leave_multicast_v6(&group, self.index);
-            *count -= 1;
+            *count = count.saturating_sub(1);
         }
     }
 }

@@ -118,7 +118,7 @@ impl Neighbour<'_> {
             let Some(followed) = self.followed.get_mut(&id) else { continue };
             if followed.handle.is_lingering(now) && !self.own_macs.contains(claim.mac, now) {
                 let others = u32::try_from(followed.plan.addresses.len()).unwrap_or(u32::MAX);
-                followed.handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT * others);
+                followed.handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT.saturating_mul(others));
                 continue;
             }
             if !followed.handle.is_active(now) || self.own_macs.contains(claim.mac, now) {
@@ -158,7 +158,7 @@ impl Neighbour<'_> {
         for id in self.routers_of(link, claim.address) {
             let Some(FollowedRouter { handle, .. }) = self.followed.get(&id) else { continue };
             if handle.is_lingering(now) && claim.mac == handle.key.vrid.mac(handle.key.family) {
-                handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT * self.addresses_of(id));
+                handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT.saturating_mul(self.addresses_of(id)));
             }
         }
     }

@@ -120,7 +120,7 @@ fn advertisement(to: Mac, destination: Ipv6Addr, target: Ipv6Addr, flags: u8, ma
 /// Writes the IPv6 header and the checksum.
 fn finish(mut frame: Frame, source: Ipv6Addr, destination: Ipv6Addr) -> Frame {
     // A frame is shorter than 256 bytes.
-    let length = u8::try_from(frame.bytes().len() - ICMP).unwrap_or(u8::MAX);
+    let length = u8::try_from(frame.bytes().len().saturating_sub(ICMP)).unwrap_or(u8::MAX);
     frame.put(IP, &[0x60, 0, 0, 0, 0, length, ICMPV6, HOP_LIMIT]);
     frame.put(IP + 8, &source.octets());
     frame.put(IP + 24, &destination.octets());

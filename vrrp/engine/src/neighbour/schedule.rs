@@ -1,5 +1,7 @@
 //! Decides which announcement is due, without clock or socket.
 
+#![cfg_attr(not(test), expect(clippy::arithmetic_side_effects, reason = "positions in its own lists"))]
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

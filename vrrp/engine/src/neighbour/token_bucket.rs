@@ -1,6 +1,6 @@
 //! Pace of frames, or of something else, decided without clock: no delay up to a burst, even pace beyond it.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use windlass_vrrp::Time;
@@ -25,24 +25,28 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     pub(crate) fn new(frames_per_second: NonZeroU32) -> Self {
-        Self { gap: Duration::from_secs(1) / frames_per_second.get(), even: Time::default() }
+        Self {
+            gap: Duration::from_nanos(1_000_000_000 / NonZeroU64::from(frames_per_second)),
+            even: Time::default(),
+        }
     }
 
     /// Returns the number of frames that may go now.
     pub(crate) fn allowance(&self, now: Time) -> usize {
         let ahead = self.even.since(now);
-        let room = (self.gap * BURST).saturating_sub(ahead);
-        usize::try_from(room.as_nanos() / self.gap.as_nanos().max(1)).unwrap_or(usize::MAX)
+        let room = self.gap.saturating_mul(BURST).saturating_sub(ahead);
+        let frames = room.as_nanos().checked_div(self.gap.as_nanos()).unwrap_or_default();
+        usize::try_from(frames).unwrap_or(usize::MAX)
     }
 
     /// Records that this many went.
     pub(crate) fn spend(&mut self, frames: usize, now: Time) {
-        self.even = self.even.max(now) + self.gap * u32::try_from(frames).unwrap_or(u32::MAX);
+        self.even = self.even.max(now) + self.gap.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX));
     }
 
     /// Returns the time at which there is an allowance worth waking up for.
     pub(crate) fn next(&self, now: Time) -> Time {
-        let wait = self.even.since(now).saturating_sub(self.gap * (BURST - WORTHWHILE));
+        let wait = self.even.since(now).saturating_sub(self.gap.saturating_mul(const { BURST - WORTHWHILE }));
         now + wait
     }
 }

@@ -22,11 +22,11 @@ pub(super) fn budget(usage: Usage, held: usize) -> usize {
     }
     let entries = usize::try_from(usage.entries).unwrap_or(usize::MAX);
     let part = |percent: u8| {
-        let part = u64::from(usage.limit) * u64::from(percent) / 100;
+        let part = u64::from(usage.limit).saturating_mul(percent.into()) / 100;
         usize::try_from(part).unwrap_or(usize::MAX)
     };
     let by_use = if entries > part(TOO_FULL) {
-        held.saturating_sub(entries - part(SHARE))
+        held.saturating_sub(entries.saturating_sub(part(SHARE)))
     } else {
         held.saturating_add(part(SHARE).saturating_sub(entries))
     };
@@ -36,7 +36,7 @@ pub(super) fn budget(usage: Usage, held: usize) -> usize {
 /// Returns the most replicas of a peer that has `held` of the `total`: its equal part in any case, and what the others leave.
 pub(super) fn room(budget: usize, peers: usize, total: usize, held: usize) -> usize {
     let left = budget.saturating_sub(total);
-    (budget / peers.max(1)).max(held.saturating_add(left))
+    budget.checked_div(peers).unwrap_or(budget).max(held.saturating_add(left))
 }
 
 /// Returns the number of replicas of each peer that exceed the budget: peers with the most yield, down to one level.
@@ -49,14 +49,13 @@ pub(super) fn excess(budget: usize, held: &[usize]) -> Vec<usize> {
 fn level(budget: usize, held: &[usize]) -> usize {
     let mut sorted = held.to_vec();
     sorted.sort_unstable();
-    let (mut left, mut peers) = (budget, sorted.len());
-    for held in sorted {
-        let part = left / peers;
-        if held > part {
+    let mut left = budget;
+    for (held, peers) in sorted.iter().zip((1..=sorted.len()).rev()) {
+        let part = left.checked_div(peers).unwrap_or(left);
+        if *held > part {
             return part;
         }
-        left -= held;
-        peers -= 1;
+        left = left.saturating_sub(*held);
     }
     usize::MAX
 }

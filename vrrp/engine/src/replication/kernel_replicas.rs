@@ -207,7 +207,7 @@ impl KernelReplicas {
                 self.blocked.entry(vip).or_default().insert(connection.key, *connection);
             }
             Inserted::TableFull => {
-                self.outcomes.table_full += 1;
+                self.outcomes.table_full = self.outcomes.table_full.saturating_add(1);
                 if self.roomless.len() < MOST_OWED {
                     self.roomless.insert(connection.key);
                 }
@@ -215,7 +215,7 @@ impl KernelReplicas {
             Inserted::Clash(Blocking::Earlier | Blocking::SameAnswers | Blocking::Other)
             | Inserted::Invalid(_)
             | Inserted::Refused { .. } => {
-                self.outcomes.refused += 1;
+                self.outcomes.refused = self.outcomes.refused.saturating_add(1);
             }
         }
     }

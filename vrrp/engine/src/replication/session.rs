@@ -138,7 +138,7 @@ impl Session {
                          minute"
                     );
                 }
-                self.refused += 1;
+                self.refused = self.refused.saturating_add(1);
                 Vec::new()
             }
         }

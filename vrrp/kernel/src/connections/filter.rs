@@ -36,7 +36,7 @@ pub(super) fn program(vips: &BTreeSet<IpAddr>) -> Vec<SockFilter> {
         vips.iter().filter(|vip| vip.is_ipv4() == is_v4).copied().map(last_word).collect()
     };
     let (v4, v6) = (words(true), words(false));
-    if v4.len() + v6.len() > MOST_VIPS {
+    if v4.len().saturating_add(v6.len()) > MOST_VIPS {
         return vec![SockFilter::new(RETURN, 0, 0, WHOLE)];
     }
     let v4 = one_of(DESTINATION_V4, &v4);

@@ -33,16 +33,18 @@ impl Tracking {
         for (vip, mark) in marked {
             vips.entry((Family::of(*vip), *mark)).or_default().insert(*vip);
         }
-        vips.into_iter().try_fold(0, |removed, ((family, mark), vips)| {
+        vips.into_iter().try_fold(0_usize, |removed, ((family, mark), vips)| {
             let with_mark = Selection::of(family).with_mark(mark, bits.get());
-            Ok(removed + self.remove_each(&with_mark, |listed| is_to(listed, &vips))?)
+            let more = self.remove_each(&with_mark, |listed| is_to(listed, &vips))?;
+            Ok(removed.saturating_add(more))
         })
     }
 
     /// Removes closed TCP connections to these VIPs, and returns their number.
     pub fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> Result<usize, TrackingError> {
-        selections(vips).into_iter().try_fold(0, |removed, selection| {
-            Ok(removed + self.remove_each(&selection, |listed| is_closed(listed) && is_to(listed, vips))?)
+        selections(vips).into_iter().try_fold(0_usize, |removed, selection| {
+            let more = self.remove_each(&selection, |listed| is_closed(listed) && is_to(listed, vips))?;
+            Ok(removed.saturating_add(more))
         })
     }
 }

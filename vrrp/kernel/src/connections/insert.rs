@@ -217,8 +217,8 @@ impl Tracking {
         // What is to be inserted, and the entry that is deleted for it.
         let mut due: Vec<(usize, Option<Entry>)> = places.iter().map(|at| (*at, None)).collect();
         for _ in 0..ROUNDS {
-            let mut requests: Vec<Request> = Vec::with_capacity(2 * due.len());
-            let mut of_request: Vec<Option<usize>> = Vec::with_capacity(2 * due.len());
+            let mut requests: Vec<Request> = Vec::with_capacity(due.len().saturating_mul(2));
+            let mut of_request: Vec<Option<usize>> = Vec::with_capacity(due.len().saturating_mul(2));
             for (at, blocking) in &due {
                 let deletion = blocking.and_then(|entry| Some(request::delete(&entry.original, entry.id?)));
                 if let Some(deletion) = deletion {

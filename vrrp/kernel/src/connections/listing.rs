@@ -227,7 +227,7 @@ impl Tracking {
         mut is_over: impl FnMut(&Listed<'_>) -> bool,
     ) -> Result<usize, TrackingError> {
         let mut pending = Vec::with_capacity(AT_ONCE);
-        let mut outcome = Ok(0);
+        let mut outcome = Ok(0_usize);
         let filters = self.filters(selection)?;
         let Self { lister, changer, .. } = self;
         walk(lister, selection, filters, |listed| {
@@ -240,7 +240,7 @@ impl Tracking {
             }
             match (remove_listed(changer, &mut pending), &mut outcome) {
                 (Ok(more), Ok(removed)) => {
-                    *removed += more;
+                    *removed = removed.saturating_add(more);
                     ControlFlow::Continue(())
                 }
                 (Err(error), outcome) => {
@@ -250,7 +250,7 @@ impl Tracking {
                 (Ok(_), Err(_)) => ControlFlow::Break(()),
             }
         })?;
-        Ok(outcome? + remove_listed(changer, &mut pending)?)
+        Ok(outcome?.saturating_add(remove_listed(changer, &mut pending)?))
     }
 
     /// The filters for a table of the present size.
@@ -265,7 +265,7 @@ fn remove_listed(changer: &mut NetfilterSocket, removals: &mut Vec<Request>) -> 
     let (mut removed, mut refusal) = (removals.len(), None);
     exchange(changer, "forget tracked connections", removals, |_, answer| {
         if let Content::End(Err(error)) = answer {
-            removed -= 1;
+            removed = removed.saturating_sub(1);
             if error.raw_os_error() != Some(libc::ENOENT) {
                 refusal = Some(error);
             }
@@ -296,7 +296,9 @@ fn walk(
         });
         match answer {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => interruptions += 1,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                interruptions = interruptions.saturating_add(1);
+            }
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
                 filter = filters.next().ok_or_else(|| failed(error))?;
             }

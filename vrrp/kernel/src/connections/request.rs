@@ -142,13 +142,13 @@ pub(super) fn exchange(
     requests: &[Request],
     mut told: impl FnMut(usize, Content<'_>),
 ) -> Result<(), TrackingError> {
-    let mut pieces = vec![(0, requests)];
+    let mut pieces = vec![(0_usize, requests)];
     while let Some((from, piece)) = pieces.pop() {
-        match socket.exchange(piece, |at, answer| told(from + at, answer)) {
+        match socket.exchange(piece, |at, answer| told(from.saturating_add(at), answer)) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && piece.len() > 1 => {
                 let (first, second) = piece.split_at(piece.len() / 2);
-                pieces.push((from + first.len(), second));
+                pieces.push((from.saturating_add(first.len()), second));
                 pieces.push((from, first));
             }
             Err(error) => return Err(TrackingError::of(what)(error)),

@@ -49,7 +49,7 @@ impl Usage {
     pub fn room(&self, percent: u8) -> usize {
         let most = match self.limit {
             0 => u64::from(u32::MAX),
-            limit => u64::from(limit) * u64::from(percent.min(100)) / 100,
+            limit => u64::from(limit).saturating_mul(percent.min(100).into()) / 100,
         };
         usize::try_from(most.saturating_sub(self.entries.into())).unwrap_or(usize::MAX)
     }
@@ -123,11 +123,11 @@ impl Tracking {
                     Some(request::delete(tuple, found.id?))
                 })
                 .collect();
-            deleted += deletions.len();
+            deleted = deletions.len().saturating_add(deleted);
             let mut refusal = None;
             self.exchange("forget tracked connections", &deletions, |_, answer| {
                 if let Content::End(Err(error)) = answer {
-                    deleted -= 1;
+                    deleted = deleted.saturating_sub(1);
                     if error.raw_os_error() != Some(libc::ENOENT) {
                         refusal = Some(error);
                     }

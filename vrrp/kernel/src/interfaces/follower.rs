@@ -69,11 +69,11 @@ impl Follower {
 
     fn take_notifications(&mut self, now: Time) -> bool {
         let (mut changed, mut lost) = (false, false);
-        let mut taken = 0;
+        let mut taken = 0_usize;
         // After a loss all that is queued must go before the dump: it is older, and replayed onto the dump without what was
         // lost it would bring back what is gone.
         while lost || taken < MAX_NOTIFICATIONS {
-            taken += 1;
+            taken = taken.saturating_add(1);
             match self.monitor.next() {
                 Ok(Some(Notification::Change(change))) => changed |= !lost && self.table.apply(change),
                 Ok(Some(Notification::Overrun)) => lost = true,

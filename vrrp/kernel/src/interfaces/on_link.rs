@@ -35,7 +35,7 @@ pub(super) fn has_host_address(info: &InterfaceInfo) -> bool {
 /// Gives an address without a subnet the prefix length of the on-link route to its subnet: the first address in each subnet only, as
 /// other programs may have bound the further ones (keepalived's virtual addresses), and none where another address has the subnet.
 pub(super) fn give_lengths(info: &mut InterfaceInfo, routes: &[Route]) {
-    let longest = |net: &IpNet| net.max_prefix_len() - 2;
+    let longest = |net: &IpNet| net.max_prefix_len().saturating_sub(2);
     let is_subnet = |net: &IpNet| (SHORTEST..=longest(net)).contains(&net.prefix_len());
     let is_here =
         |route: &&Route| route.hops.iter().any(|hop| hop.interface == info.index && hop.gateway.is_none());

@@ -43,7 +43,7 @@ impl Attributes {
     /// Adds bytes as they are.
     pub fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
         // What does not fit would be refused by the kernel as malformed; the longest is a piece of a set, of limited size.
-        let length = u16::try_from(HEADER + value.len()).unwrap_or(u16::MAX);
+        let length = u16::try_from(value.len().saturating_add(HEADER)).unwrap_or(u16::MAX);
         self.0.extend(length.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
         self.0.extend(value);

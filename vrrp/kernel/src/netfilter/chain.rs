@@ -59,9 +59,9 @@ pub fn add_chains(batch: &mut Batch, table: &str, chains: &[Chain]) {
         );
     }
     for chain in chains {
-        for (number, rule) in chain.rules.iter().enumerate() {
+        for (number, rule) in (1..).zip(chain.rules.iter()) {
             batch.add(
-                format!("create rule {} of the chain {} in the table inet {table}", number + 1, chain.name),
+                format!("create rule {number} of the chain {} in the table inet {table}", chain.name),
                 Operation::NewRule,
                 named().text(2, chain.name).nest(4, &encode(rule)),
             );

@@ -217,7 +217,7 @@ impl Expression {
             Self::Payload { base, offset, length } => {
                 data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
             }
-            Self::From(word, load) => load.data(FIRST_WORD + word),
+            Self::From(word, load) => load.data(FIRST_WORD.saturating_add(word)),
             Self::Connection(key) => data.number(1, register).number(2, key as u32),
             Self::OriginalDestination(length) => {
                 let key = match length {
@@ -245,7 +245,7 @@ impl Expression {
             Self::LabelConnection => data.number(2, Connection::Labels as u32).number(4, register),
             Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
             Self::Mask(mask) => changed(data, register, &mask, &[0; 4]),
-            Self::MaskAt(word, mask) => changed(data, FIRST_WORD + word, &mask, &[0; 4]),
+            Self::MaskAt(word, mask) => changed(data, FIRST_WORD.saturating_add(word), &mask, &[0; 4]),
             Self::Change(mask, turned) => changed(data, register, &mask, &turned),
             Self::MaskByte(mask) => changed(data, register, &[mask], &[0]),
             Self::Compare(comparison, with) => {
@@ -262,7 +262,7 @@ impl Expression {
                 .number(1, 1)
                 .number(2, u32::from(family))
                 .number(3, register)
-                .number(5, FIRST_WORD + word),
+                .number(5, FIRST_WORD.saturating_add(word)),
             Self::Masquerade => data.number(1, FULLY_RANDOM),
             // Type 0 is that of the source.
             Self::TranslateSourceTo(family) => {

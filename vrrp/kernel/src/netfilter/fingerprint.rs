@@ -65,7 +65,7 @@ pub(super) struct WrittenSets {
 impl WrittenSets {
     /// Follows a batch that the kernel has carried out.
     pub(super) fn follow(&mut self, batch: &Batch) {
-        self.batches += 1;
+        self.batches = self.batches.wrapping_add(1);
         for (operation, attributes) in batch.changes() {
             let attributes = attributes.as_bytes();
             match operation {

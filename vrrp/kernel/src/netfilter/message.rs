@@ -145,7 +145,7 @@ pub(crate) fn questions(requests: &[(Operation, Attributes)], sequence: u32) -> 
     let mut bytes = Vec::new();
     let mut next = sequence;
     for (at, (operation, attributes)) in requests.iter().enumerate() {
-        let acknowledge = if at + 1 == requests.len() { FLAG_ACKNOWLEDGE } else { 0 };
+        let acknowledge = if at == requests.len().saturating_sub(1) { FLAG_ACKNOWLEDGE } else { 0 };
         let flags = operation.flags() & !FLAG_ACKNOWLEDGE | acknowledge;
         write(&mut bytes, operation.kind(), flags, next, (operation.family(), 0), attributes);
         next = next.wrapping_add(1);
@@ -177,7 +177,7 @@ impl Batch {
 
     /// Returns the number of sequence numbers that [`Self::encode`] uses.
     pub fn messages(&self) -> usize {
-        self.steps.len() + 2
+        self.steps.len().saturating_add(2)
     }
 
     /// Encodes the batch. The last change is acknowledged, which marks the end of the answers.
@@ -190,7 +190,7 @@ impl Batch {
         };
         put(BATCH_BEGIN, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
         for (at, (_, operation, attributes)) in self.steps.iter().enumerate() {
-            let last = if at + 1 == self.steps.len() { FLAG_ACKNOWLEDGE } else { 0 };
+            let last = if at == self.steps.len().saturating_sub(1) { FLAG_ACKNOWLEDGE } else { 0 };
             put(operation.kind(), operation.flags() | last, (FAMILY_INET, 0), attributes);
         }
         put(BATCH_END, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
@@ -216,7 +216,7 @@ fn write(
     (family, resource): (u8, u16),
     attributes: &Attributes,
 ) {
-    let length = HEADER + FAMILY_HEADER + attributes.as_bytes().len();
+    let length = const { HEADER + FAMILY_HEADER }.saturating_add(attributes.as_bytes().len());
     bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
@@ -253,13 +253,13 @@ pub enum Content<'a> {
 pub fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
     std::iter::from_fn(move || {
         let (header, _) = bytes.split_first_chunk::<HEADER>()?;
-        let word =
-            |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-        let length = usize::try_from(word(0)).ok()?;
+        // `struct nlmsghdr`: length, type, flags, sequence, port.
+        let &[l0, l1, l2, l3, t0, t1, f0, f1, s0, s1, s2, s3, ..] = header;
+        let kind = u16::from_ne_bytes([t0, t1]);
+        let length = usize::try_from(u32::from_ne_bytes([l0, l1, l2, l3])).ok()?;
         let body = bytes.get(HEADER..length)?;
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        let content = match half(4) {
+        let content = match kind {
             ERROR | DONE => {
                 // A list's end may come without a code.
                 let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
@@ -271,9 +271,9 @@ pub fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
             _ => Content::Object(body.get(FAMILY_HEADER..)?),
         };
         Some(Reply {
-            kind: half(4),
-            sequence: word(8),
-            interrupted: half(6) & FLAG_DUMP_INTERRUPTED != 0,
+            kind,
+            sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
+            interrupted: u16::from_ne_bytes([f0, f1]) & FLAG_DUMP_INTERRUPTED != 0,
             content,
         })
     })

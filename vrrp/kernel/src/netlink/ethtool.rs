@@ -96,7 +96,7 @@ impl EthtoolSocket {
 
 /// A message with these attributes.
 fn question(family: u16, command: u8, sequence: u32, attributes: &[u8]) -> Vec<u8> {
-    let length = MESSAGE_HEADER + GENERIC_HEADER + attributes.len();
+    let length = const { MESSAGE_HEADER + GENERIC_HEADER }.saturating_add(attributes.len());
     let mut message = Vec::with_capacity(length);
     message.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
     message.extend(family.to_ne_bytes());
@@ -111,7 +111,7 @@ fn question(family: u16, command: u8, sequence: u32, attributes: &[u8]) -> Vec<u
 }
 
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = 4 + value.len();
+    let length = value.len().saturating_add(4);
     let mut attribute = Vec::with_capacity(length.next_multiple_of(4));
     attribute.extend(u16::try_from(length).unwrap_or(u16::MAX).to_ne_bytes());
     attribute.extend(kind.to_ne_bytes());

@@ -381,7 +381,7 @@ fn write(datagram: &mut Vec<u8>, message: RouteNetlinkMessage, flags: u16, seque
     let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
     request.finalize();
     let start = datagram.len();
-    datagram.resize(start + request.buffer_len().next_multiple_of(4), 0);
+    datagram.resize(start.saturating_add(request.buffer_len().next_multiple_of(4)), 0);
     request.serialize(&mut datagram[start..]);
 }
 

@@ -115,7 +115,7 @@ fn frame(bytes: &[u8]) -> Result<(Frame<'_>, usize), NetlinkError> {
     let malformed = |error: &dyn std::fmt::Display| NetlinkError::Malformed(error.to_string());
     let message = NetlinkBuffer::new_checked(bytes).map_err(|error| malformed(&error))?;
     let length = usize::try_from(message.length()).map_err(|error| malformed(&error))?;
-    let payload = &bytes[length - message.payload_length()..length];
+    let payload = message.payload();
     let number = || match payload.split_first_chunk() {
         Some((number, rest)) => Ok((i32::from_ne_bytes(*number), rest)),
         None => Err(malformed(&"an acknowledgement without a number")),

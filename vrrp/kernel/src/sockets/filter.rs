@@ -142,7 +142,7 @@ fn program(family: Family, filter: &AdvertFilter, member: u32, other: u32) -> Ve
         program.push(SockFilter::new(LOAD_WORD, 0, 0, source_offset(family)));
         for (source, after) in sources.iter().zip((0..sources.len()).rev()) {
             // To behind the others and the return. (A conditional jump reaches 255 instructions, these are twice as many.)
-            let beyond = u32::try_from(2 * after + 1).unwrap_or(u32::MAX);
+            let beyond = u32::try_from(after.saturating_mul(2).saturating_add(1)).unwrap_or(u32::MAX);
             program.push(SockFilter::new(JUMP_EQUAL, 0, 1, *source));
             program.push(SockFilter::new(JUMP, 0, 0, beyond));
         }

@@ -108,7 +108,7 @@ const WHOLE: u32 = 0xffff;
 /// device, without the tag. (Where the host has no device for a tag, the kernel takes the frame for another host's.) The last instruction of
 /// the filter refuses.
 fn on_own_lan<const N: usize>(index: u32, filter: [SockFilter; N]) -> Vec<SockFilter> {
-    let to_refusal = u8::try_from(N - 1).unwrap_or(u8::MAX);
+    let to_refusal = u8::try_from(N.saturating_sub(1)).unwrap_or(u8::MAX);
     let own =
         [SockFilter::new(LOAD_WORD, 0, 0, INTERFACE), SockFilter::new(JUMP_EQUAL, 0, to_refusal, index)];
     own.into_iter().chain(filter).collect()

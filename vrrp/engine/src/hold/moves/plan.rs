@@ -125,7 +125,8 @@ impl MovePlan {
     pub(super) fn note_counted(&mut self, packets: u64, now: Time) {
         let (before, _) = self.counted;
         if packets != before {
-            self.forwarded += packets.checked_sub(before).unwrap_or(packets);
+            let more = packets.checked_sub(before).unwrap_or(packets);
+            self.forwarded = self.forwarded.saturating_add(more);
             self.counted = (packets, now);
         }
     }
@@ -147,7 +148,7 @@ impl MovePlan {
     pub(super) fn note_reachable(&mut self, hop: NextHop, reachable: Option<bool>) -> bool {
         let Some(slot) = self.slots.get_mut(&hop) else { return false };
         match reachable {
-            Some(false) => slot.looks_without_answer += 1,
+            Some(false) => slot.looks_without_answer = slot.looks_without_answer.saturating_add(1),
             Some(true) | None => slot.looks_without_answer = 0,
         }
         let dead = slot.looks_without_answer >= LOOKS_WITHOUT_ANSWER;
@@ -262,7 +263,8 @@ impl MovePlan {
             .collect();
         let last = &mut self.last_numbers[usize::from(family == Family::V6)];
         let count = self.settings.marks.count();
-        let free = (1..=count).map(|step| (*last + step - 1) % count + 1).find(|one| !taken.contains(one));
+        let next = last.checked_rem(count).unwrap_or_default().saturating_add(1);
+        let free = (next..=count).chain(1..next).find(|one| !taken.contains(one));
         let Some(number) = free else { return false };
         *last = number;
         self.slots.insert(hop, Slot { number, looks_without_answer: 0, doubted: false });

@@ -55,7 +55,8 @@ impl Questions {
     /// It has answered, or was asked once more.
     pub(super) fn note(&mut self, hop: NextHop, answered: bool, now: Time) {
         if let Some(question) = self.nodes.get_mut(&hop) {
-            let pause = (now.since(question.since) / PART).max(QUESTION_INTERVAL);
+            let part = now.since(question.since).checked_div(PART);
+            let pause = part.map_or(QUESTION_INTERVAL, |part| part.max(QUESTION_INTERVAL));
             (question.answered, question.due) = (answered, Some(now + pause));
         }
     }

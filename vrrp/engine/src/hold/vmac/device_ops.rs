@@ -59,10 +59,11 @@ pub(super) fn device_ops(
             ops.close.push(*id);
         }
     }
-    ops.more = ops.make.len() > MADE_A_ROUND || ops.close.len() + ops.remove.len() > UNMADE_A_ROUND;
+    ops.more =
+        ops.make.len() > MADE_A_ROUND || ops.close.len().saturating_add(ops.remove.len()) > UNMADE_A_ROUND;
     ops.make.truncate(MADE_A_ROUND);
     ops.close.truncate(UNMADE_A_ROUND);
-    ops.remove.truncate(UNMADE_A_ROUND - ops.close.len());
+    ops.remove.truncate(UNMADE_A_ROUND.saturating_sub(ops.close.len()));
     ops
 }
 

@@ -54,14 +54,14 @@ fn program_at(at: Offsets, family: Family, port: u16, peers: &BTreeSet<IpAddr>) 
     let longest = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);
     let mut program = vec![
         SockFilter::new(LOAD_LENGTH, 0, 0, 0),
-        SockFilter::new(JUMP_AT_LEAST, 0, 1, at.udp + HEADER + SHORTEST),
-        SockFilter::new(JUMP_GREATER, 0, 1, at.udp + HEADER + longest),
+        SockFilter::new(JUMP_AT_LEAST, 0, 1, at.udp.saturating_add(HEADER + SHORTEST)),
+        SockFilter::new(JUMP_GREATER, 0, 1, at.udp.saturating_add(HEADER).saturating_add(longest)),
         SockFilter::new(RETURN, 0, 0, 0),
     ];
     for (load, offset, value) in [
-        (LOAD_BYTE, at.ip + hops, u32::from(HOPS)),
+        (LOAD_BYTE, at.ip.saturating_add(hops), u32::from(HOPS)),
         (LOAD_HALF, at.udp, u32::from(port)),
-        (LOAD_WORD, at.udp + HEADER, u32::from_be_bytes(*MAGIC)),
+        (LOAD_WORD, at.udp.saturating_add(HEADER), u32::from_be_bytes(*MAGIC)),
     ] {
         program.push(SockFilter::new(load, 0, 0, offset));
         program.push(SockFilter::new(JUMP_EQUAL, 1, 0, value));
@@ -72,7 +72,7 @@ fn program_at(at: Offsets, family: Family, port: u16, peers: &BTreeSet<IpAddr>) 
         program.push(SockFilter::new(RETURN, 0, 0, WHOLE));
         return program;
     }
-    program.push(SockFilter::new(LOAD_WORD, 0, 0, at.ip + source));
+    program.push(SockFilter::new(LOAD_WORD, 0, 0, at.ip.saturating_add(source)));
     for word in words {
         program.push(SockFilter::new(JUMP_EQUAL, 0, 1, word));
         program.push(SockFilter::new(RETURN, 0, 0, WHOLE));
