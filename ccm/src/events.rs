@@ -188,34 +188,14 @@ pub struct EventSink {
 impl EventSink {
     /// The sink, and the task behind it that the caller must run until `token` is cancelled or the sink is dropped.
     pub fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
-        let (queue, mut requests) = mpsc::channel::<QueuedEvent>(QUEUE);
-        let task = async move {
-            loop {
-                let request = tokio::select! {
-                    () = token.cancelled() => return,
-                    request = requests.recv() => request,
-                };
-                let Some(QueuedEvent { object, kind, reason, message, repetition }) = request else { return };
-                let writing = async {
-                    match repetition {
-                        Repetition::InSeries => recorder.publish(&object, kind, reason, &message).await,
-                        Repetition::Once { may_exist } => {
-                            recorder.publish_once(&object, kind, reason, &message, may_exist).await
-                        }
-                    }
-                };
-                let failure = match timeout(EVENT_TIMEOUT, writing).await {
-                    Ok(Ok(())) => continue,
-                    Ok(Err(error)) => describe(&error),
-                    Err(_) => "no answer from the API server".to_owned(),
-                };
-                tracing::debug!(
-                    object = object.name.as_deref().unwrap_or_default(), reason, error = %failure,
-                    "event not written"
-                );
-            }
-        };
-        (Self { queue }, task)
+        let (sink, mut writer) = Self::with_writer(recorder);
+        (sink, async move { token.run_until_cancelled(writer.run()).await.unwrap_or(()) })
+    }
+
+    /// The sink, and the writer behind it, which can be run again after a panic.
+    pub fn with_writer(recorder: Recorder) -> (Self, EventWriter) {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        (Self { queue }, EventWriter { recorder, requests })
     }
 
     /// Queues an event; never waits.
@@ -258,6 +238,38 @@ impl EventSink {
         let reason = request.reason;
         if let Err(dropped) = self.queue.try_send(request) {
             tracing::debug!(reason, error = %dropped, "event dropped");
+        }
+    }
+}
+
+/// Writer of the events of an [`EventSink`].
+pub struct EventWriter {
+    recorder: Recorder,
+    requests: mpsc::Receiver<QueuedEvent>,
+}
+
+impl EventWriter {
+    /// Writes until the sink is dropped.
+    pub async fn run(&mut self) {
+        while let Some(request) = self.requests.recv().await {
+            let QueuedEvent { object, kind, reason, message, repetition } = request;
+            let writing = async {
+                match repetition {
+                    Repetition::InSeries => self.recorder.publish(&object, kind, reason, &message).await,
+                    Repetition::Once { may_exist } => {
+                        self.recorder.publish_once(&object, kind, reason, &message, may_exist).await
+                    }
+                }
+            };
+            let failure = match timeout(EVENT_TIMEOUT, writing).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => describe(&error),
+                Err(_) => "no answer from the API server".to_owned(),
+            };
+            tracing::debug!(
+                object = object.name.as_deref().unwrap_or_default(), reason, error = %failure,
+                "event not written"
+            );
         }
     }
 }
