@@ -62,17 +62,23 @@ pub struct Endpoints {
 
 impl Endpoints {
     /// Answers until `token` is cancelled.
-    pub async fn serve(self, client: Client, registry: Registry, health: Health, token: CancellationToken) {
+    pub async fn serve(
+        &self,
+        client: &Client,
+        registry: &Registry,
+        health: &Health,
+        token: &CancellationToken,
+    ) {
         let Self { https, socket } = self;
         let https = async {
             let bind = || Server::bind(https.clone(), client.clone());
-            if let Some(server) = bound(bind, &token).await
+            if let Some(server) = bound(bind, token).await
                 && let Err(error) = server.serve(registry.clone(), health.0.clone(), token.clone()).await
             {
                 tracing::error!(%error, "HTTPS is not served any more");
             }
         };
-        let probes = serve_probes(&socket, registry.clone(), health.0.clone(), token.clone());
+        let probes = serve_probes(socket, registry.clone(), health.0.clone(), token.clone());
         tokio::join!(https, probes);
     }
 }

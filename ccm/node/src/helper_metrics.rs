@@ -1,24 +1,33 @@
-//! Metrics of the engine's helper threads.
+//! Metrics of the engine's helper threads and of the process's parts.
 
 use prometheus::proto::MetricFamily;
 use windlass_common::samples::{counters, gauges};
-use windlass_engine::HelperStatus;
+use windlass_engine::Engine;
 
-/// Returns the metrics of the engine's helper threads.
-pub(crate) fn helpers(helpers: &[HelperStatus]) -> Vec<MetricFamily> {
-    let thread = |helper: &HelperStatus| [helper.thread.to_owned()];
+use crate::parts::{PartStatus, Parts};
+
+/// Returns the status of the engine's helper threads and of the process's parts.
+pub(crate) fn status(engine: &Engine, parts: &Parts) -> Vec<PartStatus> {
+    engine.helpers().into_iter().map(PartStatus::from).chain(parts.status()).collect()
+}
+
+/// Returns the metrics of the engine's helper threads and of the process's parts.
+pub(crate) fn helpers(all: &[PartStatus]) -> Vec<MetricFamily> {
+    let thread = |part: &PartStatus| [part.name.to_owned()];
     vec![
         gauges(
             "windlass_engine_helper_away",
-            "1 while a thread that the election does not need is missing: it panicked, failed or stalls",
+            "1 while a thread or a part of the process that the election does not need is missing: it \
+             panicked, failed or stalls",
             ["thread"],
-            helpers.iter().map(|helper| (thread(helper), i64::from(helper.error.is_some()))),
+            all.iter().map(|part| (thread(part), i64::from(part.error.is_some()))),
         ),
         counters(
             "windlass_engine_helper_faults_total",
-            "Times a thread that the election does not need panicked, failed or stalled",
+            "Times a thread or a part of the process that the election does not need panicked, failed or \
+             stalled",
             ["thread"],
-            helpers.iter().map(|helper| (thread(helper), helper.faults)),
+            all.iter().map(|part| (thread(part), part.faults)),
         ),
     ]
 }

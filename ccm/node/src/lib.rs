@@ -3,7 +3,7 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
-//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`] and [`helper_metrics`].
+//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`parts`] and [`helper_metrics`].
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
@@ -13,6 +13,7 @@ mod engine_events;
 mod flaps;
 mod helper_metrics;
 mod keys;
+mod parts;
 pub mod vip;
 
 /// Formats a link-layer address as `02:00:00:00:00:01`.

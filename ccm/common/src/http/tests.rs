@@ -73,7 +73,8 @@ fn serve(address: SocketAddr, socket: &Path, health: Health, token: &Cancellatio
     };
     let endpoints = Endpoints { https, socket: socket.to_owned() };
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    tokio::spawn(endpoints.serve(client, registry().unwrap().0, health, token.clone()))
+    let (registry, token) = (registry().unwrap().0, token.clone());
+    tokio::spawn(async move { endpoints.serve(&client, &registry, &health, &token).await })
 }
 
 /// A connection to the port, once it is taken.

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use tokio::sync::oneshot;
 use windlass_ccm::apiserver::call_within;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// Holds the UID.
 const FILE: &str = "cluster-uid";
@@ -70,22 +69,17 @@ impl ClusterFile {
     }
 }
 
-/// Asks the API server for the identity until it answers, and sends it. Sends nothing if the role does not allow the request, as an earlier
+/// Asks the API server for the identity until it answers, and returns it; `None` if the role does not allow the request, as an earlier
 /// version's: then the state counts as of this cluster.
-pub(crate) async fn ask(client: Client, found: oneshot::Sender<String>) {
-    let namespaces: Api<Namespace> = Api::all(client);
+pub(crate) async fn ask(client: &Client) -> Option<String> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
     loop {
         match call_within(EVERY, namespaces.get_metadata(NAMESPACE)).await {
-            Ok(namespace) => {
-                if let Some(uid) = namespace.metadata.uid {
-                    drop(found.send(uid));
-                }
-                return;
-            }
+            Ok(namespace) => return namespace.metadata.uid,
             Err(error) if matches!(error.code(), Some(403 | 404)) => {
                 tracing::warn!(%error, "cannot read the UID of namespace {NAMESPACE}, which tells one cluster from another: apply this \
                     version's ClusterRole windlass-agent");
-                return;
+                return None;
             }
             Err(error) => tracing::debug!(%error, "cannot read the UID of namespace {NAMESPACE} yet"),
         }

@@ -53,6 +53,11 @@ impl Decider {
         (self.index, self.hold, self.news) = (None, hold, None);
     }
 
+    /// Has the next decision look at all objects, whatever changed.
+    pub(super) fn forget_index(&mut self) {
+        self.index = None;
+    }
+
     /// Updates `desired` after these objects changed. Returns `None` if it is unchanged.
     pub(super) fn decide(
         &mut self,

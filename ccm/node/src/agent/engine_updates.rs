@@ -183,6 +183,12 @@ impl EngineUpdates {
         }
     }
 
+    /// Passes the last orders to the engine again: a panic may have interrupted them.
+    pub(super) fn repeat(&self) {
+        self.engine.restrict(Arc::clone(&self.wanted));
+        self.apply();
+    }
+
     fn restrict(&mut self, desired: &Desired) {
         let mut wanted = restrictions(&desired.restricted);
         if self.passes_untranslated {

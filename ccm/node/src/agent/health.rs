@@ -48,6 +48,7 @@ use self::node_condition::NodeConditionMonitor;
 pub(crate) use self::node_condition::{ReadNode, reader as node_reader};
 use super::desired::Desired;
 use super::service_proxy::ServiceProxy;
+use super::tasks::Tasks;
 
 #[cfg(test)]
 mod tests;
@@ -82,24 +83,35 @@ impl HealthMonitor {
         (Self { kube_proxy, lateness, forwarding, node_condition, node_checks }, receiver)
     }
 
-    /// Runs the checks until `token` is cancelled. `take_lateness` returns the engine's lateness since the last call, `proxy` the program
-    /// that handles the packets of Services. `read_node` reads this node's Node.
-    pub(crate) async fn run(
+    /// Starts the checks, which run until `token` is cancelled. Each is a part of its own: while it is away, its last result stays.
+    /// `take_lateness` returns the engine's lateness since the last call, `proxy` the program that handles the packets of Services.
+    /// `read_node` reads this node's Node.
+    pub(super) fn start(
         self,
-        desired: watch::Receiver<Option<Arc<Desired>>>,
-        take_lateness: impl FnMut() -> Duration,
+        desired: &watch::Receiver<Option<Arc<Desired>>>,
+        take_lateness: impl Fn() -> Duration + Send + Sync + 'static,
         proxy: watch::Receiver<ServiceProxy>,
         read_node: ReadNode,
-        token: CancellationToken,
+        token: &CancellationToken,
+        tasks: &mut Tasks,
     ) {
-        let Self { kube_proxy, lateness, forwarding, node_condition, node_checks } = self;
-        tokio::join!(
-            kube_proxy.run(desired.clone(), token.clone()),
-            lateness.run(desired.clone(), take_lateness, token.clone()),
-            forwarding.run(desired.clone(), proxy, token.clone()),
-            node_condition.run(read_node, token.clone()),
-            node_checks.run(desired, token),
-        );
+        let Self { mut kube_proxy, mut lateness, mut forwarding, mut node_condition, mut node_checks } = self;
+        let of_part = || (desired.clone(), token.clone());
+        let (desired, token) = of_part();
+        let run = async move || kube_proxy.run(&desired, &token).await;
+        tasks.spawn(tasks.kept("agent-check-kube-proxy", run));
+        let (desired, token) = of_part();
+        let run = async move || lateness.run(&desired, &take_lateness, &token).await;
+        tasks.spawn(tasks.kept("agent-check-lateness", run));
+        let (desired, token) = of_part();
+        let run = async move || forwarding.run(&desired, &proxy, &token).await;
+        tasks.spawn(tasks.kept("agent-check-forwarding", run));
+        let (_, token) = of_part();
+        let run = async move || node_condition.run(&read_node, &token).await;
+        tasks.spawn(tasks.kept("agent-check-pod-network", run));
+        let (mut desired, token) = of_part();
+        let run = async move || node_checks.run(&mut desired, &token).await;
+        tasks.spawn(tasks.kept("agent-checks", run));
     }
 }
 

@@ -15,7 +15,8 @@ use windlass_engine::{
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::service_proxy::ServiceProxy;
-use crate::helper_metrics::helpers;
+use crate::helper_metrics::{helpers, status};
+use crate::parts::Parts;
 
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,7 @@ pub(crate) fn register(
     engine: &Arc<Engine>,
     engine_state: &Arc<EngineState>,
     failed: watch::Receiver<FailedChecks>,
+    parts: Arc<Parts>,
 ) -> prometheus::Result<()> {
     let (engine, engine_state) = (Arc::downgrade(engine), Arc::clone(engine_state));
     samples::register(registry, move || {
@@ -81,7 +83,7 @@ pub(crate) fn register(
             lateness(&engine.lateness()),
             forwarding(&engine.forwarding_status()),
             replication(&engine.replication_status()),
-            helpers(&engine.helpers()),
+            helpers(&status(&engine, &parts)),
         ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })

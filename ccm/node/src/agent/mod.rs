@@ -2,7 +2,7 @@
 //!
 //! | part | does | needs the API server |
 //! |---|---|---|
-//! | [`start`], [`tasks`] | starts the engine with the last state, then the other parts; notices which of them fails | no |
+//! | [`start`], [`tasks`] | starts the engine with the last state, then the other parts, each again if it panics | no |
 //! | [`running`] | handles what the parts find, one thing after another | |
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
 //! | [`index`] | updates that incrementally: one virtual IP costs work for itself (pure) | |
@@ -21,7 +21,8 @@
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
 //! | [`throttle`] | processes a burst of events in a few rounds | |
 //!
-//! None of the tasks can hold up the engine, which runs in threads of its own.
+//! None of the tasks can hold up the engine, which runs in threads of its own. A task that panics loses its function until it is started again
+//! ([`parts`](crate::parts)), the task that owns the agent's state included; the engine keeps its configuration meanwhile.
 
 mod activity;
 mod addresses;
@@ -56,6 +57,8 @@ mod tasks;
 mod throttle;
 mod watch;
 
+use std::sync::Arc;
+
 use kube::Client;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +70,9 @@ pub use self::service_proxy::{GuardMode, MasqueradeMark};
 use self::start::Started;
 pub use crate::keys::SECRET as KEYS_SECRET;
 
+#[cfg(test)]
+mod tests;
+
 /// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
 pub async fn run(
     client: Client,
@@ -76,17 +82,15 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let Started { mut agent, mut inputs, mut tasks } =
         start::start(client, options, registry, token.clone()).await?;
-    let outcome = loop {
-        let input = tokio::select! {
-            () = token.cancelled() => break Ok(()),
-            // Otherwise status and state file would stay out of date, and nothing would show it.
-            error = tasks.failed() => break Err(error),
-            input = inputs.next(&agent) => input,
-        };
-        if let Err(error) = agent.handle(input, &mut tasks) {
-            break Err(error);
+    let (parts, mut is_again) = (Arc::clone(&agent.parts), false);
+    let outcome = parts.keep("agent-decisions", &token, async || {
+        if std::mem::replace(&mut is_again, true) {
+            agent.recover();
         }
-    };
+        agent.run(&mut inputs, &mut tasks, &token).await
+    });
+    // `None`: cancelled while it was to be started again.
+    let outcome = outcome.await.unwrap_or(Ok(()));
     token.cancel();
     agent.stop(tasks).await;
     outcome

@@ -58,7 +58,7 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// Observes and publishes until `token` is cancelled. The engine listens on every interface that is reported.
-    pub(crate) async fn run(self, token: CancellationToken) {
+    pub(crate) async fn run(&self, token: &CancellationToken) {
         let mut published: Option<Published> = None;
         let mut listening: Vec<String> = Vec::new();
         let backoff = backoff(&self.node);

@@ -67,7 +67,7 @@ enum Outcome {
 
 impl Reporter {
     /// Reports until `token` is cancelled.
-    pub(crate) async fn run(&self, token: CancellationToken) {
+    pub(crate) async fn run(&self, token: &CancellationToken) {
         let reported = Mutex::new(Reported::default());
         let (backoff, mut failures) = (backoff(&self.node), 0);
         let mut throttle = Throttle::new(IDLE_FACTOR);

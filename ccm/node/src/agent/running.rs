@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use prometheus::IntGauge;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
 use windlass_ccm::files::POLL_INTERVAL;
 use windlass_engine::{Engine, Event, TransitionReason};
 
@@ -28,7 +29,9 @@ use super::service_proxy::{GuardMode, MasqueradeMark, ServiceProxy};
 use super::tasks::Tasks;
 use super::throttle::Throttle;
 use crate::engine_events::{self, Fault};
+use crate::helper_metrics;
 use crate::keys::{KeyFolder, Keys};
+use crate::parts::{Faults, Parts};
 
 /// Interval at which lasting faults are checked for a repeated event on the Node.
 const TELL_LASTING: Duration = Duration::from_secs(5);
@@ -49,7 +52,7 @@ pub(super) enum Input {
     Proxy(ServiceProxy),
     /// kube-proxy's mark for packets that it masquerades changed.
     Mark(MasqueradeMark),
-    /// Lasting faults are to be reported again.
+    /// A part of the agent panicked, or lasting faults are to be reported again.
     Lasting,
     /// The replication of connections is to be checked.
     Replication,
@@ -67,6 +70,8 @@ pub(super) struct Inputs {
     pub(super) failed: watch::Receiver<FailedChecks>,
     pub(super) proxy: watch::Receiver<ServiceProxy>,
     pub(super) mark: watch::Receiver<MasqueradeMark>,
+    /// Changes with each panic of a part.
+    pub(super) faults: watch::Receiver<Faults>,
     pub(super) timers: Timers,
     /// True if objects changed that were not processed yet.
     pub(super) is_stale: bool,
@@ -110,6 +115,10 @@ impl Inputs {
                 Ok(()) = self.failed.changed() => return Input::Failed(self.failed.borrow_and_update().clone()),
                 Ok(()) = self.proxy.changed() => return Input::Proxy(*self.proxy.borrow_and_update()),
                 Ok(()) = self.mark.changed() => return Input::Mark(*self.mark.borrow_and_update()),
+                Ok(()) = self.faults.changed() => {
+                    self.faults.mark_unchanged();
+                    return Input::Lasting;
+                }
                 _ = self.timers.lasting.tick() => return Input::Lasting,
                 _ = self.timers.replication.tick() => return Input::Replication,
                 _ = self.timers.keys.tick() => return Input::Keys,
@@ -133,6 +142,8 @@ pub(super) struct Agent {
     pub(super) lost: Arc<AtomicBool>,
     /// True if states changed that the engine's updates do not follow yet.
     pub(super) activity_changed: bool,
+    /// True if a panic may have interrupted a change of the desired state or its way to the engine.
+    pub(super) is_interrupted: bool,
     pub(super) engine_updates: EngineUpdates,
     pub(super) guard: Guard,
     pub(super) ways_back: watch::Receiver<WaysBack>,
@@ -147,6 +158,7 @@ pub(super) struct Agent {
     pub(super) known_keys: watch::Sender<Arc<Keys>>,
     pub(super) node_events: NodeEvents,
     pub(super) reporter: Arc<Reporter>,
+    pub(super) parts: Arc<Parts>,
 }
 
 /// The guard of this node, and the program beside which it works.
@@ -160,6 +172,36 @@ pub(super) struct Guard {
 }
 
 impl Agent {
+    /// Handles inputs until `token` is cancelled. Fails if the agent has to end.
+    pub(super) async fn run(
+        &mut self,
+        inputs: &mut Inputs,
+        tasks: &mut Tasks,
+        token: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        loop {
+            let input = tokio::select! {
+                () = token.cancelled() => return Ok(()),
+                input = inputs.next(self) => input,
+            };
+            self.handle(input, tasks)?;
+        }
+    }
+
+    /// Continues after a panic, which may have interrupted any step: reads the engine's state, repeats its last orders, which changes nothing
+    /// that it has, and decides anew from all objects.
+    pub(super) fn recover(&mut self) {
+        self.report_parts();
+        self.engine_state.resync(&self.engine.snapshot(), Timestamp::now());
+        self.engine_updates.repeat();
+        self.is_interrupted = true;
+        self.decider.forget_index();
+        // As after a list: deletions may have been lost with the panic.
+        self.queue.add(Changed::list());
+        // If the decision panics again and again, all else is handled before it each time.
+        self.throttle.rest(Instant::now());
+    }
+
     /// Handles an occasion to act. Fails if the agent has to end.
     pub(super) fn handle(&mut self, input: Input, tasks: &mut Tasks) -> anyhow::Result<()> {
         match input {
@@ -190,7 +232,7 @@ impl Agent {
             return Err(engine_events::panicked(thread));
         }
         if matches!(event, Event::HelperAway { .. }) {
-            self.node_events.parts_missing(&self.engine.helpers(), now);
+            self.report_parts();
         }
         if self.lost.swap(false, Ordering::Relaxed) {
             tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
@@ -223,7 +265,8 @@ impl Agent {
             self.queue.add(Changed::all());
         }
         let file = self.cluster_file.clone();
-        tasks.spawn_until_cancelled(async move { file.store_later(&uid).await });
+        let store = async move || file.store_later(&uid).await;
+        tasks.spawn_until_cancelled(tasks.kept("agent-cluster-file", store));
     }
 
     fn on_proxy(&mut self, proxy: ServiceProxy) -> anyhow::Result<()> {
@@ -250,7 +293,11 @@ impl Agent {
     fn report_lasting(&mut self) {
         self.report_unguarded();
         self.node_events.without_multicast(&self.engine_state.without_multicast(), Instant::now());
-        self.node_events.parts_missing(&self.engine.helpers(), Instant::now());
+        self.report_parts();
+    }
+
+    fn report_parts(&mut self) {
+        self.node_events.parts_missing(&helper_metrics::status(&self.engine, &self.parts), Instant::now());
     }
 
     fn follow_replication(&mut self) {
@@ -289,6 +336,11 @@ impl Agent {
             });
             update
         });
+        if std::mem::take(&mut self.is_interrupted)
+            && let Some(desired) = self.desired.borrow().as_deref()
+        {
+            self.engine_updates.update(desired, &Update::Whole);
+        }
         if let Some(news) = self.decider.news.take() {
             self.node_events.hold(news, self.deletion_hold);
         }

@@ -19,6 +19,7 @@ use windlass_engine::{Engine, HostRoute};
 
 use super::desired::Desired;
 use super::health::request::proxy_mode;
+use crate::parts::blocking;
 
 mod masquerade;
 #[cfg(test)]
@@ -228,7 +229,7 @@ async fn look(kube_proxy: Option<SocketAddr>, vips: BTreeMap<IpAddr, String>) ->
         None => None,
     };
     let is_told = mode.is_some();
-    let host = tokio::task::spawn_blocking(move || {
+    let host = blocking(move || {
         let mut interfaces = BTreeSet::new();
         let is_known = |name: &str| PROGRAMS.iter().chain(&SWITCHES).any(|(interface, _)| *interface == name);
         match Engine::host_links(is_known) {
@@ -278,10 +279,10 @@ fn vips(desired: Option<&Desired>) -> BTreeMap<IpAddr, String> {
 /// Runs the detection until `token` is cancelled, and publishes each change.
 pub(crate) async fn follow(
     kube_proxy: Option<SocketAddr>,
-    desired: watch::Receiver<Option<Arc<Desired>>>,
-    found: watch::Sender<ServiceProxy>,
-    mark: watch::Sender<MasqueradeMark>,
-    token: CancellationToken,
+    desired: &watch::Receiver<Option<Arc<Desired>>>,
+    found: &watch::Sender<ServiceProxy>,
+    mark: &watch::Sender<MasqueradeMark>,
+    token: &CancellationToken,
 ) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -296,7 +297,7 @@ pub(crate) async fn follow(
         };
         evidence.forget_mere_word_of_ipvs();
         let proxy = ServiceProxy::of(&evidence);
-        masquerade::follow(kube_proxy, proxy, &mark).await;
+        masquerade::follow(kube_proxy, proxy, mark).await;
         found.send_if_modified(|known| {
             if !known.gives_way_to(proxy) {
                 return false;

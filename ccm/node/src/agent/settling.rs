@@ -77,10 +77,10 @@ fn patience(desired: &Desired) -> Duration {
 
 /// Publishes through `ready` what is missing, and returns when nothing is, or `token` is cancelled.
 pub(crate) async fn run(
-    engine: Arc<Engine>,
-    desired: watch::Receiver<Option<Arc<Desired>>>,
-    ready: watch::Sender<Result<(), String>>,
-    token: CancellationToken,
+    engine: &Engine,
+    desired: &watch::Receiver<Option<Arc<Desired>>>,
+    ready: &watch::Sender<Result<(), String>>,
+    token: &CancellationToken,
 ) {
     let mut settling = Settling::default();
     loop {

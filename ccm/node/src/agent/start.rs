@@ -39,6 +39,7 @@ use super::watch::{follow, follow_own};
 use super::{addresses, metrics, settling, state_writer};
 use crate::engine_events;
 use crate::keys::{KeyFolder, Keys};
+use crate::parts::Parts;
 
 /// After a recomputation that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if that is less.
 const IDLE_FACTOR: u32 = 29;
@@ -128,7 +129,7 @@ impl Common {
             older_definitions: AtomicBool::new(false),
         });
         let (running, token) = (Arc::clone(&reporter), self.token.clone());
-        tasks.spawn(async move { running.run(token).await });
+        tasks.spawn(tasks.kept("agent-report", async move || running.run(&token).await));
         reporter
     }
 
@@ -139,8 +140,9 @@ impl Common {
         keys: watch::Receiver<Arc<Keys>>,
         tasks: &mut Tasks,
     ) {
-        let (networks, watch) = follow_own::<NodeNetwork>(&self.client, &self.node);
-        tasks.spawn_until_cancelled(watch);
+        let (networks, mut watch) = follow_own::<NodeNetwork>(&self.client, &self.node);
+        let watch = async move || watch.run().await;
+        tasks.spawn_until_cancelled(tasks.kept("agent-watch-nodenetwork", watch));
         let publisher = Publisher {
             client: self.client.clone(),
             node: self.node.clone(),
@@ -154,7 +156,8 @@ impl Common {
             keys,
             changes: Arc::clone(&self.queue),
         };
-        tasks.spawn(publisher.run(self.token.clone()));
+        let token = self.token.clone();
+        tasks.spawn(tasks.kept("agent-publish", async move || publisher.run(&token).await));
     }
 
     /// Follows the service proxy and its mark.
@@ -167,13 +170,12 @@ impl Common {
         let (found_proxy, mut proxy) = watch::channel(proxy);
         proxy.mark_changed();
         let (found_mark, mark) = watch::channel(options.masquerade_mark);
-        tasks.spawn(service_proxy::follow(
-            options.kube_proxy_metrics,
-            self.desired.clone(),
-            found_proxy,
-            found_mark,
-            self.token.clone(),
-        ));
+        let (kube_proxy, desired, token) =
+            (options.kube_proxy_metrics, self.desired.clone(), self.token.clone());
+        let follow = async move || {
+            service_proxy::follow(kube_proxy, &desired, &found_proxy, &found_mark, &token).await;
+        };
+        tasks.spawn(tasks.kept("agent-service-proxy", follow));
         (proxy, mark)
     }
 
@@ -183,20 +185,30 @@ impl Common {
         let take_lateness =
             move || watched.upgrade().map_or(Duration::ZERO, |engine| engine.take_recent_lateness());
         let read_node = health::node_reader(self.client.clone(), self.node.clone());
-        tasks.spawn(monitor.run(self.desired.clone(), take_lateness, proxy, read_node, self.token.clone()));
+        monitor.start(&self.desired, take_lateness, proxy, read_node, &self.token, tasks);
     }
 
     /// Follows the ways back of backends' answers.
     fn follow_ways_back(&self, tasks: &mut Tasks) -> watch::Receiver<WaysBack> {
         let (found, ways_back) = watch::channel(WaysBack::default());
-        tasks.spawn(ask::follow(self.desired.clone(), found, self.token.clone()));
+        let (mut desired, token) = (self.desired.clone(), self.token.clone());
+        let follow = async move || ask::follow(&mut desired, &found, &token).await;
+        tasks.spawn(tasks.kept("agent-ways-back", follow));
         ways_back
     }
 
     /// Asks for the UID of the cluster.
     fn ask_for_cluster(&self, tasks: &mut Tasks) -> oneshot::Receiver<String> {
         let (found, cluster) = oneshot::channel();
-        tasks.spawn_until_cancelled(cluster::ask(self.client.clone(), found));
+        let (client, mut found) = (self.client.clone(), Some(found));
+        let ask = async move || {
+            if let Some(uid) = cluster::ask(&client).await
+                && let Some(found) = found.take()
+            {
+                drop(found.send(uid));
+            }
+        };
+        tasks.spawn_until_cancelled(tasks.kept("agent-cluster", ask));
         cluster
     }
 }
@@ -209,11 +221,13 @@ fn follow_objects(
     tasks: &mut Tasks,
 ) -> (Store<VirtualRouter>, Store<VirtualIP>) {
     let changed = Arc::clone(queue);
-    let (routers, watch) = follow(client, node, move |shown| changed.add(Changed::of_router(&shown)));
-    tasks.spawn_until_cancelled(watch);
+    let (routers, mut watch) = follow(client, node, move |shown| changed.add(Changed::of_router(&shown)));
+    let watch = async move || watch.run().await;
+    tasks.spawn_until_cancelled(tasks.kept("agent-watch-virtualrouters", watch));
     let changed = Arc::clone(queue);
-    let (vips, watch) = follow(client, node, move |shown| changed.add(Changed::of_vip(&shown)));
-    tasks.spawn_until_cancelled(watch);
+    let (vips, mut watch) = follow(client, node, move |shown| changed.add(Changed::of_vip(&shown)));
+    let watch = async move || watch.run().await;
+    tasks.spawn_until_cancelled(tasks.kept("agent-watch-virtualips", watch));
     (routers, vips)
 }
 
@@ -231,12 +245,12 @@ struct Restored {
 }
 
 impl Restored {
-    async fn new(options: &Options, registry: &Registry) -> anyhow::Result<Self> {
+    async fn new(options: &Options, registry: &Registry, parts: &Arc<Parts>) -> anyhow::Result<Self> {
         let file = StateFile::new(&options.state_dir, &options.node_name);
         let engine = StartedEngine::new(options).await?;
         let (monitor, mut failed) =
             HealthMonitor::new(options.kube_proxy, &options.state_dir, Instant::now());
-        metrics::register(registry, &engine.engine, &engine.engine_state, failed.clone())?;
+        metrics::register(registry, &engine.engine, &engine.engine_state, failed.clone(), Arc::clone(parts))?;
         let keys = KeyFolder::open(options.vrrp_keys_dir.clone());
         let mut engine_updates = engine.updates(options, failed.borrow_and_update().clone(), &keys);
         let (desired, unseen) = watch::channel(None);
@@ -257,18 +271,20 @@ pub(super) async fn start(
     token: CancellationToken,
 ) -> anyhow::Result<Started> {
     let node = options.node_name.clone();
+    let parts = Arc::new(Parts::new());
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
     // It may be long until the API server answers.
     let Restored { engine, engine_updates, file, desired, unseen, monitor, failed, keys } =
-        Restored::new(&options, &registry).await?;
+        Restored::new(&options, &registry, &parts).await?;
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
     let write_failed = metrics::state_write_failed(&registry)?;
-    let writer = state_writer::run(file, unseen.clone(), write_failed, token.clone());
-    let mut tasks = Tasks::new(writer, token.clone());
-    let (events, writer_of_events) =
-        EventSink::new(Recorder::new(client.clone(), FIELD_MANAGER), token.clone());
-    tasks.spawn_until_cancelled(writer_of_events);
+    let mut tasks = Tasks::new(Arc::clone(&parts), token.clone());
+    let (mut changes, stop) = (unseen.clone(), token.clone());
+    let write = async move || state_writer::run(&file, &mut changes, &write_failed, &stop).await;
+    tasks.spawn_writer(tasks.kept("agent-state", write));
+    let (events, mut queue) = EventSink::with_writer(Recorder::new(client.clone(), FIELD_MANAGER));
+    tasks.spawn_until_cancelled(tasks.kept("agent-events", async move || queue.run().await));
     let StartedEngine { engine, engine_state, events: engine_events, lost, guard } = engine;
     let queue = Arc::new(ChangeQueue::default());
     let (routers, vips) = follow_objects(&client, &node, &queue, &mut tasks);
@@ -277,7 +293,9 @@ pub(super) async fn start(
     let reporter = common.report(&mut tasks);
     let (known_keys, published_keys) = watch::channel(Arc::clone(keys.keys()));
     common.publish(failed.clone(), published_keys, &mut tasks);
-    tasks.spawn(settling::run(Arc::clone(&common.engine), unseen, ready, common.token.clone()));
+    let (of_engine, stop) = (Arc::clone(&common.engine), common.token.clone());
+    let settle = async move || settling::run(&of_engine, &unseen, &ready, &stop).await;
+    tasks.spawn(tasks.kept("agent-settling", settle));
     let (proxy, mark) = common.follow_proxy(&options, guard.proxy, &mut tasks);
     metrics::service_proxy(&registry, proxy.clone())?;
     let ways_back = common.follow_ways_back(&mut tasks);
@@ -285,10 +303,14 @@ pub(super) async fn start(
     let cluster = Some(common.ask_for_cluster(&mut tasks));
     let held_addresses = metrics::held_addresses(&registry)?;
     let Common { client, node, engine, engine_state, queue, routers, vips, token, .. } = common;
-    tasks.spawn(options.endpoints.serve(client, registry, health, token));
+    let endpoints = options.endpoints;
+    let serve = async move || endpoints.serve(&client, &registry, &health, &token).await;
+    tasks.spawn(tasks.kept("agent-endpoints", serve));
 
     let timers = Timers::start();
-    let inputs = Inputs { events: engine_events, cluster, failed, proxy, mark, timers, is_stale: false };
+    let faults = parts.faults();
+    let inputs =
+        Inputs { events: engine_events, cluster, failed, proxy, mark, faults, timers, is_stale: false };
     let hold = Hold::new(options.deletion_hold);
     let agent = Agent {
         decider: Decider::new(&node, routers, vips, &engine_state, &keys, hold),
@@ -298,6 +320,7 @@ pub(super) async fn start(
         engine_state,
         lost,
         activity_changed: false,
+        is_interrupted: false,
         engine_updates,
         guard,
         ways_back,
@@ -310,6 +333,7 @@ pub(super) async fn start(
         keys,
         known_keys,
         reporter,
+        parts,
     };
     Ok(Started { agent, inputs, tasks })
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::desired::Desired;
 use super::state::StateFile;
+use crate::parts::blocking;
 
 #[cfg(test)]
 mod tests;
@@ -29,11 +30,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// `write_failed`; nothing else depends on it. If most addresses vanish in one update, the file that has them is kept beside the new one.
 /// Once `token` is cancelled, writes the last state and returns.
 pub(crate) async fn run(
-    file: StateFile,
-    mut desired: watch::Receiver<Option<Arc<Desired>>>,
-    write_failed: IntGauge,
-    token: CancellationToken,
+    file: &StateFile,
+    desired: &mut watch::Receiver<Option<Arc<Desired>>>,
+    write_failed: &IntGauge,
+    token: &CancellationToken,
 ) {
+    // A panic may have interrupted a write.
+    desired.mark_changed();
     let path = file.path();
     let mut failed = false;
     if let Err(error) = file.prove_writable() {
@@ -65,7 +68,7 @@ pub(crate) async fn run(
         let target = file.clone();
         let count = addresses(&state);
         let lacks_most = 2 * count < on_disk && !failed;
-        let written = tokio::task::spawn_blocking(move || {
+        let written = blocking(move || {
             if lacks_most {
                 keep_previous(&target, on_disk, count);
             }
@@ -73,15 +76,15 @@ pub(crate) async fn run(
         })
         .await;
         not_before = Instant::now() + pause_after(count);
-        write_failed.set(i64::from(!matches!(written, Ok(Ok(())))));
+        write_failed.set(i64::from(!matches!(written, Some(Ok(())))));
         match written {
-            Ok(Ok(())) => {
+            Some(Ok(())) => {
                 on_disk = count;
                 if std::mem::take(&mut failed) {
                     tracing::info!(path = %path.display(), "the state is on disk again");
                 }
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 if !std::mem::replace(&mut failed, true) {
                     tracing::error!(path = %path.display(), %error,
                         "cannot write the state: if this node restarts while the API server is away, it starts \
@@ -89,7 +92,7 @@ pub(crate) async fn run(
                 }
             }
             // The runtime is going down.
-            Err(_) => return,
+            None => return,
         }
         if stopping {
             return;

@@ -1,27 +1,45 @@
 //! The tasks of the agent beside the one that owns its state.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::parts::Parts;
+
 /// Longest delay of the process's end by the last write of the state.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Tasks that run until the agent ends. A task may end earlier; one that panics ends the agent.
+/// Tasks that run until the agent ends. A task may end earlier; one that panics is started again, by [`Parts::keep`].
 pub(super) struct Tasks {
     all: JoinSet<()>,
     /// Writer of the state file, which may outlast the others by [`STATE_LIMIT`].
-    writer: JoinHandle<()>,
-    is_writing: bool,
+    writer: Option<JoinHandle<()>>,
+    parts: Arc<Parts>,
     token: CancellationToken,
 }
 
 impl Tasks {
-    /// Starts with the writer of the state file, which ends soon after `token` is cancelled.
-    pub(super) fn new(writer: impl Future<Output = ()> + Send + 'static, token: CancellationToken) -> Self {
-        Self { all: JoinSet::new(), writer: tokio::spawn(writer), is_writing: true, token }
+    pub(super) fn new(parts: Arc<Parts>, token: CancellationToken) -> Self {
+        Self { all: JoinSet::new(), writer: None, parts, token }
+    }
+
+    /// Runs the writer of the state file, which ends soon after the token is cancelled.
+    pub(super) fn spawn_writer(&mut self, writer: impl Future<Output = ()> + Send + 'static) {
+        self.writer = Some(tokio::spawn(writer));
+    }
+
+    /// Returns the task of a part, for [`Self::spawn`]. (No bound can require futures of `body` that can be sent to another thread, so that
+    /// one method cannot do both.)
+    pub(super) fn kept<B: AsyncFnMut()>(
+        &self,
+        part: &'static str,
+        body: B,
+    ) -> impl Future<Output = ()> + use<B> {
+        let kept = self.parts.keep(part, &self.token, body);
+        async move { kept.await.unwrap_or(()) }
     }
 
     /// Runs a task that ends when the token is cancelled.
@@ -35,23 +53,6 @@ impl Tasks {
         self.spawn(async move { token.run_until_cancelled(task).await.unwrap_or(()) });
     }
 
-    /// Waits until a task panics, and returns that. Cancel safe.
-    pub(super) async fn failed(&mut self) -> anyhow::Error {
-        loop {
-            tokio::select! {
-                Some(ended) = self.all.join_next() => if let Err(panicked) = ended {
-                    return anyhow::Error::new(panicked).context("a part of the agent failed");
-                },
-                ended = &mut self.writer, if self.is_writing => match ended {
-                    // It was asked to stop, as the agent is about to be.
-                    Ok(()) => self.is_writing = false,
-                    Err(panicked) => return anyhow::Error::new(panicked).context("the writer of the state failed"),
-                },
-                else => std::future::pending().await,
-            }
-        }
-    }
-
     /// Waits for all but the writer of the state file, which it returns.
     pub(super) async fn join(mut self) -> Writer {
         while self.all.join_next().await.is_some() {}
@@ -60,13 +61,13 @@ impl Tasks {
 }
 
 /// The writer of the state file, when all other tasks have ended.
-pub(super) struct Writer(JoinHandle<()>);
+pub(super) struct Writer(Option<JoinHandle<()>>);
 
 impl Writer {
     /// Waits a moment for the last write.
     pub(super) async fn join(self) {
-        if !self.0.is_finished() {
-            let _ = tokio::time::timeout(STATE_LIMIT, self.0).await;
+        if let Some(writer) = self.0 {
+            let _ = tokio::time::timeout(STATE_LIMIT, writer).await;
         }
     }
 }

@@ -41,6 +41,11 @@ impl Throttle {
         self.not_before = Some(ended + rest.min(LONGEST));
     }
 
+    /// Delays the work by the longest time.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        self.not_before = self.not_before.max(Some(now + LONGEST));
+    }
+
     /// Records that the work gave orders to an engine with this number of addresses.
     pub(crate) fn note_engine_update(&mut self, addresses: usize, now: Instant) {
         let count = u32::try_from(addresses).unwrap_or(u32::MAX);

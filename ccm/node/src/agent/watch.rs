@@ -1,16 +1,15 @@
 //! Copies of the cluster's objects, kept up to date.
 
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use windlass_ccm::watch::{self, Error, Event};
+use windlass_ccm::watch::{self, Error, Event, WatchOptions};
 
 use super::backoff::backoff;
 
@@ -32,55 +31,65 @@ pub(crate) enum Shown<'a, K> {
     Gone(&'a K),
 }
 
-/// Returns a copy of all objects of a kind, and the future that maintains it until the end of the process. It calls `tell` for each change
-/// once a reader of the copy can see it. While the API server is unavailable the copy stays as it was.
-pub(crate) fn follow<K>(
+/// Returns a copy of all objects of a kind, and the watch that maintains it. It calls `tell` for each change once a reader of the copy can
+/// see it. While the API server is unavailable the copy stays as it was.
+pub(crate) fn follow<K: Followed>(
     client: &Client,
     node: &str,
     tell: impl Fn(Shown<'_, K>) + Send + 'static,
-) -> (Store<K>, BoxFuture<'static, ()>)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Hash + Eq,
-{
-    follow_some(client, node, None, tell)
+) -> (Store<K>, Follow<K>) {
+    Follow::new(client, node, None, Box::new(tell))
 }
 
 /// As [`follow`], but only the object that has the node's name.
-pub(crate) fn follow_own<K>(client: &Client, node: &str) -> (Store<K>, BoxFuture<'static, ()>)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Hash + Eq,
-{
-    follow_some(client, node, Some(node.to_owned()), |_| ())
+pub(crate) fn follow_own<K: Followed>(client: &Client, node: &str) -> (Store<K>, Follow<K>) {
+    Follow::new(client, node, Some(node.to_owned()), Box::new(|_| ()))
 }
 
-fn follow_some<K>(
-    client: &Client,
-    node: &str,
-    name: Option<String>,
-    tell: impl Fn(Shown<'_, K>) + Send + 'static,
-) -> (Store<K>, BoxFuture<'static, ()>)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Hash + Eq,
+/// Kinds that can be followed.
+pub(crate) trait Followed:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
-    let (store, mut writer) = reflector::store();
-    let kind = K::plural(&());
-    let backoff = backoff(node);
-    // Differs between nodes, so that the agents of a cluster do not all come back in the same instant.
-    let seconds = WATCH_SECONDS * backoff.percent / 100;
-    let options = watch::WatchOptions { name, seconds, backoff, ..watch::WatchOptions::default() };
-    let mut events = watch::watch::<K>(client, options);
-    let known = store.clone();
-    let keep = async move {
+}
+
+impl<K> Followed for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// Function that is called for each change.
+type Tell<K> = Box<dyn Fn(Shown<'_, K>) + Send>;
+
+/// Watch that maintains a copy.
+pub(crate) struct Follow<K: Followed> {
+    client: Client,
+    options: WatchOptions,
+    writer: Writer<K>,
+    known: Store<K>,
+    tell: Tell<K>,
+}
+
+impl<K: Followed> Follow<K> {
+    fn new(client: &Client, node: &str, name: Option<String>, tell: Tell<K>) -> (Store<K>, Self) {
+        let (known, writer) = reflector::store();
+        let backoff = backoff(node);
+        // Differs between nodes, so that the agents of a cluster do not all come back in the same instant.
+        let seconds = WATCH_SECONDS * backoff.percent / 100;
+        let options = WatchOptions { name, seconds, backoff, ..WatchOptions::default() };
+        (known.clone(), Self { client: client.clone(), options, writer, known, tell })
+    }
+
+    /// Watches until the end of the process. Begins with a list, after which the copy is whole again.
+    pub(crate) async fn run(&mut self) {
+        let kind = K::plural(&());
+        let mut events = watch::watch::<K>(&self.client, self.options.clone());
         let mut away = false;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     // Parts of a list: readers see it when it is whole.
-                    let Some(event) = stored(event, &known) else { continue };
-                    writer.apply_watcher_event(&event);
+                    let Some(event) = stored(event, &self.known) else { continue };
+                    self.writer.apply_watcher_event(&event);
                     let shown = match &event {
                         watcher::Event::InitDone => Shown::List,
                         watcher::Event::Apply(object) => Shown::Object(object),
@@ -90,7 +99,7 @@ where
                     if std::mem::take(&mut away) {
                         tracing::info!(%kind, "the API server answers again");
                     }
-                    tell(shown);
+                    (self.tell)(shown);
                 }
                 Err(error @ Error::Unreadable(_)) => tracing::warn!(%kind, "{error}"),
                 Err(error) => {
@@ -100,8 +109,7 @@ where
                 }
             }
         }
-    };
-    (store, keep.boxed())
+    }
 }
 
 /// Converts an event for the copy: an object that cannot be read keeps its previous version.

@@ -12,6 +12,7 @@ use super::checks::{self, CheckState, Verdict};
 use super::election::LostPriority;
 use super::metrics::ShownCheck;
 use super::settings::{CheckKind, CheckSettings, Rhythm, VipSettings};
+use crate::parts::Parts;
 
 /// A check that is made again and again, until it is dropped.
 #[derive(Debug)]
@@ -21,14 +22,19 @@ struct Repeated {
 }
 
 /// The checks that are made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RunningChecks {
     /// Notified when one has found something.
     news: Arc<Notify>,
     running: Vec<(CheckKind, Rhythm, Weak<Repeated>)>,
+    parts: Arc<Parts>,
 }
 
 impl RunningChecks {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        Self { news: Arc::default(), running: Vec::new(), parts }
+    }
+
     pub(super) fn news(&self) -> &Arc<Notify> {
         &self.news
     }
@@ -42,7 +48,9 @@ impl RunningChecks {
         }
         let token = CancellationToken::new();
         let (sender, state) = watch::channel(CheckState::starting(Instant::now()));
-        tokio::spawn(checks::run(kind.clone(), rhythm, sender, token.clone()));
+        let (of_check, stop) = (kind.clone(), token.clone());
+        let run = async move || checks::run(of_check.clone(), rhythm, &sender, &stop).await;
+        tokio::spawn(self.parts.keep("vip-checks", &token, run));
         let (news, mut changes) = (Arc::clone(&self.news), state.clone());
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
@@ -178,7 +186,7 @@ mod tests {
             - {address: 192.0.2.101, checks: [{tcp: {address: '127.0.0.1:1'}}]}\n\
             - {address: 192.0.2.102, checks: [{tcp: {address: '127.0.0.1:1'}, fall: 9}]}\n";
         let vips = settings::parse(file, "vip.yaml").unwrap().vips;
-        let mut running = RunningChecks::default();
+        let mut running = RunningChecks::new(Arc::new(Parts::new()));
         let mut checked: Vec<Checked> = vips.iter().map(|vip| Checked::start(vip, &mut running)).collect();
         assert_eq!(running.running.len(), 3);
         assert!(Arc::ptr_eq(&checked[0].checks[1].1, &checked[1].checks[0].1), "their weights differ alone");

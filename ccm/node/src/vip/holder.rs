@@ -21,6 +21,7 @@ use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
 use crate::engine_events::{self, Fault, Remedies};
 use crate::keys::signing::KeysFolder;
+use crate::parts::Parts;
 
 /// Time for which a virtual IP that is held no longer is still served for packets that come here, until all hosts have learned of the new
 /// Active.
@@ -57,15 +58,20 @@ pub(super) struct Holder {
 
 impl Holder {
     /// Fails if no thread can be started.
-    pub(super) fn new(engine: Arc<Engine>, settings: Settings, display: Display) -> io::Result<Self> {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        settings: Settings,
+        display: Display,
+        parts: Arc<Parts>,
+    ) -> io::Result<Self> {
         let mut holder = Self {
             engine,
             settings: Settings { keys_dir: None, vips: Vec::new() },
             vips: BTreeMap::new(),
             leaving: BTreeMap::new(),
-            checks: RunningChecks::default(),
+            checks: RunningChecks::new(Arc::clone(&parts)),
             keys: None,
-            translation: Translation::start()?,
+            translation: Translation::start(parts)?,
             own: BTreeSet::new(),
             began: Instant::now(),
             display,

@@ -20,7 +20,8 @@ use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
 use crate::engine_events;
-use crate::helper_metrics::helpers as helper_metrics;
+use crate::helper_metrics;
+use crate::parts::Parts;
 
 /// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
@@ -49,18 +50,20 @@ pub async fn run(
     let display = Display::default();
     display.register(&registry)?;
     let shown = registry.clone();
-    serve(socket, registry, display.clone(), token.clone());
+    let parts = Arc::new(Parts::new());
+    serve(socket, registry, display.clone(), &parts, &token);
     let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
 
     let (on_event, mut incoming, lost) = engine_events::queue();
     let options = engine_options(Options::new(on_event));
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
-    let watched = Arc::downgrade(&engine);
+    let (watched, shown_parts) = (Arc::downgrade(&engine), Arc::clone(&parts));
     samples::register(&shown, move || {
-        let helpers = watched.upgrade().map(|engine| engine.helpers()).unwrap_or_default();
-        helper_metrics(&helpers)
+        let status = watched.upgrade().map(|engine| helper_metrics::status(&engine, &shown_parts));
+        helper_metrics::helpers(&status.unwrap_or_default())
     })?;
-    let mut holder = Holder::new(Arc::clone(&engine), settings, display).context("cannot start a thread")?;
+    let mut holder =
+        Holder::new(Arc::clone(&engine), settings, display, parts).context("cannot start a thread")?;
     let news = Arc::clone(holder.news());
     let mut settings = SettingsFile { flags, told: None };
     let mut look = tokio::time::interval(LOOK);
@@ -143,10 +146,18 @@ fn engine_options(mut options: Options) -> Options {
 }
 
 /// Answers probes and serves metrics. The addresses are held without it, too.
-fn serve(socket: PathBuf, registry: Registry, display: Display, token: CancellationToken) {
+fn serve(
+    socket: PathBuf,
+    registry: Registry,
+    display: Display,
+    parts: &Arc<Parts>,
+    token: &CancellationToken,
+) {
     let health = HealthChecks::new();
     health.add("virtual-ips", Scope::READY, move || display.readiness());
-    tokio::spawn(async move { serve_probes(&socket, registry, health, token).await });
+    let stop = token.clone();
+    let serve = async move || serve_probes(&socket, registry.clone(), health.clone(), stop.clone()).await;
+    tokio::spawn(parts.keep("vip-probes", token, serve));
 }
 
 /// The settings of a file, which may change.

@@ -1,18 +1,23 @@
 //! The kernel's table that sends what comes for virtual IPs where it is served.
 //!
 //! A thread of its own writes it: a commit waits in the kernel while another program loads thousands of rules, and what is renewed there must
-//! not wait for the rest of the process either.
+//! not wait for the rest of the process either. If it panics it is started again, after 1 s, then after twice as long each time, 1 min at most.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use windlass_engine::{BalanceError, Balancer, Balancing, Checked};
 
-/// Its name.
+use crate::parts::{Parts, RESTART, WELL_AFTER};
+
+/// Name of the thread.
+const THREAD: &str = "windlass-nat";
+/// Name of the table.
 const TABLE: &str = "windlass-vip-nat";
 /// Time between two looks for what others did to it, and between two renewals.
 const LOOK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
@@ -23,10 +28,9 @@ const STALE: Duration = Duration::from_secs(15);
 /// Number of looks in a row with a failure after which it counts as lasting.
 const LASTING: u32 = 3;
 
-/// The table, as the thread keeps it. The thread ends with this, and leaves the table.
+/// The table, as the thread maintains it. The thread ends with this, and leaves the table.
 pub(super) struct Translation {
     shared: Arc<Shared>,
-    thread: JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -49,26 +53,61 @@ struct Wanted {
 
 impl Translation {
     /// Starts the thread, in the network namespace of the caller.
-    pub(super) fn start() -> io::Result<Self> {
-        let mut table = Table::default();
-        Self::of(move |balancing, local, is_look| {
-            if is_look {
-                table.check();
+    pub(super) fn start(parts: Arc<Parts>) -> io::Result<Self> {
+        Self::of(parts, || {
+            let mut table = Table::default();
+            move |balancing: &Balancing, local: &BTreeSet<IpAddr>, is_look| {
+                if is_look {
+                    table.check();
+                }
+                table.bring(balancing, local);
+                table.lasting_failure().map(str::to_owned)
             }
-            table.bring(balancing, local);
-            table.lasting_failure().map(str::to_owned)
         })
     }
 
-    /// Starts the thread with `kernel`, which applies the desired state, at each look also an unchanged one, and returns the failure.
-    fn of(
-        kernel: impl FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String> + Send + 'static,
+    /// Starts the thread. `kernel` returns a function that applies the desired state, at each look also an unchanged one, and returns the
+    /// failure. After a panic another one applies the same state.
+    fn of<K: FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String>>(
+        parts: Arc<Parts>,
+        mut kernel: impl FnMut() -> K + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let keeper = Arc::clone(&shared);
-        let body = move || keeper.keep(kernel);
-        let thread = thread::Builder::new().name("windlass-nat".to_owned()).spawn(body)?;
-        Ok(Self { shared, thread })
+        parts.add(THREAD);
+        let body = move || {
+            let (mut failures, mut lasting) = (0, None);
+            loop {
+                let begun = Instant::now();
+                // The function's state goes with the panic.
+                let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
+                    let mut kernel = kernel();
+                    keeper.keep(|balancing, local, is_look| {
+                        let failure = kernel(balancing, local, is_look);
+                        if begun.elapsed() >= WELL_AFTER {
+                            parts.recover(THREAD, std::mem::take(&mut failures));
+                            lasting = None;
+                        }
+                        failure.or_else(|| lasting.clone())
+                    });
+                })) else {
+                    return;
+                };
+                failures += 1;
+                let delay = RESTART.delay(failures);
+                let error = parts.fail(THREAD, &*panic, delay);
+                // The kernel keeps the table: a single panic is no reason to move virtual IPs.
+                if failures > 1 {
+                    lasting = Some(error);
+                    keeper.set_failure(lasting.clone());
+                }
+                if keeper.wait_for_end(delay) {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name(THREAD.to_owned()).spawn(body)?;
+        Ok(Self { shared })
     }
 
     /// Applies this table, also to the node's own packets to the `local` addresses. Must be called each second at least; never waits for
@@ -82,12 +121,6 @@ impl Translation {
 
     /// Returns the reason why packets to virtual IPs are lost, if that lasts.
     pub(super) fn lasting_failure(&self) -> Option<String> {
-        if self.thread.is_finished() {
-            return Some(format!(
-                "the thread that maintains the nftables table {TABLE} panicked: restart the process, and \
-                 report the bug"
-            ));
-        }
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -104,7 +137,17 @@ impl Shared {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's body.
+    fn set_failure(&self, failure: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Waits for the end of the thread, for this time at most. Returns true if it is to end.
+    fn wait_for_end(&self, limit: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.wanted(), limit, |wanted| !wanted.is_over);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    /// Applies what is wanted until the end of the thread.
     fn keep(&self, mut kernel: impl FnMut(&Balancing, &BTreeSet<IpAddr>, bool) -> Option<String>) {
         let mut look_at = Instant::now();
         loop {
@@ -125,7 +168,7 @@ impl Shared {
             let Some(said) = said else { continue };
             let local = if said.elapsed() < STALE { local } else { BTreeSet::new() };
             let failure = kernel(&balancing, &local, is_look);
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+            self.set_failure(failure);
         }
     }
 }
@@ -242,10 +285,14 @@ mod tests {
         let (tell, told) = channel();
         let (free, freed) = channel::<()>();
         let vip: IpAddr = "192.0.2.50".parse().unwrap();
-        let translation = Translation::of(move |_, local: &BTreeSet<IpAddr>, is_look| {
-            tell.send((local.clone(), is_look)).unwrap();
-            let _ = freed.recv();
-            Some("slow".to_owned())
+        let mut ends = Some((tell, freed));
+        let translation = Translation::of(Arc::new(Parts::new()), move || {
+            let (tell, freed) = ends.take().unwrap();
+            move |_: &Balancing, local: &BTreeSet<IpAddr>, is_look| {
+                tell.send((local.clone(), is_look)).unwrap();
+                let _ = freed.recv();
+                Some("slow".to_owned())
+            }
         })
         .unwrap();
         translation.bring(Balancing::default(), [vip].into());
@@ -261,5 +308,55 @@ mod tests {
             assert_eq!(look.unwrap().0, [vip].into());
         }
         assert_eq!(translation.lasting_failure().as_deref(), Some("slow"));
+    }
+    /// Local addresses that the thread applies after this many panics in a row, what it says then, and the faults that were counted.
+    fn applied_after(panics: u32) -> (BTreeSet<IpAddr>, Option<String>, u64) {
+        let parts = Arc::new(Parts::new());
+        let (tell, told) = channel();
+        let mut started = 0;
+        let translation = Translation::of(Arc::clone(&parts), move || {
+            started += 1;
+            let (number, tell) = (started, tell.clone());
+            move |_: &Balancing, local: &BTreeSet<IpAddr>, _| {
+                assert!(number > panics, "as the test orders");
+                let _ = tell.send(local.clone());
+                None
+            }
+        })
+        .unwrap();
+        translation.bring(Balancing::default(), ["192.0.2.50".parse().unwrap()].into());
+        // The second round: the result of the first is in place.
+        let rounds = [(); 2].map(|()| told.recv_timeout(Duration::from_secs(30)).expect("a round"));
+        let [_, last] = rounds;
+        (last, translation.lasting_failure(), parts.status()[0].faults)
+    }
+
+    #[test]
+    fn after_a_panic_the_thread_is_started_again_with_the_same_table_and_repeated_panics_are_a_failure() {
+        let vip: BTreeSet<IpAddr> = ["192.0.2.50".parse().unwrap()].into();
+        assert_eq!(applied_after(1), (vip.clone(), None, 1), "the kernel had the table meanwhile");
+        let (local, failure, faults) = applied_after(2);
+        assert_eq!((local, faults), (vip, 2));
+        let failure = failure.expect("it lasts until a minute has passed without a panic");
+        assert!(failure.starts_with("windlass-nat panicked, which is a bug"), "{failure}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_next_start_ends_with_its_owner() {
+        let parts = Arc::new(Parts::new());
+        let (alive, ended) = channel::<()>();
+        let mut faults = parts.faults();
+        let translation = Translation::of(Arc::clone(&parts), move || {
+            let _alive = &alive;
+            |_: &Balancing, _: &BTreeSet<IpAddr>, _| panic!("as the test orders")
+        })
+        .unwrap();
+        translation.bring(Balancing::default(), BTreeSet::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let faults = async { tokio::time::timeout(Duration::from_secs(30), faults.changed()).await };
+        runtime.block_on(faults).unwrap().unwrap();
+        drop(translation);
+        let gone = ended.recv_timeout(Duration::from_secs(30));
+        assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 }

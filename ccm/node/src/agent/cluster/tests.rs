@@ -33,7 +33,7 @@ fn a_state_without_an_identity_counts_as_of_this_cluster_and_one_of_another_is_f
 }
 
 /// An agent without a guard that keeps its state in this folder.
-fn options(folder: &Path) -> Options {
+pub(in crate::agent) fn options(folder: &Path) -> Options {
     Options {
         node_name: "n1".into(),
         state_dir: folder.to_owned(),
@@ -84,9 +84,12 @@ async fn learn(folder: &Path) {
     agent.stop(tasks).await;
 }
 
-#[test]
-fn an_agent_withdraws_the_state_of_another_cluster_from_its_engine_and_keeps_that_of_its_own() {
-    let folder = std::env::temp_dir().join(format!("windlass-other-cluster-{}", std::process::id()));
+/// Runs `work` with a folder of its own, in a network namespace of its own.
+pub(in crate::agent) fn in_namespace<F: Future<Output = ()>>(
+    name: &str,
+    work: impl FnOnce(PathBuf) -> F + Send,
+) {
+    let folder = std::env::temp_dir().join(format!("windlass-{name}-{}", std::process::id()));
     let body = || {
         // The engine is not to see this host's interfaces.
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
@@ -99,9 +102,14 @@ fn an_agent_withdraws_the_state_of_another_cluster_from_its_engine_and_keeps_tha
         }
         fs::create_dir_all(&folder).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(learn(&folder));
+        runtime.block_on(work(folder.clone()));
     };
     let ended = std::thread::scope(|scope| scope.spawn(body).join());
     drop(fs::remove_dir_all(&folder));
     ended.unwrap();
+}
+
+#[test]
+fn an_agent_withdraws_the_state_of_another_cluster_from_its_engine_and_keeps_that_of_its_own() {
+    in_namespace("other-cluster", |folder| async move { learn(&folder).await });
 }

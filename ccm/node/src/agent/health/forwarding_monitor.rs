@@ -14,6 +14,7 @@ use super::failed::FailedChecks;
 use super::forwarding::{self, SETTINGS, Segment};
 use crate::agent::desired::Desired;
 use crate::agent::service_proxy::ServiceProxy;
+use crate::parts::blocking;
 
 /// Period of the check.
 const EVERY: Duration = Duration::from_secs(1);
@@ -34,10 +35,10 @@ impl ForwardingMonitor {
     /// Runs the check until `token` is cancelled. Programs at the interfaces (eBPF) forward by themselves, whatever the kernel's settings
     /// are.
     pub(super) async fn run(
-        mut self,
-        desired: watch::Receiver<Option<Arc<Desired>>>,
-        proxy: watch::Receiver<ServiceProxy>,
-        token: CancellationToken,
+        &mut self,
+        desired: &watch::Receiver<Option<Arc<Desired>>>,
+        proxy: &watch::Receiver<ServiceProxy>,
+        token: &CancellationToken,
     ) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -58,12 +59,12 @@ impl ForwardingMonitor {
             if segments.is_empty() && self.checks.is_empty() {
                 continue;
             }
-            let looked = tokio::task::spawn_blocking(move || {
+            let looked = blocking(move || {
                 // Without nf_tables there is no such chain.
                 let dropping = windlass_engine::chains_that_drop_all().unwrap_or_default();
                 forwarding::findings(Path::new(SETTINGS), segments, &dropping)
             });
-            if let Ok(findings) = looked.await {
+            if let Some(findings) = looked.await {
                 self.judge(findings, Instant::now());
             }
         }

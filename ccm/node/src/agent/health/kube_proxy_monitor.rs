@@ -55,9 +55,9 @@ impl KubeProxyMonitor {
 
     /// Runs until `token` is cancelled.
     pub(super) async fn run(
-        mut self,
-        desired: watch::Receiver<Option<Arc<Desired>>>,
-        token: CancellationToken,
+        &mut self,
+        desired: &watch::Receiver<Option<Arc<Desired>>>,
+        token: &CancellationToken,
     ) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -121,10 +121,10 @@ impl LatenessMonitor {
 
     /// Samples once a second until `token` is cancelled.
     pub(super) async fn run(
-        mut self,
-        desired: watch::Receiver<Option<Arc<Desired>>>,
-        mut take: impl FnMut() -> Duration,
-        token: CancellationToken,
+        &mut self,
+        desired: &watch::Receiver<Option<Arc<Desired>>>,
+        take: impl Fn() -> Duration,
+        token: &CancellationToken,
     ) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -38,13 +38,14 @@ impl NodeCheckMonitor {
 
     /// Runs the checks of this node's virtual routers until `token` is cancelled. A slow one delays no other, unless many are slow.
     pub(super) async fn run(
-        mut self,
-        mut desired: watch::Receiver<Option<Arc<Desired>>>,
-        token: CancellationToken,
+        &mut self,
+        desired: &mut watch::Receiver<Option<Arc<Desired>>>,
+        token: &CancellationToken,
     ) {
         let mut own: Arc<BTreeSet<IpAddr>> = Arc::default();
         let mut asked = FuturesUnordered::new();
         desired.mark_changed();
+        self.checks.renew_requests();
         loop {
             while asked.len() < PARALLEL
                 && let Some((check, mut request)) = self.checks.take_due(Instant::now())

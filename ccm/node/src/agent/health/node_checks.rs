@@ -90,6 +90,13 @@ impl NodeChecks {
         Some((check.clone(), known.request.take()?))
     }
 
+    /// Makes the requests anew that were taken and will not come back.
+    pub(super) fn renew_requests(&mut self) {
+        for (check, known) in &mut self.known {
+            known.request.get_or_insert_with(|| CheckRequest::new(check));
+        }
+    }
+
     /// Returns the next due time.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.known.values().filter(|known| known.request.is_some()).map(|known| known.due).min()

@@ -36,6 +36,15 @@ fn gauge() -> IntGauge {
     IntGauge::new("failed", "whether the last write failed").unwrap()
 }
 
+async fn write(
+    file: StateFile,
+    mut desired: watch::Receiver<Option<Arc<Desired>>>,
+    failed: IntGauge,
+    token: CancellationToken,
+) {
+    run(&file, &mut desired, &failed, &token).await;
+}
+
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -54,7 +63,7 @@ async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
     let file = StateFile::new(&folder.0, "n1");
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
+    let writer = tokio::spawn(write(file.clone(), receiver, gauge(), token.clone()));
     for vrid in 64..70 {
         sender.send_replace(Some(desired(vrid)));
     }
@@ -70,7 +79,7 @@ async fn nothing_is_written_before_there_is_a_state() {
     let (_sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
     token.cancel();
-    run(file.clone(), receiver, gauge(), token).await;
+    write(file.clone(), receiver, gauge(), token).await;
     assert!(file.load().unwrap().is_none());
 }
 
@@ -96,7 +105,7 @@ async fn where_most_addresses_go_at_once_the_state_before_is_kept() {
         let (sender, receiver) = watch::channel(None);
         sender.send_replace(Some(with_addresses(count)));
         let token = CancellationToken::new();
-        let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
+        let writer = tokio::spawn(write(file.clone(), receiver, gauge(), token.clone()));
         tokio::time::sleep(LONGEST_PAUSE).await;
         token.cancel();
         writer.await.unwrap();
@@ -114,7 +123,7 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     std::fs::create_dir_all(&obstacle).unwrap();
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
+    let writer = tokio::spawn(write(file.clone(), receiver, gauge(), token.clone()));
     sender.send_replace(Some(desired(64)));
     // Virtual time: two retries later.
     tokio::time::sleep(RETRY * 2).await;
@@ -134,7 +143,7 @@ async fn a_folder_that_cannot_be_written_is_told_and_holds_nothing_up() {
     let file = StateFile::new(&folder.0, "n1");
     let (sender, receiver) = watch::channel(None);
     let (token, failed) = (CancellationToken::new(), gauge());
-    let writer = tokio::spawn(run(file.clone(), receiver, failed.clone(), token.clone()));
+    let writer = tokio::spawn(write(file.clone(), receiver, failed.clone(), token.clone()));
     tokio::time::sleep(RETRY).await;
     assert_eq!(failed.get(), 1, "before there is anything to write");
     sender.send_replace(Some(desired(64)));
@@ -154,7 +163,7 @@ async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
     let file = StateFile::new(&folder.0, "n1");
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
+    let writer = tokio::spawn(write(file.clone(), receiver, gauge(), token.clone()));
     let mut written = Vec::new();
     for vrid in 1..=200 {
         sender.send_replace(Some(desired(vrid)));

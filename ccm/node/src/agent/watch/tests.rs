@@ -11,10 +11,10 @@ async fn requests_in_an_hour(node: &str) -> Vec<String> {
     let api = ApiServer::default();
     api.send_bookmarks(Some(Duration::from_mins(1)));
     let client = api.client();
-    let (_, routers) = follow::<VirtualRouter>(&client, node, |_| ());
-    let (_, vips) = follow::<VirtualIP>(&client, node, |_| ());
-    let (_, network) = follow_own::<NodeNetwork>(&client, node);
-    let watches = async { tokio::join!(routers, vips, network) };
+    let (_, mut routers) = follow::<VirtualRouter>(&client, node, |_| ());
+    let (_, mut vips) = follow::<VirtualIP>(&client, node, |_| ());
+    let (_, mut network) = follow_own::<NodeNetwork>(&client, node);
+    let watches = async { tokio::join!(routers.run(), vips.run(), network.run()) };
     drop(tokio::time::timeout(Duration::from_hours(1), watches).await);
     api.requests()
 }

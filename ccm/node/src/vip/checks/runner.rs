@@ -15,8 +15,8 @@ use crate::vip::settings::{CheckKind, Rhythm};
 pub(crate) async fn run(
     kind: CheckKind,
     rhythm: Rhythm,
-    changes: watch::Sender<CheckState>,
-    token: CancellationToken,
+    changes: &watch::Sender<CheckState>,
+    token: &CancellationToken,
 ) {
     match kind {
         CheckKind::Server { target, question } => {
@@ -55,8 +55,8 @@ impl Check for CommandCheck {
 pub(super) async fn repeat(
     rhythm: Rhythm,
     mut check: impl Check,
-    changes: watch::Sender<CheckState>,
-    token: CancellationToken,
+    changes: &watch::Sender<CheckState>,
+    token: &CancellationToken,
 ) {
     let Rhythm { interval, timeout, rise, fall } = rhythm;
     let start = Instant::now();

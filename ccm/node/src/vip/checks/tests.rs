@@ -42,7 +42,8 @@ async fn a_check_follows_its_server_and_ends_with_its_token() {
     let kind = CheckKind::Server { target: address.into(), question: page(&[200], None) };
     let (sender, mut changes) = starting();
     let token = CancellationToken::new();
-    let running = tokio::spawn(run(kind, rhythm(300, 2, 3), sender, token.clone()));
+    let stop = token.clone();
+    let running = tokio::spawn(async move { run(kind, rhythm(300, 2, 3), &sender, &stop).await });
 
     let state = await_verdict(&mut changes, Verdict::Passing).await;
     assert_eq!(state.error, None);
@@ -62,7 +63,8 @@ async fn a_command_is_checked_likewise() {
     let command = CheckKind::Command(vec!["/bin/false".to_owned()]);
     let (sender, mut changes) = starting();
     let token = CancellationToken::new();
-    tokio::spawn(run(command, rhythm(1000, 1, 1), sender, token.clone()));
+    let stop = token.clone();
+    tokio::spawn(async move { run(command, rhythm(1000, 1, 1), &sender, &stop).await });
     let state = await_verdict(&mut changes, Verdict::Failing).await;
     assert_eq!(state.error.as_deref(), Some("it ended with exit code 1"));
     token.cancel();
@@ -128,7 +130,7 @@ async fn judged(fall: u32, attempts: &[Attempt]) -> Vec<(u128, char, u128)> {
     let start = Instant::now();
     let mut seen = Vec::new();
     let check = Script { attempts: attempts.iter(), changes, token: token.clone(), seen: &mut seen };
-    repeat(rhythm(500, 2, fall), check, sender, token).await;
+    repeat(rhythm(500, 2, fall), check, &sender, &token).await;
     let ms = |at: &Instant| at.duration_since(start).as_millis();
     let after = seen.iter().skip(1);
     seen.iter()

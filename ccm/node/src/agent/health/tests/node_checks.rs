@@ -6,6 +6,8 @@ use super::*;
 use crate::agent::health::node_check_monitor::wanted;
 use crate::agent::health::node_checks::NodeChecks;
 use crate::agent::health::request::CheckRequest;
+use crate::agent::tasks::Tasks;
+use crate::parts::Parts;
 
 /// One that each node makes each `period` seconds, and that counts after so many failures.
 fn check_of(period: u32, threshold: u32) -> NodeCheck {
@@ -18,6 +20,18 @@ fn at(begin: Instant, milliseconds: u64) -> Instant {
 
 fn note(checks: &mut NodeChecks, check: &NodeCheck, finding: Finding, now: Instant) {
     checks.note(check, CheckRequest::new(check), finding, now);
+}
+
+#[test]
+fn a_check_that_ran_when_its_part_panicked_is_made_again() {
+    let begin = Instant::now();
+    let mut checks = NodeChecks::default();
+    checks.want(&[check(80)].into(), &BTreeSet::new(), begin);
+    drop(checks.take_due(begin).expect("due"));
+    let next = at(begin, 10_000);
+    assert!(checks.take_due(next).is_none(), "it still runs");
+    checks.renew_requests();
+    assert!(checks.take_due(next).is_some());
 }
 
 /// One run of a check, on a node without addresses.
@@ -258,7 +272,8 @@ async fn checks_are_made_as_long_as_a_router_has_them() {
     let token = CancellationToken::new();
     let (_found, proxy) = watch::channel(ServiceProxy::Unknown);
     let no_node: ReadNode = Box::new(|| Box::pin(async { None }));
-    let running = tokio::spawn(monitor.run(desired, || Duration::ZERO, proxy, no_node, token.clone()));
+    let mut tasks = Tasks::new(Arc::new(Parts::new()), token.clone());
+    monitor.start(&desired, || Duration::ZERO, proxy, no_node, &token, &mut tasks);
     let checks = [check.clone()].into();
     let assignments = vec![Assignment { checks, ..assignment(254, 0, &[]) }];
     sender.send_replace(Some(Arc::new(Desired { assignments, ..Desired::default() })));
@@ -268,7 +283,7 @@ async fn checks_are_made_as_long_as_a_router_has_them() {
     sender.send_replace(Some(Arc::default()));
     failed.wait_for(|failed| failed.of_announcements.is_empty()).await.expect("told");
     token.cancel();
-    running.await.expect("it ends");
+    drop(tasks.join().await);
     assert!(FailedMemory::open(&folder.0).failed().is_empty());
 }
 

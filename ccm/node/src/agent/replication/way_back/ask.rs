@@ -16,6 +16,7 @@ use super::super::super::desired::Desired;
 use super::answers::Answers;
 use super::filters::Filters;
 use super::{View, WayBack, WaysBack, words};
+use crate::parts::blocking;
 
 /// Interval between checks whether connections are to be replicated, in addition to each change.
 const IDLE: Duration = Duration::from_secs(10);
@@ -38,9 +39,9 @@ struct Segment {
 
 /// Examines the return paths until `token` is cancelled.
 pub(crate) async fn follow(
-    mut desired: watch::Receiver<Option<Arc<Desired>>>,
-    found: watch::Sender<WaysBack>,
-    token: CancellationToken,
+    desired: &mut watch::Receiver<Option<Arc<Desired>>>,
+    found: &watch::Sender<WaysBack>,
+    token: &CancellationToken,
 ) {
     let (mut answers, mut due) = (Answers::default(), Instant::now());
     loop {
@@ -56,16 +57,11 @@ pub(crate) async fn follow(
             () = token.cancelled() => return,
         }
         let wanted = desired.borrow_and_update().as_deref().map(segments).unwrap_or_default();
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking(move || {
             let (ways, pause) = look(&wanted, &mut answers);
             (ways, pause, answers)
         });
-        let (ways, pause, known) = match looked.await {
-            Ok(looked) => looked,
-            // The previous result would stay in force for ever.
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => return,
-        };
+        let Some((ways, pause, known)) = looked.await else { return };
         answers = known;
         due = Instant::now() + pause;
         found.send_if_modified(|known| {
