@@ -340,23 +340,4 @@ mod tests {
         let failure = failure.expect("it lasts until a minute has passed without a panic");
         assert!(failure.starts_with("windlass-nat panicked, which is a bug"), "{failure}");
     }
-
-    #[test]
-    fn a_thread_that_waits_for_its_next_start_ends_with_its_owner() {
-        let parts = Arc::new(Parts::new());
-        let (alive, ended) = channel::<()>();
-        let mut faults = parts.faults();
-        let translation = Translation::of(Arc::clone(&parts), move || {
-            let _alive = &alive;
-            |_: &Balancing, _: &BTreeSet<IpAddr>, _| panic!("as the test orders")
-        })
-        .unwrap();
-        translation.bring(Balancing::default(), BTreeSet::new());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let faults = async { tokio::time::timeout(Duration::from_secs(30), faults.changed()).await };
-        runtime.block_on(faults).unwrap().unwrap();
-        drop(translation);
-        let gone = ended.recv_timeout(Duration::from_secs(30));
-        assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
-    }
 }
