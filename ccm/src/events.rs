@@ -189,7 +189,7 @@ impl EventSink {
     /// The sink, and the task behind it that the caller must run until `token` is cancelled or the sink is dropped.
     pub fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
         let (sink, mut writer) = Self::with_writer(recorder);
-        (sink, async move { token.run_until_cancelled(writer.run()).await.unwrap_or(()) })
+        (sink, async move { token.run_until_cancelled(Box::pin(writer.run())).await.unwrap_or(()) })
     }
 
     /// The sink, and the writer behind it, which can be run again after a panic.
