@@ -22,10 +22,11 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::VirtualIPPool;
-use windlass_e2e::{KeptOptions, Lab, Protocol, SERVICE_PORT, await_that, scenario};
+use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario};
 
-use crate::setup::{LIMIT, lab, served};
+use crate::setup::{LIMIT, all_reset, keep_open, lab, served};
 
+// shows: threats T-09
 #[test]
 fn deleted_service_gives_its_address_back_and_its_connections_are_reset() -> anyhow::Result<()> {
     scenario("deleted", lab(), async |lab| {
@@ -41,8 +42,7 @@ fn deleted_service_gives_its_address_back_and_its_connections_are_reset() -> any
         })
         .await?;
         // The client asks on one connection until the deletion of the Service resets it.
-        let busy = KeptOptions { connections: 1, pause: Duration::from_millis(100) };
-        let kept = lab.keep_connections("c1", &[(vip, SERVICE_PORT).into()], busy).await?;
+        let kept = keep_open(lab, &[vip]).await?;
         let deleted = begin.elapsed();
         services.delete("web", &DeleteParams::default()).await?;
         await_that("the Service is gone, its finalizer with it", LIMIT, async || {
@@ -58,12 +58,7 @@ fn deleted_service_gives_its_address_back_and_its_connections_are_reset() -> any
         await_withdrawn(lab, vip).await?;
         let left = lab.virtual_ip(vip).await?;
         ensure!(left.is_none(), "its VirtualIP is left: {left:?}");
-        let ended = kept.stop()?.into_iter().flatten().map(|kept| kept.stall).collect::<Vec<_>>();
-        let is_reset = |end: &Result<_, String>| end.as_ref().is_err_and(|why| why.contains("reset by peer"));
-        ensure!(
-            ended.len() == 1 && ended.iter().all(is_reset),
-            "the open connection is not reset: {ended:?}"
-        );
+        all_reset(kept)?;
         let outcome = probe.stop()?;
         ensure!(outcome.answered > 0, "the probe was never answered: {outcome:?}");
         let last_answer = outcome.gap_began.saturating_sub(deleted);

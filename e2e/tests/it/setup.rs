@@ -1,12 +1,20 @@
 //! What most scenarios begin with.
 
-use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path, time::Duration};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    os::unix::fs::symlink,
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualRouter};
-use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, target, workspace};
+use windlass_e2e::{
+    KeptConnections, KeptOptions, Lab, LabBuilder, SERVICE_PORT, await_that, target, workspace,
+};
 
 /// How long something may take that takes a fraction of a second when all is well.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
@@ -131,6 +139,21 @@ pub(crate) async fn await_answer(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
         Ok(Some(()))
     })
     .await
+}
+
+/// Opens a connection from `c1` to each address; the client asks on it all the time.
+pub(crate) async fn keep_open(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<KeptConnections> {
+    let busy = KeptOptions { connections: 1, pause: Duration::from_millis(100) };
+    let targets: Vec<SocketAddr> = vips.iter().map(|vip| (*vip, SERVICE_PORT).into()).collect();
+    lab.keep_connections("c1", &targets, busy).await
+}
+
+/// Fails unless each of the connections is reset.
+pub(crate) fn all_reset(kept: KeptConnections) -> anyhow::Result<()> {
+    let ends = kept.stop()?.into_iter().flatten().map(|kept| kept.stall).collect::<Vec<_>>();
+    let is_reset = |end: &Result<_, String>| end.as_ref().is_err_and(|why| why.contains("reset by peer"));
+    ensure!(!ends.is_empty() && ends.iter().all(is_reset), "an open connection is not reset: {ends:?}");
+    Ok(())
 }
 
 /// The virtual router that carries an address.

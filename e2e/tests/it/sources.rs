@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
-use windlass_e2e::{Lab, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{BACKEND_UDP, Lab, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{
-    LIMIT, annotate, await_answer, await_event, await_ingresses, await_verdict, dual_stack, ingresses, lab,
-    services,
+    LIMIT, all_reset, annotate, await_answer, await_event, await_ingresses, await_verdict, dual_stack,
+    ingresses, keep_open, lab, services,
 };
 
 /// Of the client `c1`; `c2` has other addresses.
 const C1: [&str; 2] = ["192.0.2.101/32", "2001:db8::101/128"];
 
-// shows: ccm-contract S-37
+// shows: ccm-contract S-37; threats T-09
 #[test]
 fn only_source_ranges_reach_a_service_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
     scenario("sources-nft", lab().client("c2"), async |lab| restricted(lab).await)
@@ -94,6 +94,14 @@ async fn restricted(lab: &Lab) -> anyhow::Result<()> {
         shut(lab, host, v4).await.context("after a restart of the agents")?;
     }
 
+    // A connection that is open ends with the range that let it in.
+    let kept = keep_open(lab, &[v4, v6]).await?;
+    edit(lab, json!({"metadata": {"annotations": {ANNOTATION_SOURCE_RANGES: "192.0.2.102/32"}}})).await?;
+    for vip in [v4, v6] {
+        shut(lab, "c1", vip).await.context("the annotation names c2 only")?;
+    }
+    all_reset(kept).context("the ranges exclude c1")?;
+
     // Whoever takes the ranges away opens it again, at the same address.
     edit(lab, json!({"metadata": {"annotations": {ANNOTATION_SOURCE_RANGES: null}}})).await?;
     for vip in [v4, v6] {
@@ -101,7 +109,20 @@ async fn restricted(lab: &Lab) -> anyhow::Result<()> {
         open(lab, "c2", vip).await?;
     }
     ensure!(ingresses(lab, "web").await? == [v4, v6], "the addresses changed");
-    Ok(())
+
+    // A connection that is open ends with its port.
+    let kept = keep_open(lab, &[v4, v6]).await?;
+    let udp = json!({"name": "udp", "protocol": "UDP", "port": SERVICE_PORT, "targetPort": BACKEND_UDP});
+    edit(lab, json!({"spec": {"ports": [udp]}})).await?;
+    for vip in [v4, v6] {
+        await_that(&format!("the connection to {vip} has ended"), LIMIT, async || {
+            let open = lab.open_ports("c1", vip, SERVICE_PORT).await?;
+            ensure!(open.is_empty(), "open from {open:?}");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    all_reset(kept).context("the port is removed")
 }
 
 #[test]
