@@ -15,7 +15,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{Announcement, Transport, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, Transport, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Load, LoadOptions, SERVICE_PORT, await_that, scenario};
 
 use crate::hostile::await_log;
@@ -27,11 +27,13 @@ use crate::setup::{
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
 
-// shows: field-reports F-35; threats T-14
+// shows: field-reports F-35, F-48; threats T-14
 #[test]
-fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes() -> anyhow::Result<()> {
+fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_or_the_lan_changes()
+-> anyhow::Result<()> {
     scenario("announcements", lab(), async |lab| {
         let vips = served(lab).await?;
+        widen(lab, &vips).await?;
         let edge = |value: Value| json!({"nodeSelectors": [{"matchLabels": {"edge": value}}]});
         let preferred =
             json!({"preferredNodes": [{"weight": 10, "selector": {"matchLabels": {"fast": "yes"}}}]});
@@ -292,6 +294,60 @@ async fn await_routers(
         .await
     };
     try_join_all(vips.iter().map(announced)).await.map(drop)
+}
+
+/// Widens the IPv4 subnet of one node after another from /24 to /23. No VIP changes its node or its virtual router, and a Service with
+/// `externalTrafficPolicy: Local` loses nothing. (Of others the kernel forgets the connections that kube-proxy masquerades, together with
+/// the address of the former length.)
+async fn widen(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<()> {
+    lab.same_backend("local", "a")?;
+    lab.load_balancer("local", |service| {
+        annotate(service, "windlass.dev/pool", "default");
+        service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
+    })
+    .await?;
+    let local = lab.ingress("local", LIMIT).await?;
+    await_that(&format!("{local} is answered"), LIMIT, async || {
+        lab.curl("c1", local, SERVICE_PORT).await.map(Some)
+    })
+    .await?;
+    let vips = &[vips, &[local]].concat();
+    let clients = clients(lab, &[local]).await?;
+    let before = places(lab, vips).await?;
+    let networks: Api<NodeNetwork> = Api::all(lab.client());
+    for node in NODES {
+        let address = lab.node(node)?.address();
+        let widened = format!("{address}/23");
+        let change = format!("ip addr add {widened} brd + dev eth0 && ip addr del {address}/24 dev eth0");
+        lab.exec(node, &["sh", "-c", &change]).await?;
+        await_that(&format!("the agent of {node} reports {widened} alone"), LIMIT, async || {
+            let interfaces = networks.get(node).await?.spec.interfaces;
+            let all: Vec<_> = interfaces.into_iter().flat_map(|interface| interface.addresses).collect();
+            let of_node = all.iter().filter(|one| one.starts_with(&format!("{address}/")));
+            ensure!(of_node.eq([&widened]), "it reports {all:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        ensure!(places(lab, vips).await? == before, "{node} has a /23: other places than {before:?}");
+    }
+    // The controller has read all reports once a new VIP is on the wide segment.
+    lab.same_backend("late", "a")?;
+    lab.load_balancer("late", |service| annotate(service, "windlass.dev/pool", "default")).await?;
+    let late = lab.ingress("late", LIMIT).await?;
+    let segment = router_of(lab, late).await?.spec.segment;
+    ensure!(segment == "192.0.2.0/23", "{late} is on segment {segment}");
+    ensure!(places(lab, vips).await? == before, "all nodes have a /23: other places than {before:?}");
+    unbroken("the LAN is widened", clients)
+}
+
+/// Each VIP's virtual router, number of changes of its Active, and the node that answers for the VIP.
+async fn places(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<Vec<(Option<String>, i64, String)>> {
+    let place = async |vip: &IpAddr| {
+        let router = router_of(lab, *vip).await?;
+        let transitions = router.status.context("its virtual router has no status")?.transitions;
+        anyhow::Ok((router.metadata.name, transitions, lab.await_owner("c1", *vip).await?))
+    };
+    try_join_all(vips.iter().map(place)).await
 }
 
 async fn clients(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<BTreeMap<IpAddr, Load>> {
