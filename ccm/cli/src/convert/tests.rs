@@ -344,6 +344,8 @@ fn what_is_no_pool_gives_none() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 1.3 ms each
+
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
         convert(&text);

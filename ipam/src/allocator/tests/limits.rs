@@ -216,6 +216,8 @@ fn churn(allocator: &mut Allocator<Tenant>, steps: &[(u8, bool)]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 0.93 ms each
+
     // shows: threats T-06
     #[test]
     fn churn_fills_no_pool_for_others(steps in prop::collection::vec((0..40u8, any::<bool>()), 0..200)) {

@@ -150,6 +150,8 @@ fn instants_lived_through_twice_have_different_sequences() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))] // 2.1 ms each
+
     /// The clock jumps between spells in which it wavers by less than the window: at most 15 jumps are followed back.
     #[test]
     fn no_sequence_is_used_twice_whatever_the_clock_does(

@@ -312,6 +312,8 @@ impl Victim {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))] // 2.4 ms each
+
     #[test]
     fn no_peer_makes_anything_panic_or_grow_and_an_honest_one_is_in_sync_soon_after_it(
         steps in prop::collection::vec(step(), 1..60),

@@ -83,6 +83,8 @@ fn any_message() -> impl Strategy<Value = Message> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))] // 0.26 ms each
+
     #[test]
     fn what_is_encoded_is_decoded_the_same(message in any_message()) {
         let bytes = message.encode().unwrap();

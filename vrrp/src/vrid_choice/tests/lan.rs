@@ -216,6 +216,8 @@ impl Lan {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 11 ms each
+
     // shows: field-reports F-68
     #[test]
     fn each_address_comes_to_one_active_under_a_vrid_of_its_own(plan in plans()) {

@@ -110,6 +110,8 @@ fn canonical(message: &[u8], version: Version) -> Vec<u8> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))] // 0.52 ms each
+
     // shows: rfc9568 P1
     #[test]
     fn what_is_emitted_is_parsed_the_same((advert, version, form) in adverts()) {

@@ -303,6 +303,8 @@ fn every_keyword_of_keepalived_changes_the_output_or_standard_error() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 0.87 ms each
+
     #[test]
     fn every_unknown_field_is_named_with_its_path(name in "[a-z]{3,8}X", kind in 0usize..19) {
         let kinds = kinds();

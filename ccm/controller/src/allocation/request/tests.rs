@@ -291,6 +291,8 @@ const NAMES: [&str; 12] = [
 ];
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))] // 0.27 ms each
+
     #[test]
     fn no_text_of_a_field_or_an_annotation_panics_and_what_is_asked_for_is_sound(
         annotations in prop::collection::btree_map(prop::sample::select(&NAMES[..]), text(), 0..5),

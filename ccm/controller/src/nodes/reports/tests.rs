@@ -236,6 +236,8 @@ fn any_report() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))] // 1.9 ms each
+
     // shows: threats T-13
     /// Whatever a captured node reports, what is believed of the others stays as it was, and no address is believed of two.
     #[test]

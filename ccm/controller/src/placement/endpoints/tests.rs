@@ -179,6 +179,8 @@ fn only_a_change_of_where_endpoints_serve_is_news() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 1.3 ms each
+
     /// Any history of slices leaves the index as a fresh one of the same slices, but for what is new.
     #[test]
     fn the_index_is_what_the_slices_say(

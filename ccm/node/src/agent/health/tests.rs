@@ -136,6 +136,8 @@ fn a_check_fails_after_its_patience_and_passes_again_when_it_has_done_so_for_a_w
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 1.2 ms each
+
     // shows: field-reports F-44
     #[test]
     fn whatever_is_found_a_check_fails_at_most_once_a_minute(

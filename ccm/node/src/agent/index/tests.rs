@@ -135,6 +135,8 @@ fn answered(count: usize) -> Arc<Answered> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))] // 2.3 ms each
+
     #[test]
     fn what_is_kept_up_to_date_is_what_is_computed_from_all(
         routers in proptest::collection::vec(a_router(), 1..5),

@@ -204,6 +204,8 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))] // 0.11 ms each
+
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         prop_assert!(decode(&bytes, "n1").is_err());

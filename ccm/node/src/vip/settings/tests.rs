@@ -316,6 +316,8 @@ fn yaml_like() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))] // 0.34 ms each
+
     #[test]
     fn any_bytes_are_settings_or_an_error_of_one_line_that_names_the_file(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         check_outcome(&bytes)?;

@@ -156,6 +156,10 @@ proptest! {
             prop_assert!(open.is_subset(&ports));
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))] // 0.38 ms each
 
     /// And a change adds and deletes what makes the one of the other.
     #[test]

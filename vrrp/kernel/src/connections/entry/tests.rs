@@ -70,6 +70,8 @@ fn what_lasts_and_what_is_open_is_told_apart() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))] // 0.066 ms each
+
     #[test]
     fn any_bytes_are_an_entry_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Entry::parse(&bytes);

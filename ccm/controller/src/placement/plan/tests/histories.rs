@@ -416,6 +416,8 @@ fn live_through(history: &[Event]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 37 ms each
+
     #[test]
     fn each_address_keeps_a_virtual_router_of_its_own_and_each_node_gets_its_share(
         history in prop::collection::vec((step(), prop::option::weighted(0.4, any::<u32>())), 1..40),

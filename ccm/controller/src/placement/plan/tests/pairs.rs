@@ -69,6 +69,8 @@ fn the_addresses_of_a_local_service_are_together_though_any_of_its_nodes_would_d
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 16 ms each
+
     /// Each family is spread by itself, whichever of a Service's two comes first (`leads`: the IPv6 one), or both at once; where that
     /// leaves a choice, its second address goes to the node of its first.
     #[test]

@@ -236,6 +236,8 @@ fn take(cluster: &mut Cluster, step: &Step) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 52 ms each
+
     // shows: threats T-31
     #[test]
     fn every_plan_is_sound_and_sticky(strangers in prop_oneof![Just(0), Just(130u8)], steps in prop::collection::vec(step(), 1..60)) {
@@ -369,6 +371,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 14 ms each
+
     #[test]
     fn the_vips_of_each_service_are_spread_evenly_over_the_nodes_in_whatever_order_they_come(
         nodes in 1..6u8,

@@ -322,6 +322,8 @@ impl Cluster {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // 36 ms each
+
     #[test]
     fn what_was_worked_out_before_changes_nothing_of_what_is_written(steps in prop::collection::vec(step(), 1..40)) {
         let mut cluster = Cluster::new();

@@ -115,6 +115,8 @@ fn unordered(mut table: Interfaces) -> Interfaces {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))] // 1.1 ms each
+
     #[test]
     fn followed_from_the_beginning_the_table_is_what_a_dump_would_give(operations in vec(operation(), 0..60)) {
         let (mut kernel, mut table) = (Kernel::default(), Interfaces::default());
