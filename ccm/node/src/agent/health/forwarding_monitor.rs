@@ -1,12 +1,14 @@
 //! Checks once a second that the kernel forwards packets for the virtual IPs of this node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use windlass_engine::{Engine, Family, HostRoute, LinkKind};
 
 use super::change;
 use super::check::{Check, Finding, Patience};
@@ -47,22 +49,26 @@ impl ForwardingMonitor {
                 _ = ticks.tick() => {}
                 () = token.cancelled() => return,
             }
-            let segments = match *proxy.borrow() {
-                ServiceProxy::Programs { .. } | ServiceProxy::Switched { .. } => BTreeSet::new(),
+            let proxy = *proxy.borrow();
+            let desired = match proxy {
+                ServiceProxy::Programs { .. } | ServiceProxy::Switched { .. } => None,
                 ServiceProxy::Unknown
                 | ServiceProxy::Nftables
                 | ServiceProxy::Iptables
-                | ServiceProxy::Ipvs => {
-                    desired.borrow().as_deref().map(forwarding::segments).unwrap_or_default()
-                }
+                | ServiceProxy::Ipvs => desired.borrow().clone(),
             };
-            if segments.is_empty() && self.checks.is_empty() {
+            let desired = desired.unwrap_or_default();
+            if desired.assignments.is_empty() && self.checks.is_empty() {
                 continue;
             }
             let looked = blocking(move || {
                 // Without nf_tables there is no such chain.
                 let dropping = windlass_engine::chains_that_drop_all().unwrap_or_default();
-                forwarding::findings(Path::new(SETTINGS), segments, &dropping)
+                // IPVS takes packets after the bridge.
+                let is_translated = proxy != ServiceProxy::Ipvs;
+                let bridged = is_translated.then(|| routes_by_bridges(&desired)).and_then(Result::ok);
+                let segments = forwarding::segments(&desired);
+                forwarding::findings(Path::new(SETTINGS), segments, &dropping, &bridged.unwrap_or_default())
             });
             if let Some(findings) = looked.await {
                 self.judge(findings, Instant::now());
@@ -82,4 +88,23 @@ impl ForwardingMonitor {
         let failing = failing.collect();
         change(&self.sender, |failed| failed.forwarding = failing);
     }
+}
+
+/// Reads the routes to other candidates by interfaces of virtual routers that are bridges, if packets of bridges pass rules.
+fn routes_by_bridges(desired: &Desired) -> io::Result<Vec<HostRoute>> {
+    let settings = Path::new(SETTINGS);
+    if ![Family::V4, Family::V6].into_iter().any(|family| forwarding::filters_bridged(settings, family)) {
+        return Ok(Vec::new());
+    }
+    let is_used = |link: &LinkKind| desired.assignments.iter().any(|one| one.interface == link.name);
+    let links = Engine::link_kinds()?.into_iter();
+    let bridges = links.filter(|link| link.kind.as_deref() == Some("bridge") && is_used(link));
+    let bridges: BTreeSet<String> = bridges.map(|link| link.name).collect();
+    if bridges.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_candidate = |address| desired.assignments.iter().any(|one| one.peers.contains(&address));
+    let mut routes = Engine::routes()?;
+    routes.retain(|route| bridges.contains(&route.interface) && route.gateway.is_some_and(is_candidate));
+    Ok(routes)
 }

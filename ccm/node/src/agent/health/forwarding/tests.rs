@@ -5,7 +5,7 @@ use nix::sched::{CloneFlags, unshare};
 use super::*;
 
 /// Writes the settings into a folder of their own, judges both families on eth0 by them, and returns what each sentence begins with.
-fn judged(name: &str, settings: &[(&str, &str)]) -> Vec<Option<String>> {
+fn judged(name: &str, settings: &[(&str, &str)], bridged: &[HostRoute]) -> Vec<Option<String>> {
     let root = std::env::temp_dir().join(format!("windlass-forwarding-{name}-{}", std::process::id()));
     for (setting, value) in settings {
         let path = root.join(setting);
@@ -13,7 +13,7 @@ fn judged(name: &str, settings: &[(&str, &str)]) -> Vec<Option<String>> {
         fs::write(path, format!("{value}\n")).expect("written");
     }
     let segments = [Family::V4, Family::V6].map(|family| (family, "eth0".to_owned()));
-    let found = findings(&root, segments.into(), &[]);
+    let found = findings(&root, segments.into(), &[], bridged);
     drop(fs::remove_dir_all(root));
     let sentence = |finding| match finding {
         Finding::Failed(why) => Some(why.split(',').next().unwrap_or_default().to_owned()),
@@ -46,8 +46,31 @@ fn a_segment_is_judged_by_the_settings_that_the_kernel_forwards_by() {
         ("not forced", &[(V6, "0"), (FORCED, "0")], [None, Some("net/ipv6/conf/all/forwarding is 0")]),
     ];
     for (at, (what, settings, expected)) in rows.iter().enumerate() {
-        let found = judged(&at.to_string(), settings);
+        let found = judged(&at.to_string(), settings, &[]);
         assert_eq!(found.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_bridge_fails_if_its_packets_pass_the_rules_of_the_family_and_a_route_leads_by_it_to_another_candidate() {
+    const V4: &str = "bridge/bridge-nf-call-iptables";
+    const V6: &str = "bridge/bridge-nf-call-ip6tables";
+    let route = |destination: &str, interface: &str| {
+        let destination: ipnet::IpNet = destination.parse().expect("a range");
+        HostRoute::new(destination, interface, Some(destination.network()), true)
+    };
+    let both = || vec![route("203.0.113.0/27", "eth0"), route("2001:db8:1::/64", "eth0")];
+    let fails = |setting: &str| Some(format!("net/{setting} is 1 and eth0 is a bridge"));
+    let rows = [
+        ("no br_netfilter", vec![], both(), [None, None]),
+        ("nothing passes", vec![(V4, "0"), (V6, "0")], both(), [None, None]),
+        ("all passes", vec![(V4, "1"), (V6, "1")], both(), [fails(V4), fails(V6)]),
+        ("IPv6 alone", vec![(V4, "0"), (V6, "1")], both(), [None, fails(V6)]),
+        ("pods by a tunnel", vec![(V4, "1"), (V6, "1")], vec![], [None, None]),
+        ("another bridge", vec![(V4, "1")], vec![route("203.0.113.0/27", "br1")], [None, None]),
+    ];
+    for (what, settings, bridged, expected) in rows {
+        assert_eq!(judged(what, &settings, &bridged), expected, "{what}");
     }
 }
 
@@ -67,7 +90,7 @@ fn judged_with(ruleset: &str) -> Option<Vec<(Family, String)>> {
         assert!(nft.status.success(), "{ruleset}: {}", String::from_utf8_lossy(&nft.stderr));
         let dropping = windlass_engine::chains_that_drop_all().expect("a list of chains");
         let segments = [Family::V4, Family::V6].map(|family| (family, "eth0".to_owned()));
-        let found = findings(Path::new("/nonexistent"), segments.into(), &dropping);
+        let found = findings(Path::new("/nonexistent"), segments.into(), &dropping, &[]);
         let failed = found.into_iter().filter_map(|((family, _), finding)| match finding {
             Finding::Failed(why) => Some((family, why)),
             Finding::Passed | Finding::Silent(_) => None,
