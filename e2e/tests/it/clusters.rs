@@ -24,22 +24,12 @@ const ASKED: u64 = 500;
 const ROUNDS: u32 = 10;
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 20 };
 
-#[test]
-fn two_clusters_that_start_at_once_on_one_lan_take_no_vrid_and_no_address_of_each_other() -> anyhow::Result<()>
-{
-    start_at_once("two-clusters", 2)
-}
-
 // shows: field-reports F-27
 #[test]
 fn three_clusters_that_start_at_once_on_one_lan_take_no_vrid_and_no_address_of_each_other()
 -> anyhow::Result<()> {
-    start_at_once("three-clusters", 3)
-}
-
-fn start_at_once(name: &str, count: u8) -> anyhow::Result<()> {
     let builder = Lab::builder().nodes(2).client("c1").light();
-    clusters(name, count, &builder, async |lab, cluster| settle(lab, cluster).await)
+    clusters("three-clusters", 3, &builder, async |lab, cluster| settle(lab, cluster).await)
 }
 
 async fn settle(lab: &Lab, cluster: &Cluster<'_>) -> anyhow::Result<()> {
