@@ -1,0 +1,15 @@
+//! BGP-4 speaker that announces routes and takes none (RFC 4271), for IPv4 and IPv6 unicast: without clock, randomness or I/O.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | [`Asn`], [`HoldTime`], [`Prefix`], [`RouterId`], [`Time`]: values that can only be legal |
+//! | [`wire`] | messages as bytes: the peer's are judged by their form, ours are packed into as few as possible |
+
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
+#[cfg(test)]
+mod tests;
+pub mod units;
+pub mod wire;
+
+pub use units::{Asn, Family, HoldTime, Prefix, RouterId, Time};
