@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`units`] | [`Asn`], [`HoldTime`], [`Prefix`], [`RouterId`], [`Time`]: values that can only be legal |
 //! | [`wire`] | messages as bytes: the peer's are judged by their form, ours are packed into as few as possible |
+//! | [`rib`] | routes that a peer is to have and has been sent: the difference becomes messages |
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
+pub mod rib;
 #[cfg(test)]
 mod tests;
 pub mod units;
