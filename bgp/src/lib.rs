@@ -5,13 +5,16 @@
 //! | [`units`] | [`Asn`], [`HoldTime`], [`Prefix`], [`RouterId`], [`Time`]: values that can only be legal |
 //! | [`wire`] | messages as bytes: the peer's are judged by their form, ours are packed into as few as possible |
 //! | [`rib`] | routes that a peer is to have and has been sent: the difference becomes messages |
+//! | [`session`] | the session with one peer: inputs take `now`, outputs are values |
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 pub mod rib;
+pub mod session;
 #[cfg(test)]
 mod tests;
 pub mod units;
 pub mod wire;
 
+pub use session::{Config, Event, Session, State};
 pub use units::{Asn, Family, HoldTime, Prefix, RouterId, Time};
