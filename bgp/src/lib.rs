@@ -6,9 +6,11 @@
 //! | [`wire`] | messages as bytes: the peer's are judged by their form, ours are packed into as few as possible |
 //! | [`rib`] | routes that a peer is to have and has been sent: the difference becomes messages |
 //! | [`session`] | the session with one peer: inputs take `now`, outputs are values |
+//! | [`bfd`] | detection of a dead peer or path within milliseconds |
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
+pub mod bfd;
 pub mod rib;
 pub mod session;
 #[cfg(test)]
