@@ -14,6 +14,8 @@ pub mod bfd;
 pub mod rib;
 pub mod session;
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
 mod tests;
 pub mod units;
 pub mod wire;
