@@ -87,7 +87,7 @@ pub struct Event {
     pub remote: State,
 }
 
-/// What the peer last reported.
+/// Values that the peer last reported.
 #[derive(Clone, Copy, Debug)]
 struct Remote {
     state: State,

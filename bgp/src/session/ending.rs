@@ -48,7 +48,6 @@ impl Session {
         let outbox = std::mem::take(&mut self.outbox);
         self.finish(DownReason::Sent(notification), now);
         self.outbox = outbox;
-        self.outbox.deadline = None;
         self.timers.close = Some(now + CLOSE_TIME);
     }
 

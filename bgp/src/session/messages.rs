@@ -79,7 +79,7 @@ impl Session {
 
     fn handle_notification(&mut self, notification: Notification, now: Time) {
         let is_old = [ErrorCode::UNSUPPORTED_CAPABILITY, ErrorCode::UNSUPPORTED_PARAMETER];
-        if self.state == State::OpenSent && is_old.contains(&notification.error) {
+        if is_old.contains(&notification.error) {
             self.offer = self.offer.reduced(&self.config);
         }
         self.events.push_back(Event::Close { reset: false });

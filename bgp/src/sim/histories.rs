@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::prefix;
 use crate::wire::{Communities, Community};
 
-/// How many a plain test run plays.
+/// Number that a plain test run plays.
 const CASES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {

@@ -34,7 +34,7 @@ pub(super) struct Datagram {
     pub(super) packet: Packet,
 }
 
-/// What is on the way to one side.
+/// Segments and datagrams on the way to one side.
 #[derive(Debug, Default)]
 struct Way {
     segments: VecDeque<(Time, Segment, u32)>,

@@ -30,7 +30,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Those of a speaker that sends none: IPv4 unicast.
+    /// Capabilities of a speaker that sends none: IPv4 unicast.
     pub fn none() -> Self {
         let families = [Family::V4].into();
         Self { families, route_refresh: false, extended_next_hop: false, four_octet_as: None }

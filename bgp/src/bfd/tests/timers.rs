@@ -11,6 +11,7 @@ fn waits(session: &mut Session, peer: &Packet, interval: Duration, packets: usiz
     sent(session, now);
     while waits.len() < packets {
         now = session.poll_timeout().unwrap().min(heard + interval);
+        assert!(now.since(last) < millis(10_000), "no packet is sent");
         if now == heard + interval {
             heard = now;
             session.handle_packet(peer, now).unwrap();
@@ -119,6 +120,7 @@ fn timers_that_could_make_a_packet_late_count_when_the_peer_has_answered() {
     let answer = Packet { is_final: true, ..packet(State::Up) };
     let slower = Config { transmit: millis(1000), receive: millis(100), multiplier: multiplier(3) };
     let mut session = settled();
+    session.handle_packet(&Packet { desired_transmit: millis(100), ..packet(State::Up) }, START).unwrap();
     sent(&mut session, START + millis(300));
     session.reconfigure(slower, START);
     assert_eq!((session.transmit_interval(), session.detection_time()), (Some(millis(300)), millis(900)));
@@ -148,6 +150,16 @@ fn timers_that_change_during_a_poll_wait_for_their_own_answer() {
     assert!(sent(&mut session, START + millis(300))[0].is_poll);
     session.handle_packet(&answer, START).unwrap();
     assert_eq!(session.transmit_interval(), Some(millis(2000)));
+}
+
+// shows: bgp B86
+#[test]
+fn a_poll_ends_with_the_state_in_which_it_was_begun() {
+    let mut session = session_in(State::Up);
+    let late = START + session.detection_time();
+    session.handle_timeout(late);
+    let packet = sent(&mut session, late)[0];
+    assert_eq!((packet.state, packet.is_poll), (State::Down, false));
 }
 
 // shows: bgp B86

@@ -50,7 +50,19 @@ fn nothing_is_read_behind_a_notification() {
     assert_eq!(session.counts(), Counts::default());
 }
 
-/// RFC 4271 §6.8 is not needed: what another connection does reaches no session.
+// shows: bgp B6
+#[test]
+fn the_beginning_of_a_message_goes_with_its_connection() {
+    let mut session = established();
+    session.handle_bytes(&update_bytes()[..25], START);
+    session.handle_closed(START);
+    let now = session.poll_timeout().unwrap();
+    session.handle_timeout(now);
+    session.handle_connected(next_hops(), now);
+    session.handle_bytes(&open_bytes(&offer()), now);
+    assert_eq!(session.state(), State::OpenConfirm);
+}
+
 // shows: bgp B27
 #[test]
 fn a_refusal_because_of_another_session_is_reported_by_name() {

@@ -58,6 +58,33 @@ fn routes_are_acknowledged_when_all_are_written_and_only_once() {
     assert_eq!(events(&mut session), [Event::RoutesAcknowledged]);
 }
 
+// shows: bgp B74
+#[test]
+fn a_withdrawal_that_is_written_before_the_stop_is_waited_for_as_well() {
+    let mut session = established();
+    session.set_routes(routes(&["203.0.113.10"]));
+    transmit(&mut session, START);
+    session.set_routes(BTreeMap::new());
+    transmit(&mut session, START);
+    session.stop(ErrorCode::SHUTDOWN.into(), START);
+    assert_eq!((session.state(), session.awaits_acknowledgement()), (State::Established, true));
+}
+
+// shows: bgp B74
+#[test]
+fn a_session_takes_no_acknowledgement_of_the_one_before() {
+    let mut session = established();
+    session.set_routes(routes(&["203.0.113.10"]));
+    transmit(&mut session, START);
+    session.handle_closed(START);
+    let now = session.poll_timeout().unwrap();
+    session.handle_timeout(now);
+    session.handle_connected(NextHops { ipv4: None, ipv6: None }, now);
+    session.handle_bytes(&[open_bytes(&offer()), keepalive_bytes()].concat(), now);
+    transmit(&mut session, now);
+    assert_eq!((session.state(), session.awaits_acknowledgement()), (State::Established, false));
+}
+
 // shows: bgp B21
 #[test]
 fn a_notification_follows_the_rest_of_a_message_that_is_half_written() {

@@ -64,6 +64,7 @@ fn the_smaller_hold_time_counts_and_keepalives_take_a_third_of_it() {
         (4, 90, None, 4, Some(1)),
         (30, 90, Some(5), 30, Some(5)),
         (30, 90, Some(20), 30, Some(10)),
+        (30, 90, Some(0), 30, Some(1)),
         (0, 90, None, 0, None),
         (90, 0, Some(5), 0, None),
     ];
@@ -95,15 +96,18 @@ fn a_family_is_used_if_both_sides_offer_it() {
     assert_eq!(down(&mut session), DownReason::Sent(refusal));
 }
 
-/// The offers of attempts that the peer answers with this error.
+/// The offers of attempts that the peer answers with this error, after an offer of its own or not.
 fn offers(config: Config, error: ErrorCode, attempts: usize) -> Vec<Capabilities> {
     let mut session = Session::new(config, Random::new(1));
     session.start(START);
     let mut now = START;
-    let attempt = |_| {
+    let attempt = |number| {
         session.handle_connected(next_hops(), now);
         let sent = transmit(&mut session, now);
         let Ok(Some((Message::Open(open), _))) = decode(&sent) else { panic!("an OPEN") };
+        if number % 2 == 0 {
+            session.handle_bytes(&open_bytes(&offer()), now);
+        }
         session.handle_bytes(&encoded(|out| Notification::from(error).encode(out)), now);
         now = session.poll_timeout().unwrap();
         session.handle_timeout(now);

@@ -181,6 +181,20 @@ fn routes_are_sent_again_at_most_once_in_ten_seconds_for_each_family() {
     assert_eq!(sent(&[], 21), 1);
 }
 
+// shows: bgp B57
+#[test]
+fn a_refresh_that_waits_goes_with_its_session() {
+    let mut session = established();
+    session.handle_bytes(&refresh_bytes(Family::V4).repeat(2), START);
+    session.handle_closed(START);
+    assert!(session.poll_timeout().unwrap().since(START) < secs(6), "the next attempt");
+    let now = session.poll_timeout().unwrap();
+    session.handle_timeout(now);
+    assert_eq!(session.poll_timeout(), Some(now + secs(5)), "the end of the attempt");
+    session.handle_connected(next_hops(), now);
+    assert_eq!(session.poll_timeout(), Some(now + OPEN_HOLD_TIME));
+}
+
 // shows: bgp B7
 #[test]
 fn a_refresh_of_a_family_that_is_not_used_is_counted_and_ignored() {

@@ -111,7 +111,7 @@ fn an_update_is_refused_for_its_lengths_and_counted_otherwise() {
         ("M 002e 02 0000 0017 800f14 000201 80 20010db8000f00000000000000000010", 0, 1, false),
         ("M 001e 02 0000 0007 900f0003 001946", 0, 0, false),
         // A prefix or an attribute that is too long.
-        ("M 0019 02 0000 0000 21cb", 0, 0, true),
+        ("M 001d 02 0000 0000 21cb00710a00", 0, 0, true),
         ("M 001b 02 0000 0000 20cb0071", 0, 0, true),
         ("M 001a 02 0000 0003 400105", 0, 0, true),
     ];

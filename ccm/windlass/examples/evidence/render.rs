@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::repository::{files, read, root, rows};
 
 /// Folders with Rust sources.
-const PARTS: [&str; 4] = ["ccm", "e2e", "ipam", "vrrp"];
+const PARTS: [&str; 5] = ["bgp", "ccm", "e2e", "ipam", "vrrp"];
 /// Start of a mark.
 const MARK: &str = "// shows: ";
 /// First line of a generated page.

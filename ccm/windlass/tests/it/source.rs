@@ -9,8 +9,9 @@ mod imports;
 
 /// Each crate with the number of its files that are in a circle of imports, and of its doc comments that do not open with what
 /// the item is or does.
-const CRATES: [(&str, usize, usize); 13] = [
+const CRATES: [(&str, usize, usize); 14] = [
     ("ipam", 0, 0),
+    ("bgp", 0, 0),
     ("vrrp", 0, 0),
     ("vrrp/kernel", 0, 0),
     ("vrrp/dataplane", 0, 0),

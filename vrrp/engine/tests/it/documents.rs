@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What paths in the documents are relative to.
-const FOLDERS: [&str; 5] = ["", "vrrp/src", "vrrp/engine/src", "vrrp/dataplane/src", "vrrp/kernel/src"];
+const FOLDERS: [&str; 6] =
+    ["", "bgp/src", "vrrp/src", "vrrp/engine/src", "vrrp/dataplane/src", "vrrp/kernel/src"];
 
-/// Rust files of the protocol, of the kernel crate, of the data plane and of the engine, by path from the repository.
+/// Rust files of the protocols, of the kernel crate, of the data plane and of the engine, by path from the repository.
 struct Sources {
     root: PathBuf,
     files: BTreeMap<PathBuf, String>,
@@ -17,7 +18,7 @@ impl Sources {
     fn read() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut files = BTreeMap::new();
-        let mut folders = vec![PathBuf::from("vrrp")];
+        let mut folders = vec![PathBuf::from("bgp"), PathBuf::from("vrrp")];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(root.join(&folder)).unwrap() {
                 let entry = entry.unwrap();
@@ -139,7 +140,7 @@ fn code_cells(document: &str) -> Vec<&str> {
 #[test]
 fn the_documents_name_code_that_exists() {
     let sources = Sources::read();
-    for name in ["rfc9568.md", "auth.md", "interop.md", "virtual-mac.md"] {
+    for name in ["bgp.md", "rfc9568.md", "auth.md", "interop.md", "virtual-mac.md"] {
         let document = fs::read_to_string(sources.root.join("docs/dev").join(name)).unwrap();
         assert_eq!(missing(&sources, &document), Vec::<String>::new(), "{name}");
     }
