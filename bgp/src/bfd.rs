@@ -74,7 +74,7 @@ pub struct Config {
     pub multiplier: NonZeroU8,
 }
 
-/// Change of state, with what BGP needs to judge it: a peer in AdminDown says nothing about the path (RFC 5882 §3.2).
+/// Change of state, with what BGP needs to judge it: AdminDown of the peer is no fault of the path (RFC 5882 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// State left.
@@ -173,13 +173,13 @@ impl Session {
         self.next_packet.into_iter().chain(self.silent_at).min()
     }
 
-    /// Changes the timers. While Up the peer is told by a poll, and what would make a packet late counts only after its answer.
+    /// Changes the timers. While Up a poll sends them to the peer, and those that could make a packet late count after its answer.
     pub fn reconfigure(&mut self, config: Config, now: Time) {
         self.timing.reconfigure(config, self.state);
         self.schedule(now);
     }
 
-    /// Takes the session down; the peer is told, and takes it for no fault of the path.
+    /// Takes the session down. The peer learns that this is no fault of the path.
     pub fn take_down(&mut self, now: Time) {
         self.enter(State::AdminDown, Diagnostic::ADMINISTRATIVELY_DOWN, now);
         self.silent_at = None;

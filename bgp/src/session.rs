@@ -51,7 +51,7 @@ use refresh::Refreshes;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// Hold time until the peer's OPEN (RFC 4271 §8.2.2).
 const OPEN_HOLD_TIME: Duration = Duration::from_mins(4);
-/// Shortest time for which a peer may take no byte (RFC 9687 §6).
+/// Shortest time for which a peer may take no byte (RFC 9687).
 const SEND_HOLD_TIME: Duration = Duration::from_mins(8);
 
 /// Times at which the session acts by itself.

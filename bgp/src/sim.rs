@@ -86,8 +86,8 @@ struct World {
     /// `None` while the router is crashed.
     router_bfd: Option<bfd::Session>,
     /// Times at which the speaker last received bytes, and a BFD packet.
-    heard: Time,
-    heard_bfd: Time,
+    received: Time,
+    received_bfd: Time,
     last_fault: Time,
     downs: Vec<(Time, DownReason)>,
     bfd_events: Vec<(Time, bfd::Event)>,
@@ -113,8 +113,8 @@ impl World {
             connection: None,
             router: None,
             router_bfd,
-            heard: now,
-            heard_bfd: now,
+            received: now,
+            received_bfd: now,
             last_fault: now,
             downs: Vec::new(),
             bfd_events: Vec::new(),
@@ -213,7 +213,7 @@ impl World {
         if !self.is_frozen() {
             while let Some(Datagram { arrival, packet }) = self.link.take_datagram(Side::Speaker, self.now) {
                 if self.speaker_bfd.handle_packet(&packet, arrival).is_ok() {
-                    self.heard_bfd = arrival;
+                    self.received_bfd = arrival;
                 }
                 self.settle();
             }
@@ -249,13 +249,13 @@ impl World {
         }
         match segment {
             Segment::Connect => {
-                self.heard = self.now;
+                self.received = self.now;
                 self.speaker.handle_connected(next_hops(), self.now);
             }
             Segment::Bytes(bytes) => {
-                // KEEPALIVE and UPDATE alone say that the router is there.
+                // KEEPALIVE and UPDATE alone restart the hold timer.
                 if bytes.get(18) != Some(&ROUTE_REFRESH) {
-                    self.heard = self.now;
+                    self.received = self.now;
                 }
                 self.speaker.handle_bytes(&bytes, self.now);
             }
@@ -284,7 +284,7 @@ impl World {
             (Segment::Bytes(bytes), Some(router)) => {
                 router.session.handle_bytes(&bytes, self.now);
                 router.partial.extend(bytes);
-                let taken = router.listener.hear(&router.partial);
+                let taken = router.listener.receive(&router.partial);
                 router.partial.drain(..taken);
             }
             // The router knows nothing of it, or closes as well.
@@ -360,7 +360,7 @@ impl World {
     /// Patience and cause.
     fn went_down(&mut self, reason: DownReason) {
         let expired = DownReason::Sent(ErrorCode::HOLD_TIMER_EXPIRED.into());
-        let silent = self.now.since(self.heard);
+        let silent = self.now.since(self.received);
         assert!(reason != expired || silent >= HOLD, "the hold time was over after {silent:?}");
         let since = self.now.since(self.last_fault);
         assert!(since < HOLD * 4, "{reason} {since:?} after the last fault: {self:#?}");
@@ -373,7 +373,7 @@ impl World {
         if self.is_frozen() {
             return;
         }
-        let (silent, silent_bfd) = (self.now.since(self.heard), self.now.since(self.heard_bfd));
+        let (silent, silent_bfd) = (self.now.since(self.received), self.now.since(self.received_bfd));
         let is_up = self.speaker.state() == State::Established;
         assert!(!is_up || silent < HOLD, "Established after {silent:?} of silence");
         let is_up = self.speaker_bfd.state() == bfd::State::Up;
@@ -383,7 +383,7 @@ impl World {
         if let Some((at, event)) = self.bfd_events.last().filter(|(at, _)| *at == self.now) {
             let expired =
                 event.to == bfd::State::Down && event.diagnostic == bfd::Diagnostic::DETECTION_TIME_EXPIRED;
-            assert!(!expired || at.since(self.heard_bfd) >= DETECTION, "BFD lost patience: {event:?}");
+            assert!(!expired || at.since(self.received_bfd) >= DETECTION, "BFD lost patience: {event:?}");
         }
     }
 }

@@ -38,7 +38,7 @@ impl Diagnostic {
     pub const NONE: Self = Self(0);
     /// The peer was silent.
     pub const DETECTION_TIME_EXPIRED: Self = Self(1);
-    /// The peer said that the session is down.
+    /// The peer reported that the session is down.
     pub const NEIGHBOR_DOWN: Self = Self(3);
     /// An administrator took it down.
     pub const ADMINISTRATIVELY_DOWN: Self = Self(7);

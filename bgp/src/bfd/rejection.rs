@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// Shorter than a packet without authentication, or than it says.
+    /// Shorter than a packet without authentication, or than its length field.
     #[error("{0} bytes, fewer than a BFD packet has: it was cut on the way")]
     Truncated(usize),
     /// Another version.

@@ -22,7 +22,7 @@ impl Timing {
         Self { config, transmit: config.transmit.max(SLOW), receive: config.receive, unanswered: 0 }
     }
 
-    /// Interval that the peer is told.
+    /// Transmit interval that is sent to the peer.
     pub(super) fn desired_transmit(&self, state: State) -> Duration {
         match state {
             State::AdminDown | State::Down | State::Init => self.config.transmit.max(SLOW),

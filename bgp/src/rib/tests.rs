@@ -39,7 +39,7 @@ fn flush(rib: &mut RibOut, listener: &mut Listener, limit: usize) -> usize {
     let mut sent = 0;
     let mut out = Vec::new();
     while sent < limit && rib.next_update(&mut out) {
-        assert_eq!(listener.hear(&out), out.len());
+        assert_eq!(listener.receive(&out), out.len());
         out.clear();
         sent += 1;
     }

@@ -12,8 +12,10 @@ use crate::wire::Notification;
 pub(super) const CLOSE_TIME: Duration = Duration::from_secs(1);
 /// Longest time for the peer to acknowledge that all routes are withdrawn.
 pub(super) const LEAVE_TIME: Duration = Duration::from_secs(2);
+
 impl Session {
-    /// Stops the session; `cease` is the last message. An established one is left in order, see the module's documentation.
+    /// Stops the session; `cease` is the last message. An established one is left in order, see the module's documentation: its desired
+    /// routes are dropped, and set again before another start.
     pub fn stop(&mut self, cease: Notification, now: Time) {
         self.is_wanted = false;
         match self.state {

@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// Returns true if there is a connection and a peer to talk to.
+    /// Returns true if messages of the peer are expected.
     pub(super) fn is_connected(self) -> bool {
         match self {
             Self::Idle | Self::Connect => false,

@@ -100,7 +100,7 @@ fn a_speaker_that_was_frozen_takes_its_own_lateness_for_no_silence() {
     world.disturb();
     world.run_for(secs(5));
     assert!(world.is_calm() && world.downs.is_empty());
-    // Longer: the router has noticed, and says so.
+    // Longer: the router has found it, and reports Down.
     world.frozen_until = world.now + secs(5);
     world.disturb();
     world.run_for(Duration::from_millis(5100));

@@ -34,7 +34,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Takes the whole messages at the front of `bytes`; others than UPDATE are passed over. Returns the number of bytes taken.
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while let Some(header) = bytes.get(taken..taken + 19) {
             assert_eq!(header[..16], [0xff; 16]);
@@ -59,14 +59,7 @@ impl Listener {
         let (mut last, mut is_first) = (0, true);
         let mut end = (body.len() == 4).then_some(Family::V4);
         while !attributes.is_empty() {
-            let (flags, kind) = (attributes[0], attributes[1]);
-            let (value, rest) = if flags & 0x10 == 0 {
-                attributes[3..].split_at(attributes[2].into())
-            } else {
-                let length = usize::from(u16::from_be_bytes([attributes[2], attributes[3]]));
-                assert!(length > 255, "a needless length of two bytes");
-                attributes[4..].split_at(length)
-            };
+            let (flags, kind, value, rest) = attribute(attributes);
             attributes = rest;
             match kind {
                 14 => {
@@ -114,6 +107,19 @@ impl Listener {
 
 fn behind_length(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes[2..].split_at(usize::from(u16::from_be_bytes([bytes[0], bytes[1]])))
+}
+
+/// Flags, type and value of the first attribute, and the others.
+fn attribute(bytes: &[u8]) -> (u8, u8, &[u8], &[u8]) {
+    let (flags, kind) = (bytes[0], bytes[1]);
+    let (value, rest) = if flags & 0x10 == 0 {
+        bytes[3..].split_at(bytes[2].into())
+    } else {
+        let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        assert!(length > 255, "a needless length of two bytes");
+        bytes[4..].split_at(length)
+    };
+    (flags, kind, value, rest)
 }
 
 fn family(value: &[u8]) -> Family {

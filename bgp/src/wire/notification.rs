@@ -1,4 +1,4 @@
-//! NOTIFICATION: one side tells why it closes the connection (RFC 4271 §4.5, §6).
+//! NOTIFICATION: the reason why one side closes the connection (RFC 4271 §4.5, §6).
 
 use std::fmt;
 

@@ -7,13 +7,13 @@ fn waits(session: &mut Session, peer: &Packet, interval: Duration, packets: usiz
     let mut waits = Vec::new();
     let mut now = START;
     let mut last = START;
-    let mut heard = START;
+    let mut received = START;
     sent(session, now);
     while waits.len() < packets {
-        now = session.poll_timeout().unwrap().min(heard + interval);
+        now = session.poll_timeout().unwrap().min(received + interval);
         assert!(now.since(last) < millis(10_000), "no packet is sent");
-        if now == heard + interval {
-            heard = now;
+        if now == received + interval {
+            received = now;
             session.handle_packet(peer, now).unwrap();
         }
         session.handle_timeout(now);

@@ -8,10 +8,10 @@ fn a_session_is_left_when_the_peer_has_acknowledged_that_all_routes_are_withdraw
     let mut session = established();
     session.set_routes(routes(&["203.0.113.10", "2001:db8:f::10"]));
     let mut listener = Listener::default();
-    listener.hear(&transmit(&mut session, START));
+    listener.receive(&transmit(&mut session, START));
     session.stop(Notification::shutdown("node drained"), START);
     session.set_routes(routes(&["203.0.113.12"]));
-    listener.hear(&transmit(&mut session, START));
+    listener.receive(&transmit(&mut session, START));
     assert!(listener.table.is_empty() && session.awaits_acknowledgement());
     assert_eq!((session.state(), session.is_finished()), (State::Established, false));
     session.handle_acknowledged(START);

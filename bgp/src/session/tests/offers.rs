@@ -145,7 +145,7 @@ fn seen(config: Config, open: &Open, next_hops: NextHops, vip: &str) -> Option<c
     session.handle_connected(next_hops, START);
     session.handle_bytes(&[open_bytes(open), keepalive_bytes()].concat(), START);
     let mut listener = Listener::default();
-    listener.hear(&transmit(&mut session, START));
+    listener.receive(&transmit(&mut session, START));
     listener.table.get(&prefix(vip)).cloned()
 }
 
@@ -183,6 +183,6 @@ fn routes_that_were_set_before_the_session_are_sent_when_it_is_established() {
     assert_eq!(transmit(&mut session, START), []);
     session.handle_bytes(&keepalive_bytes(), START);
     let mut listener = Listener::default();
-    listener.hear(&transmit(&mut session, START));
+    listener.receive(&transmit(&mut session, START));
     assert_eq!((listener.table.len(), session.sent()), (1, 1));
 }

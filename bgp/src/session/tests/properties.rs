@@ -81,7 +81,7 @@ proptest! {
                 match event {
                     // The connection is over: it must make sense so far.
                     Event::Close { .. } | Event::Dial => {
-                        Listener::default().hear(&sent);
+                        Listener::default().receive(&sent);
                         sent.clear();
                     }
                     Event::Established(_) | Event::Down(_) | Event::RoutesAcknowledged => {}

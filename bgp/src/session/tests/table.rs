@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Situations of the table: the states, and what the state alone does not say.
+/// Situations of the table: the states, and conditions within them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Situation {
     /// Idle, not started.
@@ -127,7 +127,7 @@ fn situation(situation: Situation, config: &Config) -> Session {
 /// Feeds `input` to `session` and returns when it happened.
 fn feed(session: &mut Session, input: Input) -> Time {
     let soon = START + Duration::from_millis(500);
-    let mut hear = |bytes: Vec<u8>| session.handle_bytes(&bytes, soon);
+    let mut receive = |bytes: Vec<u8>| session.handle_bytes(&bytes, soon);
     match input {
         Input::Start => session.start(soon),
         Input::Stop => session.stop(ErrorCode::SHUTDOWN.into(), soon),
@@ -146,17 +146,17 @@ fn feed(session: &mut Session, input: Input) -> Time {
         }
         Input::Connected => session.handle_connected(next_hops(), soon),
         Input::Closed => session.handle_closed(soon),
-        Input::OpenGood => hear(open_bytes(&offer())),
-        Input::OpenBad => hear(open_bytes(&Open {
+        Input::OpenGood => receive(open_bytes(&offer())),
+        Input::OpenBad => receive(open_bytes(&Open {
             asn: Asn::new(OWN).unwrap(),
             capabilities: Capabilities::none(),
             ..offer()
         })),
-        Input::Keepalive => hear(keepalive_bytes()),
-        Input::Update => hear(update_bytes()),
-        Input::Refresh => hear(refresh_bytes(Family::V4)),
-        Input::BadHeader => hear(unhex("M 0013 09")),
-        Input::Notification => hear(encoded(|out| Notification::shutdown("bye").encode(out))),
+        Input::Keepalive => receive(keepalive_bytes()),
+        Input::Update => receive(update_bytes()),
+        Input::Refresh => receive(refresh_bytes(Family::V4)),
+        Input::BadHeader => receive(unhex("M 0013 09")),
+        Input::Notification => receive(encoded(|out| Notification::shutdown("bye").encode(out))),
         Input::BfdDown => session.handle_bfd_down(soon),
         Input::Acknowledged => session.handle_acknowledged(soon),
     }

@@ -50,7 +50,7 @@ fn without_hold_time_there_are_no_keepalives_and_no_timers() {
 }
 
 /// Keeps the peer alive for so many seconds.
-fn hear_for(session: &mut Session, now: Time, seconds: u64) -> Time {
+fn keep_alive_for(session: &mut Session, now: Time, seconds: u64) -> Time {
     for second in 1..=seconds {
         session.handle_bytes(&keepalive_bytes(), now + secs(second));
         session.handle_timeout(now + secs(second));
@@ -64,14 +64,14 @@ fn a_peer_that_takes_no_byte_is_left_and_memory_stays_bounded() {
     let mut session = established();
     session.set_routes(routes(&["203.0.113.10"]));
     assert!(!session.poll_transmit(START).is_empty());
-    let now = hear_for(&mut session, START, 479);
+    let now = keep_alive_for(&mut session, START, 479);
     assert_eq!(session.state(), State::Established);
     assert_eq!(names(session.poll_transmit(now)), ["UPDATE"], "no KEEPALIVE behind it");
     // One byte is enough to go on.
     session.handle_transmitted(1, now);
-    let now = hear_for(&mut session, now, 479);
+    let now = keep_alive_for(&mut session, now, 479);
     assert_eq!(session.state(), State::Established);
-    hear_for(&mut session, now, 1);
+    keep_alive_for(&mut session, now, 1);
     assert_eq!(down(&mut session), DownReason::Sent(ErrorCode::SEND_HOLD_TIMER_EXPIRED.into()));
     // Two hold times are longer.
     let slow = Config { hold_time: HoldTime::new(90).unwrap(), ..config() };
@@ -80,9 +80,9 @@ fn a_peer_that_takes_no_byte_is_left_and_memory_stays_bounded() {
     let mut session = session_in(State::OpenSent, Config { hold_time: HoldTime::new(300).unwrap(), ..slow });
     session.handle_bytes(&[open_bytes(&open), keepalive_bytes()].concat(), START);
     session.poll_transmit(START);
-    let now = hear_for(&mut session, START, 599);
+    let now = keep_alive_for(&mut session, START, 599);
     assert_eq!(session.state(), State::Established);
-    hear_for(&mut session, now, 1);
+    keep_alive_for(&mut session, now, 1);
     assert_eq!(session.state(), State::Idle);
 }
 

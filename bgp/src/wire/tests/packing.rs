@@ -33,7 +33,7 @@ fn packed(family: Family, count: u32, peering: &Peering) -> (Vec<usize>, Vec<usi
             } else {
                 withdraw(&mut out, family, prefixes)
             };
-            assert_eq!(listener.hear(&out), out.len());
+            assert_eq!(listener.receive(&out), out.len());
             numbers.push(number);
             rest = &rest[number..];
         }
@@ -77,7 +77,7 @@ fn the_largest_attributes_leave_room_for_prefixes() {
     let peering = Peering { four_octet: false, ..external(4_200_000_001) };
     let bytes = announcement(&peering, &largest.degraded(), &["2001:db8:f::10", "2001:db8:f::11"]);
     let mut listener = Listener::default();
-    assert_eq!(listener.hear(&bytes), bytes.len());
+    assert_eq!(listener.receive(&bytes), bytes.len());
     let route = &listener.table[&prefix("2001:db8:f::10")];
     assert_eq!(route.value(2).unwrap().len(), 2 + 255 * 2, "AS_PATH");
     assert_eq!(route.value(8).unwrap().len(), 65 * 4, "the 65th is GRACEFUL_SHUTDOWN");

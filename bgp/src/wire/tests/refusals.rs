@@ -56,7 +56,7 @@ fn a_wrong_offer_is_answered_with_what_is_wrong() {
         ("M 001d 01 04 fc00 0001 c000020b 00", "2/6 "),
         ("M 001d 01 04 fc00 0002 c000020b 00", "2/6 "),
         ("M 001d 01 04 fc00 005a 00000000 00", "2/3 "),
-        // The capability says another AS, or 0, or AS_TRANS.
+        // The capability has another AS, or 0, or AS_TRANS.
         (&offer("08 0206 41040000fc01"), "2/2 "),
         (&offer("08 0206 410400000000"), "2/2 "),
         ("M 0025 01 04 5ba0 005a c000020b 08 0206 410400005ba0", "2/2 "),

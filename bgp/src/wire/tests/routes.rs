@@ -7,7 +7,7 @@ const VIP: &str = "203.0.113.10";
 
 fn seen(peering: &Peering, attributes: &Attributes) -> Route {
     let mut listener = Listener::default();
-    listener.hear(&announcement(peering, attributes, &[VIP]));
+    listener.receive(&announcement(peering, attributes, &[VIP]));
     listener.table[&prefix(VIP)].clone()
 }
 
