@@ -76,9 +76,6 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, Notification> {
     }
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     let bad_length = || Notification { error: ErrorCode::BAD_LENGTH, data: vec![*high, *low] };
-    if !(HEADER_LENGTH..=MAX_LENGTH).contains(&length) {
-        return Err(bad_length());
-    }
     let lengths = match *kind {
         OPEN => 29..=MAX_LENGTH,
         UPDATE => 23..=MAX_LENGTH,

@@ -135,6 +135,7 @@ fn a_family_without_next_hop_is_not_sent() {
     rib.open(Peering { ipv6: None, ..peering() });
     let mut listener = Listener::default();
     flush(&mut rib, &mut listener, usize::MAX);
+    assert!(rib.is_converged());
     assert_eq!(listener.table.keys().map(ToString::to_string).collect::<Vec<_>>(), ["203.0.113.10/32"]);
 }
 

@@ -45,6 +45,7 @@ proptest! {
     #[test]
     fn any_bytes_are_decoded_or_refused_without_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes);
+        let _ = decode(&[&MARKER[..], &bytes].concat());
     }
 
     // shows: bgp B60
