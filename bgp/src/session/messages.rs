@@ -6,10 +6,10 @@ use crate::units::{Family, Time};
 use crate::wire::{ErrorCode, Message, Notification, Open, decode, keepalive};
 
 impl Session {
-    /// Handles the whole messages in the receive buffer, which is empty once the connection has ended.
+    /// Handles the whole messages in the receive buffer.
     pub(super) fn read_messages(&mut self, now: Time) {
         let mut taken: usize = 0;
-        loop {
+        while self.state.is_connected() {
             match decode(self.inbox.get(taken..).unwrap_or_default()) {
                 Ok(None) => break,
                 Ok(Some((message, length))) => {

@@ -78,8 +78,12 @@ fn a_packet_of_another_session_changes_nothing() {
 proptest! {
     // shows: bgp B80
     #[test]
-    fn any_bytes_are_decoded_or_dropped_without_panic(bytes in vec(any::<u8>(), 0..80)) {
+    fn any_bytes_are_decoded_or_dropped_without_panic(
+        bytes in vec(any::<u8>(), 0..80),
+        small in vec(prop_oneof![0..2_u8, 20..30_u8, any::<u8>()], 0..40),
+    ) {
         let _ = Packet::decode(&bytes);
+        let _ = Packet::decode(&[&[0x20], &small[..]].concat());
     }
 
     // shows: bgp B80

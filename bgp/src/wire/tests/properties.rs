@@ -22,6 +22,11 @@ fn opens() -> impl Strategy<Value = Open> {
     )
 }
 
+/// Bytes most of which are small, as lengths and types are.
+fn small_bytes(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
+    vec(prop_oneof![2 => Just(0), 4 => 0..8_u8, 1 => 8..64_u8, 1 => any::<u8>()], length)
+}
+
 fn headed(kind: u8, body: &[u8]) -> Vec<u8> {
     encoded(|out| message(out, kind, |out| out.extend(body)))
 }
@@ -43,14 +48,18 @@ proptest! {
 
     // shows: bgp B60
     #[test]
-    fn any_bytes_are_decoded_or_refused_without_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_or_refused_without_panic(
+        bytes in vec(any::<u8>(), 0..200),
+        (length, kind) in (0_u16..300, 0_u8..7),
+    ) {
         let _ = decode(&bytes);
-        let _ = decode(&[&MARKER[..], &bytes].concat());
+        let [high, low] = length.to_be_bytes();
+        let _ = decode(&[&MARKER[..], &[high, low, kind], &bytes].concat());
     }
 
     // shows: bgp B60
     #[test]
-    fn any_body_is_decoded_or_refused_without_panic(kind in 0_u8..7, body in vec(any::<u8>(), 0..200)) {
+    fn any_body_is_decoded_or_refused_without_panic(kind in 0_u8..7, body in small_bytes(0..200)) {
         if let Ok(Some((message, length))) = decode(&headed(kind, &body)) {
             prop_assert_eq!(length, 19 + body.len());
             if let Message::Open(open) = message
@@ -59,6 +68,18 @@ proptest! {
                 prop_assert_eq!(decoded(&encoded(|out| open.encode(out))), Ok(Message::Open(open)));
             }
         }
+    }
+
+    // shows: bgp B55, B60
+    #[test]
+    fn any_parts_of_an_update_are_counted_without_panic(
+        parts in [small_bytes(0..40), small_bytes(0..80), small_bytes(0..40)],
+    ) {
+        let [withdrawn, attributes, reachable] = &parts;
+        let length = |part: &[u8]| u16::try_from(part.len()).unwrap().to_be_bytes();
+        let body = [&length(withdrawn), &withdrawn[..], &length(attributes), attributes, reachable].concat();
+        let counted = decoded(&headed(UPDATE, &body));
+        prop_assert!(matches!(counted, Ok(Message::Update(_))));
     }
 
     // shows: bgp B32, B60
