@@ -33,7 +33,7 @@ enum OfFamily {
     /// The rules of [`FRONT`] and [`OWN`].
     Front,
     Own,
-    /// What is sorted out by [`FRONT`]: most of it needs a look at its port only.
+    /// Rules about packets that these sort out, most of which need a look at their port only.
     About,
     /// All rules about a packet that arrived, and about one of the node's own.
     Judge,
