@@ -119,7 +119,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 
-use windlass_kernel::netfilter::message::Batch;
+use windlass_kernel::netfilter::message::{Batch, TableFamily};
 use windlass_kernel::netfilter::table::{Checked, Table};
 
 mod balancing;
@@ -150,7 +150,7 @@ impl Balancer {
     /// changed there before [`Self::apply`].
     pub fn open(table: &str) -> Result<Self, BalanceError> {
         Ok(Self {
-            table: Table::open(table)?,
+            table: Table::open(TableFamily::Inet, table)?,
             wanted: None,
             installed: Contents::default(),
             ways: Ways::new(WaysBack::default()),

@@ -330,7 +330,7 @@ use windlass_kernel::netfilter::expression;
 use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
 use windlass_kernel::netfilter::marks::LEAD;
-use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
 use windlass_kernel::netfilter::table::Table;
 
 mod connections;
@@ -374,7 +374,7 @@ impl Guard {
     pub fn install_for(table: &str, wanted: &Guarded, awake: Duration) -> Result<Self, GuardError> {
         let awake_ms = u64::try_from(awake.as_millis()).unwrap_or(u64::MAX);
         let mut guard = Self {
-            table: Table::open(table)?,
+            table: Table::open(TableFamily::Inet, table)?,
             installed: Guarded::default(),
             can: Parts {
                 forwards: true,

@@ -8,6 +8,7 @@ pub mod failure;
 pub mod fingerprint;
 pub mod marks;
 pub mod message;
+pub mod monitor;
 mod socket;
 pub mod table;
 

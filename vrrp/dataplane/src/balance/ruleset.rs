@@ -22,7 +22,7 @@ use windlass_kernel::netfilter::expression::{
     Verdict::{Goto, Jump},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
-use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
 use windlass_vrrp::Family;
 
 use super::balancing::LOTS;
@@ -239,7 +239,7 @@ pub(super) fn rules(marks: MarkMask) -> usize {
 
 /// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>, marks: MarkMask) -> Batch {
-    let mut batch = new_table(table);
+    let mut batch = new_table(TableFamily::Inet, table);
     let named = || Attributes::new().text(1, table);
     for (set, id) in Set::all().zip(1..) {
         batch.add(
@@ -248,7 +248,7 @@ pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>
             set.definition(&named().text(2, set.name()).number(10, id)),
         );
     }
-    add_chains(&mut batch, table, &chains(marks));
+    add_chains(&mut batch, TableFamily::Inet, table, &chains(marks));
     change(&mut batch, table, &Contents::default(), contents);
     add_local(&mut batch, table, local);
     batch

@@ -19,7 +19,7 @@ use windlass_kernel::netfilter::expression::{
     Verdict::{Accept, Drop, Goto},
     value,
 };
-use windlass_kernel::netfilter::message::{Batch, Operation};
+use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
 use windlass_vrrp::Family;
 
 use super::Guarded;
@@ -375,7 +375,7 @@ pub(super) fn rules(parts: Parts) -> usize {
 
 /// Replaces the table, whatever exists under its name.
 pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
-    let mut batch = new_table(table);
+    let mut batch = new_table(TableFamily::Inet, table);
     let named = || Attributes::new().text(1, table);
     for (set, id) in Set::all().zip(1..) {
         batch.add(
@@ -390,7 +390,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
         Operation::NewSet,
         awake.long(11, parts.awake_ms),
     );
-    add_chains(&mut batch, table, &chains::chains(parts));
+    add_chains(&mut batch, TableFamily::Inet, table, &chains::chains(parts));
     change(&mut batch, table, &Guarded::default(), guarded);
     if !guarded.held.is_empty() {
         say_awake(&mut batch, table);

@@ -40,7 +40,7 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
         "c0000232",
         "14000000 1100 0100 0a000000 00000000 00 00 000a", // end
     ];
-    let bytes = ruleset::update("w", &Guarded::default(), &wanted).encode(7);
+    let bytes = ruleset::update("w", &Guarded::default(), &wanted).encode(TableFamily::Inet, 7);
     assert_eq!(bytes, unhex(&golden.concat()));
 }
 

@@ -2,8 +2,10 @@
 
 use super::attributes::Attributes;
 use super::expression::{Expression, encode};
-use super::message::{Batch, Operation};
+use super::message::{Batch, Operation, TableFamily};
 
+/// Hook of the family `netdev` that sees frames as they arrive by an interface.
+const INGRESS: u32 = 0;
 /// Hook that sees packets as they arrive.
 pub const PREROUTING: u32 = 0;
 /// Hook that sees packets to the node itself.
@@ -37,23 +39,23 @@ pub struct Chain {
 }
 
 /// Begins a batch that replaces a table, whatever exists under its name, by an empty one.
-pub fn new_table(table: &str) -> Batch {
+pub fn new_table(family: TableFamily, table: &str) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
-    let create = format!("create the nftables table inet {table}");
+    let create = format!("create the nftables table {family} {table}");
     // Deleting what is not there is an error, so it is made sure to be there.
     batch.add(&create, Operation::NewTable, named());
-    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
+    batch.add(format!("delete the old nftables table {family} {table}"), Operation::DeleteTable, named());
     batch.add(&create, Operation::NewTable, named().number(2, 0));
     batch
 }
 
 /// Makes these chains in a table that has none of them, each after those that it goes to.
-pub fn add_chains(batch: &mut Batch, table: &str, chains: &[Chain]) {
+pub fn add_chains(batch: &mut Batch, family: TableFamily, table: &str, chains: &[Chain]) {
     let named = || Attributes::new().text(1, table);
     for chain in chains {
         batch.add(
-            format!("create the chain {} in the table inet {table}", chain.name),
+            format!("create the chain {} in the table {family} {table}", chain.name),
             Operation::NewChain,
             base_chain(named().text(3, chain.name), chain.hook),
         );
@@ -61,7 +63,7 @@ pub fn add_chains(batch: &mut Batch, table: &str, chains: &[Chain]) {
     for chain in chains {
         for (number, rule) in (1..).zip(chain.rules.iter()) {
             batch.add(
-                format!("create rule {number} of the chain {} in the table inet {table}", chain.name),
+                format!("create rule {number} of the chain {} in the table {family} {table}", chain.name),
                 Operation::NewRule,
                 named().text(2, chain.name).nest(4, &encode(rule)),
             );
@@ -74,4 +76,41 @@ fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
     let Some(Hook { kind, number, priority }) = hook else { return named };
     let hook = Attributes::new().number(1, number).number(2, priority.cast_unsigned());
     named.nest(4, &hook).number(5, ACCEPT).text(7, kind)
+}
+
+/// Chain of a table of the family `netdev` that sees the frames that arrive by one device, before the IP stack.
+pub struct DeviceChain<'a> {
+    /// Name of the table.
+    pub table: &'a str,
+    /// Name of the interface.
+    pub device: &'a str,
+}
+
+impl DeviceChain<'_> {
+    /// Makes the chain anew with this rule. The device must exist.
+    pub fn renew(&self, batch: &mut Batch, priority: i32, rule: &[Expression]) {
+        self.remove(batch);
+        let what = format!("create the {}", self.title());
+        let hook = Attributes::new().number(1, INGRESS).number(2, priority.cast_unsigned());
+        // Without the chain's type, of which there is one: so ENOENT is a missing device, and nothing else.
+        let chain = self.named(3).nest(4, &hook.text(3, self.device));
+        batch.add(&what, Operation::NewChain, chain);
+        batch.add(what, Operation::NewRule, self.named(2).nest(4, &encode(rule)));
+    }
+
+    /// Removes the chain, also if the kernel has removed it with its device.
+    pub fn remove(&self, batch: &mut Batch) {
+        let what = format!("delete the {}", self.title());
+        batch.add(&what, Operation::NewChain, self.named(3));
+        batch.add(what, Operation::DeleteChain, self.named(3));
+    }
+
+    fn title(&self) -> String {
+        format!("chain of the interface {} in the table netdev {}", self.device, self.table)
+    }
+
+    /// Names the chain, in an attribute of this number.
+    fn named(&self, number: u16) -> Attributes {
+        Attributes::new().text(1, self.table).text(number, &format!("from-{}", self.device))
+    }
 }

@@ -49,6 +49,10 @@ pub enum Expression {
     OriginalPort,
     /// Loads a number below this one, another for each packet by chance, in the machine's byte order.
     Chance(u32),
+    /// Loads a number below [`Hash::below`] by the hash of what was loaded, in the machine's byte order.
+    Hash(Hash),
+    /// Loads 1 if the packet has an IPv6 extension header of this number, else 0; one byte.
+    HasHeader(u8),
     /// Loads these bytes.
     Load(&'static [u8]),
     /// Marks the connection, as long as it is tracked, with what was loaded.
@@ -90,10 +94,29 @@ pub enum Expression {
     Masquerade,
     /// Translates the source to the address of this family that was loaded, with an unpredictable port.
     TranslateSourceTo(u8),
+    /// Sends the frame to the neighbour whose address of this family (as the kernel numbers it) was loaded, by the interface whose
+    /// number is in this word of the register. For tables of the family `netdev`.
+    ForwardTo(u8, u32),
     /// Drops the packet and notifies its sender.
     Reject(Answer),
     /// Ends the rule.
     Verdict(Verdict),
+}
+
+/// The kernel's Jenkins hash of words of the register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
+pub struct Hash {
+    /// First word that is hashed.
+    pub from: u32,
+    /// Number of bytes that are hashed.
+    pub length: u32,
+    /// Word that gets the number.
+    pub into: u32,
+    /// Number of values.
+    pub below: u32,
+    /// Seed of the hash.
+    pub seed: u32,
 }
 
 /// Metadata of a packet.
@@ -109,6 +132,8 @@ pub enum Meta {
     Family = 15,
     /// The protocol after IP and its extension headers, one byte.
     Protocol = 16,
+    /// Recipient of the frame: 0 if it is this host, one byte.
+    Recipient = 19,
 }
 
 /// Properties of a tracked connection.
@@ -205,6 +230,9 @@ impl Expression {
             Self::TranslateTo(_) | Self::TranslateToPort(..) | Self::TranslateSourceTo(_) => "nat",
             Self::Masquerade => "masq",
             Self::Chance(_) => "numgen",
+            Self::Hash(_) => "hash",
+            Self::HasHeader(_) => "exthdr",
+            Self::ForwardTo(..) => "fwd",
             Self::Reject(_) => "reject",
             Self::Load(_) | Self::Verdict(_) => "immediate",
         }
@@ -239,6 +267,26 @@ impl Expression {
             }
             // Type 1 is "by chance".
             Self::Chance(below) => data.number(1, register).number(2, below).number(3, 1),
+            // Type 0 is that of Jenkins.
+            Self::Hash(Hash { from, length, into, below, seed }) => data
+                .number(1, FIRST_WORD.saturating_add(from))
+                .number(2, FIRST_WORD.saturating_add(into))
+                .number(3, length)
+                .number(4, below)
+                .number(5, seed)
+                .number(7, 0),
+            // Flag 1 asks for its presence, operation 0 is that of IPv6.
+            Self::HasHeader(header) => data
+                .number(1, register)
+                .bytes(2, &[header])
+                .number(3, 0)
+                .number(4, 1)
+                .number(5, 1)
+                .number(6, 0),
+            Self::ForwardTo(family, word) => data
+                .number(1, FIRST_WORD.saturating_add(word))
+                .number(2, register)
+                .number(3, u32::from(family)),
             Self::Load(bytes) => data.number(1, register).nest(2, &value(bytes)),
             Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
             Self::MaskEvents => data.number(2, Connection::EventMask as u32).number(4, register),
@@ -314,7 +362,7 @@ pub fn counted(rule: &[u8]) -> u64 {
 }
 
 /// A rule's expressions as the kernel takes them.
-pub(crate) fn encode(expressions: &[Expression]) -> Attributes {
+pub fn encode(expressions: &[Expression]) -> Attributes {
     expressions.iter().fold(Attributes::new(), |list, expression| {
         let named = Attributes::new().text(1, expression.name());
         let data = expression.data(REGISTER);

@@ -14,7 +14,7 @@ use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
 use super::element::{self, ElementRef};
 use super::failure::Failure;
-use super::message::{Batch, Operation};
+use super::message::{Batch, Operation, TableFamily};
 
 #[cfg(test)]
 mod tests;
@@ -98,9 +98,13 @@ impl WrittenSets {
         }
     }
 
-    /// Returns the comparison of the table with this name with what was written.
-    pub(super) fn comparison(&self, table: &str, generation: Option<u32>) -> Comparison {
-        Comparison { table: table.to_owned(), written: self.clone(), generation }
+    /// Returns the comparison of the table of this family and name with what was written.
+    pub(super) fn comparison(
+        &self,
+        (family, table): (TableFamily, &str),
+        generation: Option<u32>,
+    ) -> Comparison {
+        Comparison { family, table: table.to_owned(), written: self.clone(), generation }
     }
 
     /// Judges the result of a comparison by what has been written since.
@@ -129,6 +133,7 @@ pub enum Verdict {
 
 /// Comparison of the sets of a table with what was written. Takes a while for many elements.
 pub struct Comparison {
+    family: TableFamily,
     table: String,
     written: WrittenSets,
     generation: Option<u32>,
@@ -146,16 +151,18 @@ pub struct Compared {
 impl Comparison {
     /// Looks, in the network namespace of the calling thread.
     pub fn run(self) -> Result<Compared, Failure> {
-        let mut socket = NetfilterSocket::open()
+        let mut socket = NetfilterSocket::open_for(self.family)
             .map_err(|source| Failure { what: "open a netfilter socket".to_owned(), source })?;
         self.run_by(&mut socket)
     }
 
     /// Looks, in the network namespace of the socket.
     pub(super) fn run_by(self, socket: &mut NetfilterSocket) -> Result<Compared, Failure> {
-        let Self { table, written, generation } = self;
-        let failed =
-            |source| Failure { what: format!("read the sets of the nftables table inet {table}"), source };
+        let Self { family, table, written, generation } = self;
+        let failed = |source| Failure {
+            what: format!("read the sets of the nftables table {family} {table}"),
+            source,
+        };
         let mut differing = Vec::new();
         for (name, expected) in &written.sets {
             let mut list = || found(socket, &table, name, &written.key);

@@ -3,6 +3,7 @@
 //! Layout: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nf_tables.h`,
 //! `linux/netfilter/nfnetlink_conntrack.h`.
 
+use std::fmt;
 use std::io;
 
 use super::attributes::Attributes;
@@ -30,8 +31,26 @@ const FLAG_CREATE: u16 = 0x400;
 const FLAG_APPEND: u16 = 0x800;
 
 const FAMILY_ANY: u8 = 0;
-/// IPv4 and IPv6 in one table.
-const FAMILY_INET: u8 = 1;
+
+/// Family of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::exhaustive_enums, reason = "the families in use")]
+pub enum TableFamily {
+    /// IPv4 and IPv6 packets, as the IP stack sees them.
+    #[default]
+    Inet = 1,
+    /// Frames of single interfaces, before the IP stack.
+    Netdev = 5,
+}
+
+impl fmt::Display for TableFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inet => "inet",
+            Self::Netdev => "netdev",
+        })
+    }
+}
 
 /// Operation that a message requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +63,8 @@ pub enum Operation {
     DeleteTable,
     /// Creates a chain.
     NewChain,
+    /// Deletes a chain with its rules.
+    DeleteChain,
     /// Appends a rule to a chain.
     NewRule,
     /// Returns one chain of a table of this family, as the kernel numbers it.
@@ -92,7 +113,7 @@ impl Operation {
             | Self::UpdateConnection(_)
             | Self::GetConnectionUsage => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
             Self::InsertConnection(_) => FLAG_REQUEST | FLAG_ACKNOWLEDGE | FLAG_CREATE | FLAG_EXCLUSIVE,
-            Self::DeleteTable | Self::DeleteElements => FLAG_REQUEST,
+            Self::DeleteTable | Self::DeleteChain | Self::DeleteElements => FLAG_REQUEST,
         }
     }
 
@@ -103,6 +124,7 @@ impl Operation {
             Self::DeleteTable => 2,
             Self::NewChain => 3,
             Self::GetChain(_) => 4,
+            Self::DeleteChain => 5,
             Self::NewRule => 6,
             Self::GetRules | Self::GetRulesOf(_) => 7,
             Self::NewSet => 9,
@@ -118,7 +140,8 @@ impl Operation {
         SUBSYSTEM << 8 | number
     }
 
-    fn family(self) -> u8 {
+    /// Family of the message, where tables are of the family `tables`.
+    fn family(self, tables: TableFamily) -> u8 {
         match self {
             Self::GetChain(family)
             | Self::GetRulesOf(family)
@@ -127,27 +150,33 @@ impl Operation {
             | Self::DeleteConnection(family)
             | Self::InsertConnection(family)
             | Self::UpdateConnection(family) => family,
-            _ => FAMILY_INET,
+            _ => tables as u8,
         }
     }
 }
 
 /// A question.
-pub(crate) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
+pub(crate) fn question(
+    operation: Operation,
+    tables: TableFamily,
+    attributes: &Attributes,
+    sequence: u32,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(&mut bytes, operation.kind(), operation.flags(), sequence, (operation.family(), 0), attributes);
+    let place = (operation.family(tables), 0);
+    write(&mut bytes, operation.kind(), operation.flags(), sequence, place, attributes);
     bytes
 }
 
 /// Encodes requests and changes that are identified by their index. The kernel answers each but the last only with an error or the
 /// requested object; it acknowledges the last, which marks the end of the answers.
-pub(crate) fn questions(requests: &[(Operation, Attributes)], sequence: u32) -> Vec<u8> {
+pub(crate) fn questions(requests: &[(Operation, Attributes)], tables: TableFamily, sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut next = sequence;
     for (at, (operation, attributes)) in requests.iter().enumerate() {
         let acknowledge = if at == requests.len().saturating_sub(1) { FLAG_ACKNOWLEDGE } else { 0 };
         let flags = operation.flags() & !FLAG_ACKNOWLEDGE | acknowledge;
-        write(&mut bytes, operation.kind(), flags, next, (operation.family(), 0), attributes);
+        write(&mut bytes, operation.kind(), flags, next, (operation.family(tables), 0), attributes);
         next = next.wrapping_add(1);
     }
     bytes
@@ -180,8 +209,8 @@ impl Batch {
         self.steps.len().saturating_add(2)
     }
 
-    /// Encodes the batch. The last change is acknowledged, which marks the end of the answers.
-    pub fn encode(&self, sequence: u32) -> Vec<u8> {
+    /// Encodes the batch for a table of this family. The last change is acknowledged, which marks the end of the answers.
+    pub fn encode(&self, tables: TableFamily, sequence: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut next = sequence;
         let mut put = |kind, flags, place, attributes: &Attributes| {
@@ -191,7 +220,7 @@ impl Batch {
         put(BATCH_BEGIN, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
         for (at, (_, operation, attributes)) in self.steps.iter().enumerate() {
             let last = if at == self.steps.len().saturating_sub(1) { FLAG_ACKNOWLEDGE } else { 0 };
-            put(operation.kind(), operation.flags() | last, (FAMILY_INET, 0), attributes);
+            put(operation.kind(), operation.flags() | last, (tables as u8, 0), attributes);
         }
         put(BATCH_END, FLAG_REQUEST, (FAMILY_ANY, SUBSYSTEM), &Attributes::new());
         bytes

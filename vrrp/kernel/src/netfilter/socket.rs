@@ -10,7 +10,7 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 
 use super::attributes::Attributes;
-use super::message::{self, Batch, Content, Operation};
+use super::message::{self, Batch, Content, Operation, TableFamily};
 use crate::receive_buffer;
 
 /// In seconds. The kernel answers while it is asked; this only ends a wait for an answer that was lost.
@@ -23,6 +23,8 @@ const USUAL_BATCH: usize = 1 << 16;
 /// A connection to nf_tables and connection tracking of the network namespace in which it was opened.
 pub(crate) struct NetfilterSocket {
     socket: Socket,
+    /// Family of the tables that its messages are about.
+    tables: TableFamily,
     sequence: u32,
     buffer: Vec<u8>,
 }
@@ -36,6 +38,11 @@ pub(crate) struct Refusal {
 
 impl NetfilterSocket {
     pub(crate) fn open() -> io::Result<Self> {
+        Self::open_for(TableFamily::Inet)
+    }
+
+    /// Opens one for tables of this family.
+    pub(crate) fn open_for(tables: TableFamily) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         // To the kernel: what other processes send is refused.
@@ -43,14 +50,14 @@ impl NetfilterSocket {
         // An error need not repeat the message that failed: many long ones would not fit into the receive buffer.
         socket.set_cap_ack(true)?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_TIMEOUT, 0))?;
-        Ok(Self { socket, sequence: 0, buffer: vec![0; ANSWER] })
+        Ok(Self { socket, tables, sequence: 0, buffer: vec![0; ANSWER] })
     }
 
     /// Carries out all of the batch or nothing.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Result<(), Refusal> {
         let whole = |source| Refusal { message: None, source };
         let first = self.start(batch.messages()).map_err(whole)?;
-        self.send(&batch.encode(first)).map_err(whole)?;
+        self.send(&batch.encode(self.tables, first)).map_err(whole)?;
         loop {
             let received = self.receive().map_err(whole)?;
             for reply in message::replies(&self.buffer[..received]) {
@@ -96,7 +103,7 @@ impl NetfilterSocket {
         mut told: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> io::Result<()> {
         let sequence = self.start(1)?;
-        self.send(&message::question(operation, attributes, sequence))?;
+        self.send(&message::question(operation, self.tables, attributes, sequence))?;
         let mut interrupted = false;
         loop {
             let received = self.receive()?;
@@ -129,7 +136,7 @@ impl NetfilterSocket {
     ) -> io::Result<()> {
         let Some(last) = requests.len().checked_sub(1) else { return Ok(()) };
         let first = self.start(requests.len())?;
-        self.send(&message::questions(requests, first))?;
+        self.send(&message::questions(requests, self.tables, first))?;
         loop {
             let received = self.receive_all()?;
             for reply in message::replies(&self.buffer[..received]) {

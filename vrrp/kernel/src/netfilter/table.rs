@@ -6,7 +6,7 @@ use super::NetfilterSocket;
 use super::attributes::{self, Attributes};
 use super::failure::Failure;
 use super::fingerprint::{Compared, Comparison, Verdict, WrittenSets};
-use super::message::{Batch, Operation};
+use super::message::{Batch, Operation, TableFamily};
 
 /// Result of checking a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +28,9 @@ struct Identity {
     rules: Vec<u64>,
 }
 
-/// A table of the family `inet`. Every call may wait in the kernel.
+/// A table. Every call may wait in the kernel.
 pub struct Table {
+    family: TableFamily,
     name: String,
     netfilter: NetfilterSocket,
     /// `None`: not known, so the table is to be made anew at the next occasion.
@@ -41,10 +42,11 @@ pub struct Table {
 
 impl Table {
     /// Opens a table in the network namespace of the calling thread. Changes nothing there yet.
-    pub fn open(name: &str) -> Result<Self, Failure> {
-        let netfilter = NetfilterSocket::open()
+    pub fn open(family: TableFamily, name: &str) -> Result<Self, Failure> {
+        let netfilter = NetfilterSocket::open_for(family)
             .map_err(|source| Failure { what: "open a netfilter socket".to_owned(), source })?;
         Ok(Self {
+            family,
             name: name.to_owned(),
             netfilter,
             identity: None,
@@ -56,6 +58,10 @@ impl Table {
     /// Name of the table.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    fn title(&self) -> String {
+        format!("nftables table {} {}", self.family, self.name)
     }
 
     /// Returns true if it is known to have been made by this process.
@@ -71,6 +77,15 @@ impl Table {
         Ok(())
     }
 
+    /// Changes chains by this batch, after which the table has so many rules. The table is still this one: what another process made
+    /// meanwhile under its name is not taken for it.
+    pub fn change_chains(&mut self, batch: &Batch, rules: usize) -> Result<(), Failure> {
+        self.commit(batch)?;
+        let table = self.identity.take().map(|known| known.table);
+        self.identity = self.identify(rules)?.filter(|found| Some(found.table) == table);
+        Ok(())
+    }
+
     /// Carries out all of the batch or nothing.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), Failure> {
         self.netfilter.commit(batch).map_err(|refusal| {
@@ -79,8 +94,7 @@ impl Table {
                 self.identity = None;
             }
             let what = refusal.message.and_then(|message| batch.what(message));
-            let what =
-                what.map_or_else(|| format!("write the nftables table inet {}", self.name), str::to_owned);
+            let what = what.map_or_else(|| format!("write the {}", self.title()), str::to_owned);
             Failure { what, source: refusal.source }
         })?;
         self.written.follow(batch);
@@ -128,7 +142,7 @@ impl Table {
     /// Returns the comparison of its sets with what was written. `generation` was read before: later changes are seen by the next
     /// check.
     pub fn comparison(&self, generation: Option<u32>) -> Comparison {
-        self.written.comparison(&self.name, generation)
+        self.written.comparison((self.family, &self.name), generation)
     }
 
     /// Judges the result of a comparison by what has been written since.
@@ -151,7 +165,7 @@ impl Table {
         let Some(identity) = self.identity.take() else { return Ok(()) };
         let mut batch = Batch::default();
         // The table with this handle: not one that another process made under the same name.
-        let what = format!("delete the nftables table inet {}", self.name);
+        let what = format!("delete the {}", self.title());
         batch.add(what, Operation::DeleteTable, Attributes::new().long(4, identity.table));
         self.commit(&batch).or_else(|failure| if failure.is_absence() { Ok(()) } else { Err(failure) })
     }
@@ -164,10 +178,7 @@ impl Table {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
                 Err(source) => {
-                    return Err(Failure {
-                        what: format!("read the nftables table inet {}", self.name),
-                        source,
-                    });
+                    return Err(Failure { what: format!("read the {}", self.title()), source });
                 }
             }
         }

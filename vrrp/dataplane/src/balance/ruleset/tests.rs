@@ -17,7 +17,7 @@ fn contents(services: &[(&str, &[&str])]) -> Contents {
 
 /// What a batch changes: the step's name and how many elements it has.
 fn changes(batch: &Batch) -> Vec<(String, usize)> {
-    let bytes = batch.encode(0);
+    let bytes = batch.encode(TableFamily::Inet, 0);
     let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
     let count = |at: usize| {
         let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };

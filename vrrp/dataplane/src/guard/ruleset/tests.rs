@@ -22,7 +22,7 @@ fn guarded(vips: &[&str], held: &[&str]) -> Guarded {
 
 /// What a batch changes: the step's name and its addresses.
 fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
-    let bytes = batch.encode(0);
+    let bytes = batch.encode(TableFamily::Inet, 0);
     let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
     (1..=batch.last())
         .map(|at| {
@@ -196,7 +196,7 @@ fn a_change_of_who_may_send_costs_the_elements_that_differ() {
     };
     let count = |old: &Guarded, new: &Guarded| -> Vec<(String, usize)> {
         let batch = update("w", old, new);
-        let bytes = batch.encode(0);
+        let bytes = batch.encode(TableFamily::Inet, 0);
         let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
         let elements = |at: usize| {
             let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };

@@ -9,7 +9,7 @@ use windlass_vrrp::Family;
 use super::*;
 use crate::connections::request;
 use crate::connections::{Connection, ConnectionKey, Transport};
-use crate::netfilter::message::question;
+use crate::netfilter::message::{TableFamily, question};
 
 /// A message that begins as an event about a connection to this VIP does.
 fn about(vip: &str) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn about(vip: &str) -> Vec<u8> {
     let key = ConnectionKey { transport: Transport::Tcp, client: (client, 1).into(), vip: (vip, 80).into() };
     let connection = Connection { key, backend: key.client, source: key.client };
     let (operation, attributes) = request::insert(&connection, Duration::from_secs(1));
-    question(operation, &attributes, 0)
+    question(operation, TableFamily::Inet, &attributes, 0)
 }
 
 fn passes(vips: &[&str], about_vip: &str) -> bool {

@@ -20,7 +20,12 @@ fn an_error_tells_its_number_and_what_it_answers() {
 
 #[test]
 fn whatever_is_received_is_read_to_an_end() {
-    let whole = question(Operation::GetTable, &Attributes::new().text(1, "windlass").number(2, 5), 1);
+    let whole = question(
+        Operation::GetTable,
+        TableFamily::Inet,
+        &Attributes::new().text(1, "windlass").number(2, 5),
+        1,
+    );
     for length in 0..=whole.len() {
         for (at, byte) in (0..length).flat_map(|at| [0, 1, 3, 4, 0x7f, 0x80, 0xff].map(|byte| (at, byte))) {
             let mut bytes = whole[..length].to_vec();
