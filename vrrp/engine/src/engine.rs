@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use windlass_dataplane::restriction::Restrictions;
+use windlass_dataplane::sharing::Shares;
 use windlass_dataplane::way_back::{self, Heard};
 use windlass_kernel::clock;
 use windlass_kernel::interfaces::{
@@ -34,8 +35,9 @@ use crate::neighbour;
 use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
+use crate::sharing::SharingThread;
 use crate::status::{
-    ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus,
+    ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus, SharingStatus,
 };
 use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
@@ -51,6 +53,7 @@ pub struct Engine {
     orders: Mutex<()>,
     shared: Arc<SharedState>,
     endings: Arc<Endings>,
+    sharing: Arc<SharingThread>,
     lateness: Arc<LatenessMeter>,
     /// The thread whose panic ended the engine.
     stopped_by: Arc<OnceLock<&'static str>>,
@@ -91,6 +94,7 @@ impl Engine {
             links: Arc::new(Links::new().map_err(os)?),
             orders: Mutex::default(),
             endings: Arc::new(Endings::new(Arc::clone(&shared), ending_notice)),
+            sharing: Arc::new(SharingThread::new(format!("{table}-sharing")).map_err(os)?),
             shared,
             lateness: Arc::default(),
             stopped_by: Arc::default(),
@@ -179,6 +183,10 @@ impl Engine {
             };
             self.helpers.push(self.supervisor.spawn("windlass-endings", nothing, never, end)?);
         }
+        let (sharing, withdrawn) = (Arc::clone(&self.sharing), Arc::clone(&self.sharing));
+        let withdraw = move |error: &str| withdrawn.withdraw(error);
+        let share = move |helper: &Helper| sharing.run(helper);
+        self.helpers.push(self.supervisor.spawn("windlass-sharing", withdraw, never, share)?);
         let (links, inbox, mut follower) = (Arc::clone(&self.links), Arc::clone(&self.inbox), Some(follower));
         let follow = move |helper: &Helper| links.run(follower.take(), &inbox, helper);
         self.helpers.push(self.supervisor.spawn("windlass-links", nothing, never, follow)?);
@@ -258,6 +266,20 @@ impl Engine {
     /// [`Options::ending_notice`], and then the kernel forgets it; where others own the address, immediately.
     pub fn restrict(&self, restrictions: Arc<Restrictions>) {
         self.endings.follow(restrictions);
+    }
+
+    /// Declares the addresses that this node and others serve together: packets that arrive for one are sent to the node that serves their
+    /// lot, before this node's IP stack sees them, and keep the client's address. Answers go to the client directly. Which node receives
+    /// them from clients is decided by [`Engine::apply`]; the same is declared on all nodes. Connections whose lot gets another node
+    /// break. Writes an nftables table of its own, of family `netdev`, named after [`Options::table`] with `-sharing`, and removes it at
+    /// the end. Needs CAP_NET_ADMIN. Returns immediately; the last call wins. [`Engine::sharing_status`] returns what is in force.
+    pub fn share(&self, shares: Arc<Shares>) {
+        self.sharing.follow(shares);
+    }
+
+    /// Returns which addresses are shared, and the reason if they are not the declared ones.
+    pub fn sharing_status(&self) -> Arc<SharingStatus> {
+        self.sharing.status()
     }
 
     /// Returns which restrictions are in force. [`Event::GuardChanged`] reports a change.
@@ -366,7 +388,7 @@ impl Engine {
         self.lateness.read()
     }
 
-    /// Resigns everything, releases all VIPs and joins the threads. VIPs on an interface stay, and connections that began on other nodes
+    /// Resigns everything, releases all VIPs and joins the threads. VIPs on an interface stay, and connections that other nodes serve
     /// are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most. Events until then are delivered
     /// before it returns, unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
@@ -376,12 +398,13 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let forwards = self.shared.forwarding_status().addresses > 0;
+        let directs = !self.sharing.status().in_force.services.is_empty();
+        let forwards = directs || self.shared.forwarding_status().addresses > 0;
         // The timer thread first: resigning needs the others' sockets. A thread that panicked has nothing to resign.
         self.inbox.stop();
         if let Some(thread) = self.timer_thread.take() {
             let _ = thread.join();
-        } // What began elsewhere is forwarded until its clients have heard of the next Active.
+        } // What others serve is sent to them until its clients have heard of the next Active.
         let hands_over = |handle: &RouterHandle| forwards || !handle.bound().is_empty();
         while self
             .shared
@@ -393,6 +416,7 @@ impl Drop for Engine {
         }
         self.shared.stop();
         self.endings.stop();
+        self.sharing.stop();
         self.links.stop();
         self.supervisor.stop();
         if let Some(thread) = self.neighbour_thread.take() {

@@ -42,6 +42,7 @@
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //! | `windlass-endings` | removes tracked connections that no Service claims any more | keep another waiting |
+//! | `windlass-sharing` | keeps the table that directs packets for shared addresses, where there are some | keep another waiting |
 //! | `windlass-connections` | replicates connections where so configured | keep another waiting |
 //! | `windlass-watchdog` | reports helpers that stall | keep another waiting |
 //!
@@ -73,6 +74,7 @@ mod options;
 mod rate_limit;
 mod realtime;
 mod replication;
+mod sharing;
 mod status;
 mod supervisor;
 mod vrid_claim;
@@ -94,12 +96,13 @@ pub use lateness::Lateness;
 pub use options::{ConnectionForwarding, ConnectionReplication, Options, Pacing, StartError};
 pub use status::{
     ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus,
-    RouterCounters, RouterStatus,
+    RouterCounters, RouterStatus, SharingStatus,
 };
 pub use windlass_dataplane::balance::{
     Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
 };
 pub use windlass_dataplane::restriction::Restrictions;
+pub use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, lot};
 pub use windlass_dataplane::way_back::Heard;
 pub use windlass_kernel::forward_policy::{DroppingChain, chains_that_drop_all};
 pub use windlass_kernel::interfaces::{

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_dataplane::restriction::Restrictions;
+use windlass_dataplane::sharing::Shares;
 use windlass_vrrp::State;
 
 use crate::config::RouterKey;
@@ -176,4 +177,18 @@ impl GuardStatus {
     pub fn obstacle(&self, address: IpAddr) -> Option<&str> {
         self.error.as_deref().or_else(|| self.refused.get(&address).map(String::as_str))
     }
+}
+
+/// Status of [`Engine::share`](crate::Engine::share).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct SharingStatus {
+    /// The addresses that are shared, but for lots of [`Self::unknown_peers`], which this node serves itself.
+    pub in_force: Arc<Shares>,
+    /// Peers that have not answered yet.
+    pub unknown_peers: BTreeSet<IpAddr>,
+    /// Interfaces that are not there: nothing that comes by them is directed.
+    pub missing_interfaces: BTreeSet<String>,
+    /// Reason why the declared addresses are not in force, and remedy; `None`: they are, or will be in a moment.
+    pub error: Option<String>,
 }

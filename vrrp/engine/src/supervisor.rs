@@ -277,6 +277,9 @@ fn consequence(thread: &str) -> &'static str {
         "windlass-forget" => "connections that are over stay in connection tracking until they expire",
         "windlass-sets" => "elements of the guard's sets that another program changes are not restored",
         "windlass-endings" => "connections that outlive the claim of a Service stay in connection tracking",
+        "windlass-sharing" => {
+            "packets for shared addresses are directed as before, and changes of nodes are not followed"
+        }
         "windlass-events" => "events of the engine are not reported",
         _ => "its function is missing",
     }

@@ -54,6 +54,7 @@ fn stir(node: &Node) {
     node.engine.restrict(owned_by(2));
     node.engine.restrict(Arc::new(Restrictions::default()));
     node.engine.apply(vec![wider, nowhere]);
+    node.engine.share(Arc::default());
     node.engine.snapshot();
     node.engine.listen(&[]);
     node.engine.apply(vec![router(0, 2)]);
@@ -135,6 +136,7 @@ fn if_a_helper_panics_adverts_go_on_nobody_resigns_and_its_function_returns() {
         "windlass-hold",
         "windlass-links",
         "windlass-endings",
+        "windlass-sharing",
         "windlass-sets",
         "windlass-events",
     ] {

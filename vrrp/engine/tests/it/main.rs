@@ -43,6 +43,7 @@ mod recognised;
 mod renumbering;
 mod replication;
 mod scale;
+mod sharing;
 mod splits;
 mod transports;
 mod versions;

@@ -30,7 +30,7 @@ impl Mode {
         modes
     }
 
-    pub(super) fn serve(self, node: &Host) {
+    pub(crate) fn serve(self, node: &Host) {
         match self {
             Self::Nftables => {
                 let script = nftables("ip", VIP.into(), &format!("{POD}:{POD_PORT}"))

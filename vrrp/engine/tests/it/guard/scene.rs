@@ -13,10 +13,10 @@ use crate::lab::{Host, LIMIT, Lan, VIP, mac};
 pub(super) const VIP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x50);
 pub(super) const NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(super) const NODE6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
-pub(super) const POD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-pub(super) const POD6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
+pub(crate) const POD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+pub(crate) const POD6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
 /// Where the pod echoes.
-pub(super) const POD_PORT: u16 = 8080;
+pub(crate) const POD_PORT: u16 = 8080;
 pub(super) const TABLE: &str = "windlass";
 
 pub(super) struct Scene {
@@ -199,7 +199,7 @@ pub(crate) fn run(host: &Host, line: &str, input: &str) -> String {
 }
 
 /// How many packets for VIPs the guard did this to.
-pub(super) fn refused(host: &Host, how: Refused) -> u64 {
+pub(crate) fn refused(host: &Host, how: Refused) -> u64 {
     let chain = run(host, &format!("nft list chain inet {TABLE} refuse"), "");
     let rule = |line: &&str| match how {
         Refused::Reset => line.contains("tcp reset"),
@@ -213,7 +213,7 @@ pub(super) fn refused(host: &Host, how: Refused) -> u64 {
 
 /// The rules that count.
 #[derive(Clone, Copy)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     Reset,
     Unreachable,
     Invalid,

@@ -1,0 +1,159 @@
+//! Keeps the table in the kernel as it is to be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_dataplane::sharing::{Shares, Sharing, SharingError, SharingLink};
+use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
+use windlass_kernel::netfilter::table::Checked;
+use windlass_kernel::netlink::KeptRouteSocket;
+use windlass_vrrp::Time;
+
+use crate::status::SharingStatus;
+
+/// Time for which the first table waits for the peers' answers: the one that an earlier process left directs meanwhile.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Time between two comparisons of all elements with what was written.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
+/// Time until the next try after the kernel lacked something.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The table, and what is known of the peers.
+pub(super) struct Keeper<'a> {
+    table: &'a str,
+    sharing: Option<Sharing>,
+    begun: Time,
+    route: KeptRouteSocket,
+    /// Link-layer addresses of peers by interface and address, as last known. A silent peer may still send.
+    known: BTreeMap<(u32, IpAddr), [u8; 6]>,
+    compare_at: Time,
+    /// Time of the next try after the kernel lacked something.
+    retry_at: Option<Time>,
+    status: SharingStatus,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(table: &'a str, now: Time) -> Self {
+        Self {
+            table,
+            sharing: None,
+            begun: now,
+            route: KeptRouteSocket::default(),
+            known: BTreeMap::new(),
+            compare_at: now,
+            retry_at: None,
+            status: SharingStatus::default(),
+        }
+    }
+
+    /// Looks for the peers, and puts the shares in force or restores them. Returns the state after that.
+    pub(super) fn round(
+        &mut self,
+        shares: &Arc<Shares>,
+        interfaces: &Interfaces,
+        now: Time,
+    ) -> SharingStatus {
+        let links = self.links(shares, interfaces);
+        let waits =
+            self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
+        if waits || self.retry_at.is_some_and(|time| now < time) {
+            return self.status.clone();
+        }
+        let outcome = self.put_in_force(shares, &links, now);
+        let is_lacking = matches!(outcome, Err(SharingError::Unsupported { .. }));
+        self.retry_at = is_lacking.then(|| now + RETRY);
+        let error = outcome.err().map(|error| error.to_string());
+        match &error {
+            None => self.status.in_force = Arc::clone(shares),
+            Some(error) if self.status.error.as_ref() != Some(error) => {
+                tracing::warn!(error, "packets for shared addresses are not directed as they should be");
+            }
+            Some(_) => {}
+        }
+        self.status.error = error;
+        self.status.clone()
+    }
+
+    /// Removes the table.
+    pub(super) fn end(&mut self) {
+        if let Some(Err(error)) = self.sharing.take().map(Sharing::remove) {
+            tracing::warn!(%error, "the table that directs packets for shared addresses stays");
+        }
+    }
+
+    fn put_in_force(
+        &mut self,
+        shares: &Shares,
+        links: &BTreeMap<String, SharingLink>,
+        now: Time,
+    ) -> Result<(), SharingError> {
+        let Some(sharing) = &mut self.sharing else {
+            self.sharing = Some(Sharing::install(self.table, shares, links)?);
+            return Ok(());
+        };
+        // First: a chain that went with its interface is not missed.
+        sharing.update(shares, links)?;
+        let checked = if now < self.compare_at {
+            sharing.quick_check()?
+        } else {
+            self.compare_at = now + COMPARE_INTERVAL;
+            sharing.full_check()?
+        };
+        if let Checked::Restored { found } = checked {
+            tracing::warn!(
+                table = self.table,
+                found,
+                "restored the nftables table that directs packets for shared addresses"
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the interfaces that are there, with the peers that are known.
+    fn links(&mut self, shares: &Shares, interfaces: &Interfaces) -> BTreeMap<String, SharingLink> {
+        let mut links = BTreeMap::new();
+        (self.status.unknown_peers, self.status.missing_interfaces) = (BTreeSet::new(), BTreeSet::new());
+        let mut wanted = BTreeSet::new();
+        for (name, peers) in &shares.peers {
+            let Some(info) = interfaces.get(name) else {
+                self.status.missing_interfaces.insert(name.clone());
+                continue;
+            };
+            let mut link = SharingLink { index: info.index, peers: BTreeMap::new() };
+            for peer in peers.iter().filter(|peer| !has_address(&info, **peer)) {
+                wanted.insert((info.index, *peer));
+                match self.link_layer_address(info.index, *peer) {
+                    Some(address) => drop(link.peers.insert(*peer, address)),
+                    None => drop(self.status.unknown_peers.insert(*peer)),
+                }
+            }
+            links.insert(name.clone(), link);
+        }
+        self.known.retain(|peer, _| wanted.contains(peer));
+        links
+    }
+
+    /// Returns the link-layer address of a peer, and asks for it if it was never known.
+    fn link_layer_address(&mut self, interface: u32, peer: IpAddr) -> Option<[u8; 6]> {
+        let found = self.route.with(|route| route.link_layer_address(interface, peer));
+        if let Ok(Some(address)) = found {
+            self.known.insert((interface, peer), address);
+            return Some(address);
+        }
+        let known = self.known.get(&(interface, peer)).copied();
+        if known.is_none()
+            && let Err(error) = self.route.with(|route| route.ask_host(interface, peer))
+        {
+            tracing::debug!(%error, %peer, "cannot ask for the link-layer address of a node");
+        }
+        known
+    }
+}
+
+fn has_address(info: &InterfaceInfo, address: IpAddr) -> bool {
+    let v4 = info.ipv4.iter().map(|(own, _)| IpAddr::V4(*own));
+    let v6 = info.ipv6.iter().map(|(own, _)| IpAddr::V6(*own));
+    v4.chain(v6).any(|own| own == address)
+}

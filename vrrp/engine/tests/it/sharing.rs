@@ -1,0 +1,6 @@
+//! Addresses that three nodes serve together: who gets a packet.
+
+mod changes;
+mod packets;
+mod scene;
+mod spread;

@@ -1,0 +1,166 @@
+//! Packets that are not directed, or not by their own ends.
+
+use std::net::{IpAddr, SocketAddr};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use windlass_engine::SharedBy;
+
+use crate::lab::{Capture, Host, mac, require_root, take_turn};
+
+use super::scene::{Scene, VIPS, answer_of, ask, directed, shares};
+
+#[test]
+fn a_packet_from_a_peer_is_not_directed_again_though_the_tables_contradict_each_other() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    scene.share(0, &shares(|_| 1, SharedBy::Connection));
+    scene.share(1, &shares(|_| 0, SharedBy::Connection));
+    for vip in VIPS {
+        let client = scene.connect(vip).unwrap();
+        assert_eq!(client.answer, answer_of(1, client.own));
+    }
+    assert!(directed(&scene.lan.hosts[0]) > 0);
+    assert_eq!(directed(&scene.lan.hosts[1]), 0);
+}
+
+#[test]
+fn a_packet_without_a_hop_left_ends_at_the_node_that_has_the_address() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    let director = mac(&scene.lan.hosts[0]);
+    for vip in VIPS {
+        let socket = scene.socket_to(1, vip);
+        let capture = Capture::on(scene.client());
+        let limited = SockRef::from(&socket);
+        if vip.is_ipv4() { limited.set_ttl_v4(1) } else { limited.set_unicast_hops_v6(1) }.unwrap();
+        socket.send(b"?").unwrap();
+        // Time exceeded.
+        let sender = capture.await_frame("an ICMP error", |frame| match frame.get(12..14)? {
+            [0x08, 0x00] => (frame.get(23)? == &1 && frame.get(34)? == &11).then(|| frame[6..12].to_vec()),
+            [0x86, 0xdd] => (frame.get(20)? == &58 && frame.get(54)? == &3).then(|| frame[6..12].to_vec()),
+            _ => None,
+        });
+        assert_eq!(sender, director, "{vip}");
+    }
+}
+
+#[test]
+fn fragments_are_served_by_the_node_that_has_the_address() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    for vip in VIPS {
+        let socket = scene.socket_to(1, vip);
+        let own = socket.local_addr().unwrap();
+        assert_eq!(ask(&socket, 4000).unwrap(), answer_of(0, own));
+    }
+}
+
+/// Sends the VIP's packets to this link-layer address.
+fn send_to(client: &Host, vip: IpAddr, mac: &[u8]) {
+    let mac = mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
+    client.ip(&format!("neigh replace {vip} lladdr {mac} dev eth0 nud permanent"));
+}
+
+#[test]
+fn another_hosts_frame_that_a_promiscuous_node_receives_is_not_directed() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    let director = mac(&scene.lan.hosts[0]);
+    scene.lan.hosts[0].ip("link set eth0 promisc on");
+    for vip in VIPS {
+        let socket = scene.socket_to(1, vip);
+        let capture = Capture::on(&scene.lan.hosts[1]);
+        for (mac, text) in [(&[2, 0, 0, 0, 0, 0x99], b"another's"), (director.as_slice(), b"directed!")]
+            as [(&[u8], &[u8; 9]); 2]
+        {
+            send_to(scene.client(), vip, mac);
+            socket.send(text).unwrap();
+        }
+        let first = capture.await_frame("a directed frame", |frame| {
+            let text = [b"another's", b"directed!"].into_iter().find(|text| frame.ends_with(*text))?;
+            (frame[6..12] == director).then_some(text)
+        });
+        assert_eq!(first, b"directed!", "{vip}");
+    }
+}
+
+/// An ICMP error about a packet of the VIP's port 80 to the client: too long for the way.
+fn too_long(vip: IpAddr, client: SocketAddr) -> Vec<u8> {
+    let ends = [80_u16.to_be_bytes(), client.port().to_be_bytes()].concat();
+    let tcp = [ends.as_slice(), &[0; 4]].concat();
+    match (vip, client.ip()) {
+        (IpAddr::V4(vip), IpAddr::V4(client)) => {
+            let ip = [0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 63, 6, 0, 0].into_iter();
+            let ip: Vec<u8> = ip.chain(vip.octets()).chain(client.octets()).collect();
+            let mut error = vec![3, 4, 0, 0, 0, 0, 5, 0x14];
+            error.extend(with_checksum(ip, 10));
+            error.extend(tcp);
+            with_checksum(error, 2)
+        }
+        (IpAddr::V6(vip), IpAddr::V6(client)) => {
+            let ip = [0x60, 0, 0, 0, 5, 0xb4, 6, 63].into_iter();
+            // The kernel computes the checksum.
+            let mut error = vec![2, 0, 0, 0, 0, 0, 5, 0x14];
+            error.extend(ip.chain(vip.octets()).chain(client.octets()));
+            error.extend(tcp);
+            error
+        }
+        _ => panic!("{vip} and {client}"),
+    }
+}
+
+/// Writes the Internet checksum of all at this place, which is zero.
+fn with_checksum(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
+    let words = bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    bytes[at..at + 2].copy_from_slice(&(!u16::try_from(sum).unwrap()).to_be_bytes());
+    bytes
+}
+
+#[test]
+fn an_icmp_error_reaches_the_backend_of_the_packet_that_it_is_about() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    for by in [SharedBy::Connection, SharedBy::Client] {
+        for vip in VIPS {
+            // The whole table leads to this node, so that both ways to share have one answer.
+            scene.share_all(&shares(|_| 2, by));
+            let client = scene.connect(vip).unwrap();
+            assert_eq!(client.answer, answer_of(2, client.own));
+            let capture = Capture::on(&scene.pods[2]);
+            let error = too_long(vip, client.own);
+            scene.client().run(move || {
+                let (domain, protocol) = if vip.is_ipv4() {
+                    (Domain::IPV4, Protocol::ICMPV4)
+                } else {
+                    (Domain::IPV6, Protocol::ICMPV6)
+                };
+                let socket = Socket::new(domain, Type::RAW, Some(protocol)).expect("raw socket");
+                socket.send_to(&error, &SocketAddr::new(vip, 0).into()).expect("send");
+            });
+            capture.await_frame("the error", |frame| match frame.get(12..14)? {
+                [0x08, 0x00] => (frame.get(23)? == &1 && frame.get(34..36)? == [3, 4]).then_some(()),
+                [0x86, 0xdd] => (frame.get(20)? == &58 && frame.get(54)? == &2).then_some(()),
+                _ => None,
+            });
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Three nodes with a guard, kube-proxy's rules and a pod each, and a client. The first node is Active for the VIPs of both families.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+
+use socket2::{Domain, Socket, Type};
+use windlass_engine::{LOTS, Protocol, RouterStatus, Share, SharedBy, Shares, State, lot};
+
+use crate::guard::proxy::Mode;
+use crate::guard::scene::{POD_PORT, listen, try_run};
+use crate::lab::{Host, LIMIT, Lan, Node, VIP, address, await_some, router};
+use crate::lab6::{VIP6, number, router6};
+
+pub(super) const NODES: usize = 3;
+pub(super) const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
+const CLIENT: usize = NODES;
+
+pub(super) struct Scene {
+    pub(super) lan: Lan,
+    pub(super) pods: Vec<Host>,
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Scene {
+    /// The nodes share the addresses evenly.
+    pub(super) fn new() -> Self {
+        let lan = Lan::new(NODES + 1);
+        for (n, host) in lan.hosts.iter().enumerate() {
+            number(host, u16::try_from(n + 1).unwrap());
+        }
+        let pods = (0..NODES).map(|n| pod(n, &lan.hosts[n])).collect();
+        let mut scene = Self { lan, pods, nodes: Vec::new() };
+        for n in 0..NODES {
+            let node = scene.lan.hosts[n].engine_with(|options| options.guard = true);
+            scene.nodes.push(node);
+            scene.elect(n);
+            if n == 0 {
+                scene.await_director();
+            }
+        }
+        scene.share_all(&shares(|lot| lot % NODES, SharedBy::Connection));
+        scene
+    }
+
+    /// Has the node take part in the election for the VIPs.
+    pub(super) fn elect(&self, n: usize) {
+        self.nodes[n].engine.apply(vec![router(n, NODES), router6(&self.lan, n, NODES)]);
+    }
+
+    /// Waits until the first node is Active for both VIPs.
+    pub(super) fn await_director(&self) {
+        await_some("the director", || {
+            let routers = self.nodes[0].engine.snapshot();
+            let is_active =
+                |router: &RouterStatus| router.state == State::Active && !router.claimed.is_empty();
+            (routers.len() == 2 && routers.iter().all(is_active)).then_some(())
+        });
+    }
+
+    pub(super) fn client(&self) -> &Host {
+        &self.lan.hosts[CLIENT]
+    }
+
+    /// All nodes share like this.
+    pub(super) fn share_all(&self, shares: &Shares) {
+        (0..NODES).for_each(|n| self.share(n, shares));
+    }
+
+    /// The node shares like this, and knows all peers that there are.
+    pub(super) fn share(&self, n: usize, shares: &Shares) {
+        let shares = Arc::new(shares.clone());
+        self.nodes[n].engine.share(Arc::clone(&shares));
+        await_some("the shares", || {
+            let status = self.nodes[n].engine.sharing_status();
+            let is_in_force = Arc::ptr_eq(&status.in_force, &shares) && status.unknown_peers.is_empty();
+            is_in_force.then_some(())
+        });
+    }
+
+    /// A TCP connection to port 80 of the VIP, once its server has answered.
+    pub(super) fn connect(&self, vip: IpAddr) -> io::Result<TcpClient> {
+        let to = SocketAddr::new(vip, 80);
+        let stream = self.client().run(move || TcpStream::connect_timeout(&to, LIMIT))?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        let own = stream.local_addr()?;
+        let mut answer = String::new();
+        BufReader::new(&stream).read_line(&mut answer)?;
+        Ok(TcpClient { own, answer: answer.trim_end().to_owned(), _stream: stream })
+    }
+
+    /// A UDP socket of the client that is connected to port 53 of the VIP, from a port whose lot is this node's.
+    pub(super) fn socket_to(&self, node: usize, vip: IpAddr) -> UdpSocket {
+        self.client().run(move || {
+            let any = if vip.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+            loop {
+                let socket = Socket::new(Domain::for_address(SocketAddr::new(vip, 53)), Type::DGRAM, None);
+                let socket = socket.expect("socket");
+                socket.bind(&any.parse::<SocketAddr>().unwrap().into()).expect("bind");
+                socket.connect(&SocketAddr::new(vip, 53).into()).expect("connect");
+                let socket = UdpSocket::from(socket);
+                socket.set_read_timeout(Some(LIMIT)).unwrap();
+                if expected(socket.local_addr().unwrap(), SharedBy::Connection) == node {
+                    return socket;
+                }
+            }
+        })
+    }
+}
+
+/// A connection, and what its server said of it.
+pub(super) struct TcpClient {
+    pub(super) own: SocketAddr,
+    pub(super) answer: String,
+    _stream: TcpStream,
+}
+
+impl TcpClient {
+    /// The node of its lot, where these are shared evenly.
+    pub(super) fn expected(&self) -> usize {
+        expected(self.own, SharedBy::Connection)
+    }
+}
+
+pub(super) fn expected(client: SocketAddr, by: SharedBy) -> usize {
+    usize::from(lot(client.ip(), client.port(), by)) % NODES
+}
+
+/// What the server of this node says of a client.
+pub(super) fn answer_of(node: usize, client: SocketAddr) -> String {
+    format!("{node} {client}")
+}
+
+/// Asks by UDP; what the server says.
+pub(super) fn ask(socket: &UdpSocket, bytes: usize) -> io::Result<String> {
+    socket.send(&vec![b'?'; bytes])?;
+    let mut buffer = [0; 128];
+    let length = socket.recv(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
+/// Both VIPs with 80/TCP and 53/UDP, each lot served by the node that this says.
+pub(super) fn shares(node_of: impl Fn(usize) -> usize, by: SharedBy) -> Shares {
+    let v4 = |n| IpAddr::from(address(n));
+    let v6 = |n| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::try_from(n + 1).unwrap()));
+    let mut lots = [0; LOTS];
+    lots.iter_mut().enumerate().for_each(|(lot, node)| *node = u8::try_from(node_of(lot)).unwrap());
+    let share = |servers: &[IpAddr], port| Share {
+        interface: "eth0".to_owned(),
+        ports: [port].into(),
+        by,
+        servers: servers.to_vec(),
+        lots,
+    };
+    let servers: [Vec<IpAddr>; 2] = [(0..NODES).map(v4).collect(), (0..NODES).map(v6).collect()];
+    let services = VIPS.iter().zip(&servers).flat_map(|(vip, servers)| {
+        [(Protocol::Tcp, 80), (Protocol::Udp, 53)]
+            .map(|(protocol, port)| ((*vip, protocol), share(servers, port)))
+    });
+    let peers: BTreeSet<IpAddr> = servers.iter().flatten().copied().collect();
+    Shares { peers: [("eth0".to_owned(), peers)].into(), services: services.collect() }
+}
+
+/// The table in the kernel of this host; `None` if there is none.
+pub(super) fn table(host: &Host) -> Option<String> {
+    try_run(host, "nft list table netdev windlass-sharing", "")
+}
+
+/// Number of packets that the host has sent to others.
+pub(super) fn directed(host: &Host) -> u64 {
+    let table = table(host).expect("the table");
+    let counts = table.split("counter packets ").skip(1);
+    counts.map(|rest| rest.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// A pod behind the node, whose server says which node it is on and who its client is.
+fn pod(n: usize, node: &Host) -> Host {
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        node.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap());
+    }
+    node.ip("link set lo up");
+    let pod = Host::new();
+    node.ip(&format!("link add pod0 type veth peer name eth0 netns {}", pod.tid()));
+    for (host, device, id) in [(node, "pod0", 1), (&pod, "eth0", 2)] {
+        host.ip(&format!("link set {device} up"));
+        host.ip(&format!("addr add 198.51.100.{id}/24 dev {device}"));
+        host.ip(&format!("addr add 2001:db8:1::{id}/64 dev {device} nodad"));
+    }
+    pod.ip("route add default via 198.51.100.1");
+    pod.ip("route add default via 2001:db8:1::1");
+    Mode::Nftables.serve(node);
+    let canonical = |client: SocketAddr| SocketAddr::new(client.ip().to_canonical(), client.port());
+    let listener = listen(&pod, POD_PORT);
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        while let Ok((mut stream, client)) = listener.accept() {
+            let _ = writeln!(stream, "{}", answer_of(n, canonical(client)));
+            open.push(stream);
+        }
+    });
+    let socket = pod.run(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, POD_PORT))).unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok((_, client)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(answer_of(n, canonical(client)).as_bytes(), client);
+        }
+    });
+    pod
+}
