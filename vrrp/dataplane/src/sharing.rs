@@ -58,12 +58,12 @@
 //! }
 //! ```
 //!
-//! What no rule sends away goes up to this node's IP stack, guard and service proxy: lots of this node and of nodes whose link-layer address
+//! All other packets go up to this node's IP stack, guard and service proxy: lots of this node and of nodes whose link-layer address
 //! is unknown, ports that are not shared, fragments, and all else. The table is the same on all nodes, whichever answers for an address, so a
 //! failover changes no rule.
 //!
 //! A packet from a peer is never directed again, whatever the tables say: two that differ make no loop between nodes that know each other.
-//! So a packet is sent only to a peer whose link-layer address is in `peers`. A packet leaves by the interface that it came by; no rule has
+//! A packet is sent only to a peer whose link-layer address is in `peers`. A packet leaves by the interface that it came by; no rule has
 //! the number of an interface, but the elements of `shared4` and the like do: a packet for the address that came by another interface is not
 //! directed. The frame has one hop less to go, which the kernel counts.
 //!
@@ -82,6 +82,8 @@ mod hash;
 mod ruleset;
 mod set;
 mod shares;
+#[cfg(test)]
+mod tests;
 
 use contents::Contents;
 pub use error::{Missing, SharingError};

@@ -28,7 +28,7 @@
 //! | capability | for |
 //! |---|---|
 //! | CAP_NET_RAW | all: without it [`Engine::start`] fails |
-//! | CAP_NET_ADMIN | [`Hold::Address`], [`Hold::Vmac`], [`Options::guard`], [`Balancer`]: without it such a router is told as [`Event::Failed`], a guard in the log; all else runs |
+//! | CAP_NET_ADMIN | [`Hold::Address`], [`Hold::Vmac`], [`Options::guard`], [`Balancer`], [`Engine::share`]: without it such a router is told as [`Event::Failed`], a guard in the log, sharing as [`SharingStatus::error`]; all else runs |
 //! | CAP_SYS_NICE | [`Options::realtime`]: with ordinary scheduling a busy machine is too late for intervals below 100 ms |
 //! | CAP_IPC_LOCK | [`Options::realtime`]: locked memory, which matters on nodes that swap |
 //!

@@ -28,20 +28,20 @@ use super::shares::{LOTS, SharedBy};
 #[cfg(test)]
 mod tests;
 
-/// Where other programs' ingress chains do not see a packet that is directed: before them. It has left this node.
+/// Before other programs' ingress chains: a packet that is directed has left this node.
 const PRIORITY: i32 = -10;
 /// The chain that all frames of the interfaces take.
 const FRONT: &str = "direct";
 /// Elements in one message: an attribute has at most 65,535 bytes, and the longest take 80.
 const ELEMENTS_IN_A_MESSAGE: usize = 500;
 const LINK_LAYER_SOURCE: Expression = Payload { base: Base::Link, offset: 6, length: 6 };
-/// Of a frame with a VLAN tag, which is another interface's, this is not IPv4 or IPv6.
+/// Ethernet type. Of a frame with a VLAN tag, which belongs to another interface, it is not that of IPv4 or IPv6.
 const ETHERNET_TYPE: Expression = Payload { base: Base::Link, offset: 12, length: 2 };
 /// IHL 5: IPv4 without options.
 const PLAIN_IPV4: &[u8] = &[0x45];
 const FRAGMENT_HEADER: u8 = 44;
 
-/// Where a packet, or the packet that an ICMP error is about, has the ends of its connection.
+/// Places of a connection's ends in a packet, or in the packet that an ICMP error is about.
 #[derive(Clone, Copy)]
 struct Ends {
     protocol: &'static Expression,

@@ -1,4 +1,4 @@
-//! What nodes share: the addresses, their ports, and the node of each lot. Pure.
+//! Addresses that nodes share, their ports, and the node of each lot. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -16,7 +16,7 @@ use crate::status::SharingStatus;
 /// Time for which the first table waits for the peers' answers: the one that an earlier process left directs meanwhile.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Time between two comparisons of all elements with what was written.
-const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
+const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time until the next try after the kernel lacked something.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -24,6 +24,8 @@ const RETRY: Duration = Duration::from_secs(30);
 pub(super) struct Keeper<'a> {
     table: &'a str,
     sharing: Option<Sharing>,
+    /// Shares and links that the table was last changed to: its contents take time to compute.
+    applied: Option<(Arc<Shares>, BTreeMap<String, SharingLink>)>,
     begun: Time,
     route: KeptRouteSocket,
     /// Link-layer addresses of peers by interface and address, as last known. A silent peer may still send.
@@ -39,6 +41,7 @@ impl<'a> Keeper<'a> {
         Self {
             table,
             sharing: None,
+            applied: None,
             begun: now,
             route: KeptRouteSocket::default(),
             known: BTreeMap::new(),
@@ -85,7 +88,7 @@ impl<'a> Keeper<'a> {
 
     fn put_in_force(
         &mut self,
-        shares: &Shares,
+        shares: &Arc<Shares>,
         links: &BTreeMap<String, SharingLink>,
         now: Time,
     ) -> Result<(), SharingError> {
@@ -93,8 +96,12 @@ impl<'a> Keeper<'a> {
             self.sharing = Some(Sharing::install(self.table, shares, links)?);
             return Ok(());
         };
-        // First: a chain that went with its interface is not missed.
-        sharing.update(shares, links)?;
+        self.applied.take_if(|(applied, known)| !Arc::ptr_eq(applied, shares) || known != links);
+        if self.applied.is_none() {
+            // First: a chain that went with its interface is not missed.
+            sharing.update(shares, links)?;
+            self.applied = Some((Arc::clone(shares), links.clone()));
+        }
         let checked = if now < self.compare_at {
             sharing.quick_check()?
         } else {

@@ -22,7 +22,7 @@ fn share(servers: &[&str]) -> Share {
     }
 }
 
-/// So many addresses with these servers.
+/// This many addresses with these servers.
 fn shares(count: u8, servers: &[&str]) -> Shares {
     let services = (0..count).map(|n| ((IpAddr::from([203, 0, 113, n]), Protocol::Tcp), share(servers)));
     Shares { services: services.collect(), ..Shares::default() }

@@ -1,4 +1,4 @@
-//! What happens to the table while it is in force.
+//! Changes of peers, interfaces and the table while it is in force.
 
 use std::sync::Arc;
 

@@ -1,7 +1,10 @@
 //! Packets that are not directed, or not by their own ends.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{MsgFlags, sendto};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use windlass_engine::SharedBy;
 
@@ -64,7 +67,24 @@ fn fragments_are_served_by_the_node_that_has_the_address() {
     }
 }
 
-/// Sends the VIP's packets to this link-layer address.
+/// Payloads of a datagram that must not be directed, and of one that must.
+const PAYLOADS: [&[u8; 9]; 2] = [b"another's", b"directed!"];
+
+/// Sends a datagram of a lot of the second node by `first`, then another as usual: the director sends on only the second.
+fn only_the_second_is_directed(scene: &Scene, vip: IpAddr, first: impl FnOnce(&UdpSocket)) {
+    let director = mac(&scene.lan.hosts[0]);
+    let socket = scene.socket_to(1, vip);
+    let capture = Capture::on(&scene.lan.hosts[1]);
+    first(&socket);
+    socket.send(PAYLOADS[1]).unwrap();
+    let found = capture.await_frame("a directed frame", |frame| {
+        let text = PAYLOADS.into_iter().find(|text| frame.ends_with(*text))?;
+        (frame[6..12] == director).then_some(text)
+    });
+    assert_eq!(found, PAYLOADS[1], "{vip}");
+}
+
+/// Sends the client's packets for the VIP to this link-layer address.
 fn send_to(client: &Host, vip: IpAddr, mac: &[u8]) {
     let mac = mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
     client.ip(&format!("neigh replace {vip} lladdr {mac} dev eth0 nud permanent"));
@@ -77,22 +97,56 @@ fn another_hosts_frame_that_a_promiscuous_node_receives_is_not_directed() {
     }
     let _turn = take_turn();
     let scene = Scene::new();
-    let director = mac(&scene.lan.hosts[0]);
-    scene.lan.hosts[0].ip("link set eth0 promisc on");
+    let (client, director) = (scene.client(), &scene.lan.hosts[0]);
+    director.ip("link set eth0 promisc on");
     for vip in VIPS {
-        let socket = scene.socket_to(1, vip);
-        let capture = Capture::on(&scene.lan.hosts[1]);
-        for (mac, text) in [(&[2, 0, 0, 0, 0, 0x99], b"another's"), (director.as_slice(), b"directed!")]
-            as [(&[u8], &[u8; 9]); 2]
-        {
-            send_to(scene.client(), vip, mac);
-            socket.send(text).unwrap();
-        }
-        let first = capture.await_frame("a directed frame", |frame| {
-            let text = [b"another's", b"directed!"].into_iter().find(|text| frame.ends_with(*text))?;
-            (frame[6..12] == director).then_some(text)
+        only_the_second_is_directed(&scene, vip, |socket| {
+            send_to(client, vip, &[2, 0, 0, 0, 0, 0x99]);
+            socket.send(PAYLOADS[0]).unwrap();
+            send_to(client, vip, &mac(director));
         });
-        assert_eq!(first, b"directed!", "{vip}");
+    }
+}
+
+/// A frame with the tag of VLAN 5 that has the first payload.
+fn tagged(from: SocketAddr, to: SocketAddr, [source, destination]: [&[u8]; 2]) -> Vec<u8> {
+    let length = u16::try_from(8 + PAYLOADS[0].len()).unwrap();
+    let udp = [from.port(), to.port(), length, 0].map(u16::to_be_bytes).concat();
+    let (kind, ip) = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let [high, low] = (20 + length).to_be_bytes();
+            let start = [0x45, 0, high, low, 0, 0, 0, 0, 64, 17, 0, 0];
+            ([0x08, 0x00], with_checksum([start.as_slice(), &from.octets(), &to.octets()].concat(), 10))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let [high, low] = length.to_be_bytes();
+            let start = [0x60, 0, 0, 0, high, low, 17, 64];
+            ([0x86, 0xdd], [start.as_slice(), &from.octets(), &to.octets()].concat())
+        }
+        _ => panic!("{from} and {to}"),
+    };
+    [destination, source, &[0x81, 0, 0, 5], &kind, &ip, &udp, PAYLOADS[0]].concat()
+}
+
+#[test]
+fn a_frame_of_a_vlan_is_not_directed_by_the_interface_that_the_vlan_is_on() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    let macs = [scene.client(), &scene.lan.hosts[0]].map(mac);
+    for vip in VIPS {
+        only_the_second_is_directed(&scene, vip, |socket| {
+            let (from, to) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+            let frame = tagged(from, to, [&macs[0], &macs[1]]);
+            scene.client().run(move || {
+                let mut interfaces = getifaddrs().unwrap().filter(|one| one.interface_name == "eth0");
+                let eth0 = interfaces.find_map(|one| one.address?.as_link_addr().copied()).unwrap();
+                let socket = Socket::new(Domain::PACKET, Type::RAW, None).expect("packet socket");
+                sendto(socket.as_raw_fd(), &frame, &eth0, MsgFlags::empty()).expect("send");
+            });
+        });
     }
 }
 

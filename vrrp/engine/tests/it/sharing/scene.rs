@@ -127,7 +127,7 @@ pub(super) fn expected(client: SocketAddr, by: SharedBy) -> usize {
     usize::from(lot(client.ip(), client.port(), by)) % NODES
 }
 
-/// What the server of this node says of a client.
+/// Answer of this node's server to a client.
 pub(super) fn answer_of(node: usize, client: SocketAddr) -> String {
     format!("{node} {client}")
 }
