@@ -7,6 +7,9 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
+#[cfg(test)]
+mod tests;
+
 /// Netlink group of changes to nf_tables.
 const GROUP: u32 = 7;
 
