@@ -21,7 +21,7 @@ pub struct Options {
     /// Install the nftables table that answers ping to VIPs, refuses what no Service takes, and enforces
     /// [`Engine::restrict`](crate::Engine::restrict). Default: no.
     pub guard: bool,
-    /// Name of that table, of family `inet`. Default: `windlass`.
+    /// Name of that table, of family `inet`; the table of [`Engine::share`](crate::Engine::share) is named after it. Default: `windlass`.
     pub table: String,
     /// Time for which the guard refuses the node's own packets to VIPs that it is Active for, once the process was killed or
     /// frozen: another node serves them by then. At least 3 s; less than the default costs a change of nftables each second.

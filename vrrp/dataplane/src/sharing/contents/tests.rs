@@ -30,7 +30,8 @@ fn shares(count: u8, servers: &[&str]) -> Shares {
 
 /// The interface, with this index, and these peers.
 fn links(index: u32, peers: &[&str]) -> BTreeMap<String, SharingLink> {
-    let peers = (1..).zip(peers).map(|(n, peer)| (address(peer), [2, 0, 0, 0, 0, n])).collect();
+    let all = (1..).zip(PEERS).filter(|(_, peer)| peers.contains(peer));
+    let peers = all.map(|(n, peer)| (address(peer), [2, 0, 0, 0, 0, n])).collect();
     [("eth0".to_owned(), SharingLink { index, peers })].into()
 }
 

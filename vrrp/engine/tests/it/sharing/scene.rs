@@ -26,11 +26,16 @@ pub(super) struct Scene {
 impl Scene {
     /// The nodes share the addresses evenly.
     pub(super) fn new() -> Self {
+        Self::beside(Mode::Nftables)
+    }
+
+    /// The same, beside kube-proxy in this mode.
+    pub(super) fn beside(mode: Mode) -> Self {
         let lan = Lan::new(NODES + 1);
         for (n, host) in lan.hosts.iter().enumerate() {
             number(host, u16::try_from(n + 1).unwrap());
         }
-        let pods = (0..NODES).map(|n| pod(n, &lan.hosts[n])).collect();
+        let pods = (0..NODES).map(|n| pod(n, &lan.hosts[n], mode)).collect();
         let mut scene = Self { lan, pods, nodes: Vec::new() };
         for n in 0..NODES {
             let node = scene.lan.hosts[n].engine_with(|options| options.guard = true);
@@ -175,7 +180,7 @@ pub(super) fn directed(host: &Host) -> u64 {
 }
 
 /// A pod behind the node, whose server says which node it is on and who its client is.
-fn pod(n: usize, node: &Host) -> Host {
+fn pod(n: usize, node: &Host, mode: Mode) -> Host {
     for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         node.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap());
     }
@@ -189,7 +194,7 @@ fn pod(n: usize, node: &Host) -> Host {
     }
     pod.ip("route add default via 198.51.100.1");
     pod.ip("route add default via 2001:db8:1::1");
-    Mode::Nftables.serve(node);
+    mode.serve(node);
     let canonical = |client: SocketAddr| SocketAddr::new(client.ip().to_canonical(), client.port());
     let listener = listen(&pod, POD_PORT);
     std::thread::spawn(move || {

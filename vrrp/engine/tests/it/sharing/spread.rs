@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_engine::SharedBy;
 
+use crate::guard::proxy::Mode;
 use crate::guard::scene::{Refused, connect, refused};
 use crate::lab::{require_root, take_turn};
 
@@ -15,19 +16,21 @@ fn connections_are_spread_by_lots_as_predicted_and_each_backend_sees_the_client(
         return;
     }
     let _turn = take_turn();
-    let scene = Scene::new();
-    for vip in VIPS {
-        let mut served = BTreeSet::new();
-        for _ in 0..30 {
-            let client = scene.connect(vip).unwrap();
-            assert_eq!(client.answer, answer_of(client.expected(), client.own));
-            served.insert(client.expected());
-        }
-        assert_eq!(served.len(), NODES, "{vip}");
-        for node in 0..NODES {
-            let socket = scene.socket_to(node, vip);
-            let expected = answer_of(node, socket.local_addr().unwrap());
-            assert_eq!(ask(&socket, 1).unwrap(), expected);
+    for mode in Mode::all() {
+        let scene = Scene::beside(mode);
+        for vip in VIPS {
+            let mut served = BTreeSet::new();
+            for _ in 0..30 {
+                let client = scene.connect(vip).unwrap();
+                assert_eq!(client.answer, answer_of(client.expected(), client.own), "{mode:?}");
+                served.insert(client.expected());
+            }
+            assert_eq!(served.len(), NODES, "{mode:?} {vip}");
+            for node in 0..NODES {
+                let socket = scene.socket_to(node, vip);
+                let expected = answer_of(node, socket.local_addr().unwrap());
+                assert_eq!(ask(&socket, 1).unwrap(), expected, "{mode:?}");
+            }
         }
     }
 }

@@ -28,11 +28,10 @@ fn a_change_of_any_table_is_noticed_until_the_notices_are_drained() {
 fn notices_that_were_lost_are_drained_like_others() {
     in_namespace(|| {
         let monitor = RulesetMonitor::open().unwrap();
-        let table = "table inet other { set s { type mark; }; };";
-        let elements: String =
-            (0..20_000).map(|n| format!("add element inet other s {{ {n} }};\n")).collect();
+        let mut script = vec!["table inet other { set s { type mark; }; };".to_owned()];
+        script.extend((0..20_000).map(|n| format!("add element inet other s {{ {n} }}")));
         let file = std::env::temp_dir().join(format!("windlass-monitor-{}", std::process::id()));
-        std::fs::write(&file, table.to_owned() + "\n" + &elements).unwrap();
+        std::fs::write(&file, script.join("\n")).unwrap();
         assert!(Command::new("nft").arg("-f").arg(&file).status().unwrap().success());
         std::fs::remove_file(&file).unwrap();
         assert!(is_readable(&monitor, Duration::from_secs(10)));
