@@ -36,10 +36,11 @@ use crate::options::{ConnectionReplication, Options, StartError};
 use crate::realtime;
 use crate::replication;
 use crate::sharing::SharingThread;
+use crate::speaker::{LEAVING, SessionStatus, Speaker, Speaking};
 use crate::status::{
     ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, ReplicationStatus, RouterStatus, SharingStatus,
 };
-use crate::supervisor::{Helper, HelperThread, Supervisor, panic_text};
+use crate::supervisor::{GRACE, Helper, HelperThread, Supervisor, panic_text};
 use crate::vrid_claim;
 
 /// Time between two looks at whether what is bound was handed over.
@@ -54,6 +55,7 @@ pub struct Engine {
     shared: Arc<SharedState>,
     endings: Arc<Endings>,
     sharing: Arc<SharingThread>,
+    speaking: Arc<Speaking>,
     lateness: Arc<LatenessMeter>,
     /// The thread whose panic ended the engine.
     stopped_by: Arc<OnceLock<&'static str>>,
@@ -61,6 +63,7 @@ pub struct Engine {
     neighbour_thread: Option<JoinHandle<()>>,
     supervisor: Supervisor,
     hold_thread: Option<HelperThread>,
+    speaker_thread: Option<HelperThread>,
     /// Threads that hold nothing, whose end may be late.
     helpers: Vec<HelperThread>,
     event_thread: Option<HelperThread>,
@@ -96,12 +99,14 @@ impl Engine {
             endings: Arc::new(Endings::new(Arc::clone(&shared), ending_notice)),
             sharing: Arc::new(SharingThread::new(format!("{table}-sharing")).map_err(os)?),
             shared,
+            speaking: Arc::new(Speaking::new().map_err(os)?),
             lateness: Arc::default(),
             stopped_by: Arc::default(),
             timer_thread: None,
             neighbour_thread: None,
             supervisor: Supervisor::new(events.clone()),
             hold_thread: None,
+            speaker_thread: None,
             helpers: Vec::new(),
             event_thread: None,
         };
@@ -124,6 +129,7 @@ impl Engine {
         let (inbox, stopped_by) = (Arc::clone(&engine.inbox), Arc::clone(&engine.stopped_by));
         let stop_on_panic = StopOnPanic { inbox, events: events.clone(), stopped_by };
         engine.start_hold_thread(settings, realtime, &stop_on_panic, &events).map_err(no_thread)?;
+        engine.start_speaker(&events).map_err(no_thread)?;
         engine.supervisor.watch().map_err(no_thread)?;
         let (shared, to_user) = (Arc::clone(&engine.shared), events.clone());
         let answer = move || {
@@ -242,6 +248,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Starts the thread that announces routes to BGP peers.
+    fn start_speaker(&mut self, events: &EventSender) -> io::Result<()> {
+        let (speaking, withdrawn, events) =
+            (Arc::clone(&self.speaking), Arc::clone(&self.speaking), events.clone());
+        let withdraw = move |_: &str| withdrawn.withdraw_status();
+        let speak = move |helper: &Helper| {
+            speaking.run(&events, helper);
+            Ok(())
+        };
+        self.speaker_thread = Some(self.supervisor.spawn("windlass-bgp", withdraw, |_| false, speak)?);
+        Ok(())
+    }
+
     /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones are updated in
     /// place. Returns immediately; the last call wins. Of several with one key the last counts. A router that cannot run is reported as
     /// [`Event::Failed`], with its remedy, and tried again by itself; the others run.
@@ -285,6 +304,18 @@ impl Engine {
     /// Returns which restrictions are in force. [`Event::GuardChanged`] reports a change.
     pub fn guard_status(&self) -> Arc<GuardStatus> {
         self.shared.guard_status()
+    }
+
+    /// Declares the BGP peers, 16 sessions at most, and the routes of each. New peers are connected to, missing ones are left in order (all
+    /// routes withdrawn, then a Cease), others keep their sessions. Returns immediately; the last call wins. [`Event::SessionChanged`] and
+    /// [`Event::RoutesAcknowledged`] report the effects.
+    pub fn speak(&self, speaker: Speaker) {
+        self.speaking.speak(speaker);
+    }
+
+    /// Returns the sessions with BGP peers. A gateway that no default route has is not among them.
+    pub fn speaker_status(&self) -> Arc<Vec<SessionStatus>> {
+        self.speaking.status()
     }
 
     /// Returns the status of forwarding for connections of VIPs that were handed over.
@@ -388,9 +419,9 @@ impl Engine {
         self.lateness.read()
     }
 
-    /// Resigns everything, releases all VIPs and joins the threads. VIPs on an interface stay, and connections that other nodes serve
-    /// are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most. Events until then are delivered
-    /// before it returns, unless [`Options::on_event`] blocks for more than a second or is what calls it.
+    /// Leaves all BGP peers, within 4 s, resigns everything, releases all VIPs and joins the threads. VIPs on an interface stay, and
+    /// connections that other nodes serve are forwarded, until a peer has announced the VIPs, for the router's interval and 100 ms at most.
+    /// Events until then are delivered before it returns, unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -400,6 +431,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let directs = !self.sharing.status().in_force.services.is_empty();
         let forwards = directs || self.shared.forwarding_status().addresses > 0;
+        // Beside all else: peers take their time to acknowledge it.
+        self.speaking.stop();
         // The timer thread first: resigning needs the others' sockets. A thread that panicked has nothing to resign.
         self.inbox.stop();
         if let Some(thread) = self.timer_thread.take() {
@@ -427,11 +460,14 @@ impl Drop for Engine {
             thread.join();
         }
         for thread in self.helpers.drain(..) {
-            thread.finish();
+            thread.finish(GRACE);
+        }
+        if let Some(thread) = self.speaker_thread.take() {
+            thread.finish(LEAVING);
         }
         // Last: with the threads the senders of events are gone.
         if let Some(event_thread) = self.event_thread.take() {
-            event_thread.finish();
+            event_thread.finish(GRACE);
         }
     }
 }

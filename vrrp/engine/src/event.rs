@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use windlass_bgp as bgp;
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{self, Datagram, ForeignRouter};
 use windlass_vrrp::{State, TransitionReason};
 
 use crate::config::RouterKey;
 use crate::host_claim::Intruder;
+use crate::speaker::status::SessionId;
 
 /// Something that happened. Events of one router come in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -194,6 +196,20 @@ pub enum Event {
         key: RouterKey,
         /// The process.
         intruder: Intruder,
+    },
+    /// A BGP session is Established, or failed: reported once while the reason stays the same.
+    SessionChanged {
+        /// The session.
+        session: SessionId,
+        /// Its state now: Established or Idle.
+        state: bgp::State,
+        /// Reason why it is down.
+        error: Option<String>,
+    },
+    /// The TCP of a BGP peer has acknowledged all routes that it is to have.
+    RoutesAcknowledged {
+        /// The session.
+        session: SessionId,
     },
     /// A thread that the election does not need panicked, failed or stalls: its function is missing until [`Event::HelperBack`]. It is started
     /// again by itself; the virtual routers stay as they are. [`Engine::helpers`](crate::Engine::helpers) returns the present state.

@@ -41,6 +41,7 @@
 //! | `windlass-forget`, `windlass-sets` | remove closed connections, compare the guard's sets: long jobs of the hold thread, without real-time scheduling | be waited for |
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
+//! | `windlass-bgp` | announces routes to BGP peers where so configured | keep another waiting |
 //! | `windlass-endings` | removes tracked connections that no Service claims any more | keep another waiting |
 //! | `windlass-sharing` | keeps the table that directs packets for shared addresses, where there are some | keep another waiting |
 //! | `windlass-connections` | replicates connections where so configured | keep another waiting |
@@ -75,6 +76,7 @@ mod rate_limit;
 mod realtime;
 mod replication;
 mod sharing;
+mod speaker;
 mod status;
 mod supervisor;
 mod vrid_claim;
@@ -94,10 +96,12 @@ pub use event::Event;
 pub use host_claim::{ClaimedByAnother, HostClaim, Intruder};
 pub use lateness::Lateness;
 pub use options::{ConnectionForwarding, ConnectionReplication, Options, Pacing, StartError};
+pub use speaker::{Endpoint, PeerConfig, Routes, SessionId, SessionStatus, Speaker};
 pub use status::{
     ForwardingStatus, GuardStatus, HelperStatus, LinkStatus, PeerReplication, ReplicationStatus,
     RouterCounters, RouterStatus, SharingStatus,
 };
+pub use windlass_bgp as bgp;
 pub use windlass_dataplane::balance::{
     Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
 };
@@ -112,6 +116,7 @@ pub use windlass_kernel::mark_mask::{InvalidMarkMask, MarkMask};
 pub use windlass_kernel::netfilter::table::Checked;
 pub use windlass_kernel::port::{Protocol, ProtocolPort};
 pub use windlass_kernel::tag::AddressTag;
+pub use windlass_kernel::tcp::{InvalidMd5Key, Md5Key};
 pub use windlass_kernel::{connection_tracking, nf_tables};
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;

@@ -31,8 +31,8 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 const STALL: Duration = Duration::from_secs(10);
 /// Longest time between two looks for stalled helpers.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest time that the end of the engine waits for a helper.
-const GRACE: Duration = Duration::from_secs(1);
+/// Longest time that the end of the engine waits for a helper that has nothing to complete.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// Starts helpers and watches them.
 pub(crate) struct Supervisor {
@@ -238,18 +238,18 @@ impl Helper {
 }
 
 impl HelperThread {
-    /// Waits until the helper has ended, for a second at most, and not from within the helper itself.
-    pub(crate) fn finish(self) {
+    /// Waits until the helper has ended, for this time at most, and not from within the helper itself.
+    pub(crate) fn finish(self, grace: Duration) {
         if self.thread.thread().id() == thread::current().id() {
             return;
         }
         let ended = self.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match ended.recv_timeout(GRACE) {
+        match ended.recv_timeout(grace) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => drop(self.thread.join()),
             Err(RecvTimeoutError::Timeout) => {
                 tracing::warn!(
                     thread = self.name,
-                    "the thread is still busy {GRACE:?} after the engine's end; not waiting for it"
+                    "the thread is still busy {grace:?} after the engine's end; not waiting for it"
                 );
             }
         }
@@ -280,6 +280,7 @@ fn consequence(thread: &str) -> &'static str {
         "windlass-sharing" => {
             "packets for shared addresses are directed as before, and changes of nodes are not followed"
         }
+        "windlass-bgp" => "BGP sessions are closed, and the peers have withdrawn this node's routes",
         "windlass-events" => "events of the engine are not reported",
         _ => "its function is missing",
     }

@@ -6,6 +6,7 @@
 //! | [`netfilter`], [`forward_policy`] | nf_tables |
 //! | [`connections`] | connection tracking |
 //! | [`sockets`] | raw and packet sockets of an interface, with their filters |
+//! | [`tcp`] | outgoing TCP connections of routing protocols |
 //! | [`clock`], [`poll`], [`receive_buffer`], [`sys`] | system calls |
 //!
 //! All of it acts in the network namespace of the thread that opens a socket.
@@ -26,6 +27,7 @@ pub mod receive_buffer;
 pub mod sockets;
 pub mod sys;
 pub mod tag;
+pub mod tcp;
 
 #[cfg(test)]
 extern crate self as windlass_kernel;

@@ -6,7 +6,7 @@ use windlass_vrrp::Vrid;
 use super::*;
 use crate::config::RouterConfig;
 use crate::event_queue::{EventSender, channel};
-use crate::supervisor::{HelperThread, Supervisor};
+use crate::supervisor::{GRACE, HelperThread, Supervisor};
 
 /// The thread, as the engine has it.
 fn start(on_event: impl Fn(Event) + Send + 'static) -> (EventSender, Supervisor, HelperThread) {
@@ -60,6 +60,6 @@ fn nobody_waits_for_a_user_who_blocks_and_what_does_not_fit_is_counted() {
     assert!((2..=3).contains(&lost), "{lost}");
     supervisor.stop();
     drop(event_sender);
-    event_thread.finish();
+    event_thread.finish(GRACE);
     drop(free);
 }

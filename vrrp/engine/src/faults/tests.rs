@@ -1,13 +1,20 @@
 use std::fs;
+use std::io::Read as _;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use windlass_bgp::session::{Config, ExpectedAs};
+use windlass_bgp::{Asn, HoldTime, RouterId};
 use windlass_vrrp::{State, TransitionReason};
 
-use crate::lab::{Host, Lan, Node, await_some, require_root, router, source};
-use crate::{ConnectionForwarding, ConnectionReplication, Event, Hold, Options, Restrictions, RouterConfig};
+use crate::lab::{Host, LIMIT, Lan, Node, await_some, require_root, router, source};
+use crate::{
+    ConnectionForwarding, ConnectionReplication, Endpoint, Event, Hold, Options, PeerConfig, Restrictions,
+    RouterConfig, Speaker,
+};
 
 /// The thread of an engine that is to panic: its name and its network namespace.
 static DOOMED: Mutex<Option<(&'static str, PathBuf)>> = Mutex::new(None);
@@ -204,4 +211,53 @@ fn if_the_helper_that_removes_connections_panics_at_a_takeover_that_is_reported_
     first.await_status("announcement", |status| status.counters.announcements > 0);
     let counters = first.status().counters;
     assert_eq!((counters.became_active, counters.resignations_sent), (1, 0));
+}
+
+/// The router of AS 64500 on host 1.
+fn bgp_router() -> Speaker {
+    let session = Config {
+        local_as: Asn::new(64512).unwrap(),
+        router_id: RouterId::new([192, 0, 2, 1].into()).unwrap(),
+        expected_as: ExpectedAs::External,
+        families: windlass_bgp::Family::ALL.into(),
+        hold_time: HoldTime::new(30).unwrap(),
+        keepalive: None,
+        extended_next_hop: false,
+    };
+    let peer = PeerConfig::new(session, Endpoint::Address { address: source(1), interface: None });
+    Speaker { peers: [("router".to_owned(), peer)].into(), ..Speaker::default() }
+}
+
+// shows: bgp D7
+#[test]
+fn if_the_bgp_speaker_panics_its_connections_close_no_virtual_router_resigns_and_it_connects_again() {
+    if !require_root() {
+        return;
+    }
+    let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let lan = Lan::new(2);
+    let (first, second) = pair(&lan, |_| (), Hold::Respond);
+    let listener = lan.hosts[1].run(|| TcpListener::bind("0.0.0.0:179").unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let accept = || await_some("connection", || listener.accept().ok()).0;
+    first.engine.speak(bgp_router());
+    let mut connection = accept();
+    connection.set_read_timeout(Some(LIMIT)).unwrap();
+    doom(&lan.hosts[0], Some("windlass-bgp"));
+    first.engine.speak(bgp_router());
+    connection.read_to_end(&mut Vec::new()).expect("the end of the connection");
+    let error = first.await_event("fault", |event| match event {
+        Event::HelperAway { thread: "windlass-bgp", error } => Some(error.clone()),
+        _ => None,
+    });
+    assert!(error.contains("the peers have withdrawn this node's routes"), "{error}");
+    assert!(first.engine.speaker_status().is_empty());
+    doom(&lan.hosts[0], None);
+    let _connection = accept();
+    first.await_event("news of the return", |event| {
+        matches!(event, Event::HelperBack { thread: "windlass-bgp" }).then_some(())
+    });
+    let (active, backup) = (first.status().counters, second.status().counters);
+    assert_eq!((active.became_active, active.resignations_sent), (1, 0));
+    assert_eq!((backup.became_active, backup.resignations_received), (0, 0));
 }

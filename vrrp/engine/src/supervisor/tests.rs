@@ -105,7 +105,7 @@ fn a_helper_that_stalls_is_reported_once_while_it_lasts_and_the_end_does_not_wai
     assert!(matches!(back, Event::HelperBack { .. }), "{back:?}");
     supervisor.stop();
     // It is still busy with its second round.
-    thread.finish();
+    thread.finish(GRACE);
     drop(free);
 }
 

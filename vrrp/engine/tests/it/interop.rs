@@ -8,7 +8,7 @@ mod frr;
 mod keepalived;
 mod mismatches;
 mod preemption;
-mod process;
+pub(crate) mod process;
 mod router;
 mod semaphore;
 mod setup;

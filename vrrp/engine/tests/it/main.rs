@@ -44,6 +44,7 @@ mod renumbering;
 mod replication;
 mod scale;
 mod sharing;
+mod speaker;
 mod splits;
 mod transports;
 mod versions;

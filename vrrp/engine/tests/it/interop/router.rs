@@ -9,7 +9,7 @@ use crate::interop::windlass;
 use crate::lab::{Lan, Node, mac};
 
 enum Program {
-    Windlass(Node),
+    Windlass(Box<Node>),
     Keepalived(Keepalived),
     Frr(Frr),
 }
@@ -26,7 +26,7 @@ impl Router {
     pub(crate) fn start(lan: &Lan, setup: &Setup) -> Self {
         let host = &lan.hosts[setup.host];
         let program = match setup.implementation {
-            Implementation::Windlass => Program::Windlass(windlass::start(host, setup)),
+            Implementation::Windlass => Program::Windlass(Box::new(windlass::start(host, setup))),
             Implementation::Keepalived => Program::Keepalived(Keepalived::start(host, setup)),
             Implementation::Frr => Program::Frr(Frr::start(host, setup)),
         };
