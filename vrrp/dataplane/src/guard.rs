@@ -327,7 +327,6 @@ use std::time::Duration;
 
 use windlass_kernel::netfilter::attributes::{self, Attributes};
 use windlass_kernel::netfilter::expression;
-use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
 use windlass_kernel::netfilter::marks::LEAD;
 use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
@@ -564,11 +563,5 @@ impl Guard {
 
     fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {
         Ok(self.table.ask(operation, about)?)
-    }
-}
-
-impl From<Failure> for GuardError {
-    fn from(Failure { what, source }: Failure) -> Self {
-        Self::new(what, source)
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use windlass_kernel::netfilter::failure::Failure;
+use windlass_kernel::netfilter::failure::{Failure, Refusal};
 use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
@@ -79,13 +79,13 @@ pub enum BalanceError {
 }
 
 impl From<Failure> for BalanceError {
-    fn from(Failure { what, source }: Failure) -> Self {
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
-            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
-                Self::Unsupported { what, source }
-            }
-            _ => Self::Kernel { what, source },
+    fn from(failure: Failure) -> Self {
+        let refusal = failure.refusal();
+        let Failure { what, source } = failure;
+        match refusal {
+            Refusal::Denied => Self::Denied { what, source },
+            Refusal::Unsupported => Self::Unsupported { what, source },
+            Refusal::Other => Self::Kernel { what, source },
         }
     }
 }

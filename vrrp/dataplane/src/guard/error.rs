@@ -2,6 +2,8 @@
 
 use std::io;
 
+use windlass_kernel::netfilter::failure::{Failure, Refusal};
+
 /// Reason why the guard is not in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,18 +40,19 @@ pub enum GuardError {
     },
 }
 
-impl GuardError {
-    pub(super) fn new(what: impl Into<String>, source: io::Error) -> Self {
-        let what = what.into();
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
-            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
-                Self::Unsupported { what, source }
-            }
-            _ => Self::Kernel { what, source },
+impl From<Failure> for GuardError {
+    fn from(failure: Failure) -> Self {
+        let refusal = failure.refusal();
+        let Failure { what, source } = failure;
+        match refusal {
+            Refusal::Denied => Self::Denied { what, source },
+            Refusal::Unsupported => Self::Unsupported { what, source },
+            Refusal::Other => Self::Kernel { what, source },
         }
     }
+}
 
+impl GuardError {
     pub(super) fn is_absence(&self) -> bool {
         matches!(self, Self::Kernel { source, .. } if source.raw_os_error() == Some(libc::ENOENT))
     }

@@ -2,6 +2,7 @@
 //! VIP without owning it (CVE-2020-8554). Pure.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use windlass_kernel::netfilter::element::{Element, with_port, with_protocol};
 use windlass_kernel::port::Protocol;
@@ -25,25 +26,26 @@ pub(super) fn owned(family: Family, one: &Restrictions, other: &Restrictions) ->
 
 /// The ports of those VIPs: those of `one` that `other` does not have. Of thousands of addresses few change at a time.
 pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
-    let of_family = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family);
-    of_family
-        .flat_map(|(vip, ports)| {
-            let known = other.ports().get(vip);
-            let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
-            new.map(|port| Element::of(with_port(*vip, *port)))
-        })
-        .collect()
+    ports_of(family, one, other, |_, _| true)
 }
 
 /// The ports of VIPs to which any client may send, and whose connections go on: those of `one` that `other` does not have.
 pub(super) fn open(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
-    let of_family = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family);
-    of_family
-        .filter(|(vip, _)| one.is_open(**vip))
-        .flat_map(|(vip, ports)| {
-            let known = other.ports().get(vip).filter(|_| other.is_open(*vip));
-            let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
-            new.map(|port| Element::of(with_port(*vip, *port)))
-        })
-        .collect()
+    ports_of(family, one, other, Restrictions::is_open)
+}
+
+/// The ports of VIPs that `counts`: those of `one` that `other` does not have.
+fn ports_of(
+    family: Family,
+    one: &Restrictions,
+    other: &Restrictions,
+    counts: fn(&Restrictions, IpAddr) -> bool,
+) -> BTreeSet<Element> {
+    let vips = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family && counts(one, **vip));
+    vips.flat_map(|(vip, ports)| {
+        let known = other.ports().get(vip).filter(|_| counts(other, *vip));
+        let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
+        new.map(|port| Element::of(with_port(*vip, *port)))
+    })
+    .collect()
 }

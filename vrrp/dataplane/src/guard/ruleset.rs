@@ -9,7 +9,7 @@ use windlass_kernel::netfilter::element::{self, Element};
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
-    Connection::{Direction, State, Status},
+    Connection::State,
     Expression::{
         self, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkPacket, Mask, MaskByte,
         MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, TranslateSourceTo, Verdict,
@@ -25,7 +25,7 @@ use windlass_vrrp::Family;
 use super::Guarded;
 use super::set::{Kind, Set};
 use crate::way_back::QUESTION;
-use ended::IS_TRANSLATED;
+use ended::{IS_ANSWER, IS_TRANSLATED, IS_UNTRANSLATED};
 
 mod chains;
 mod ended;
@@ -170,9 +170,7 @@ impl Set {
     /// The rule about packets to the set's addresses of connections that go on although nothing has translated them.
     fn untranslated_to(self, chain: &'static str) -> Vec<Expression> {
         let goes_on = [Connection(State), Mask(GOES_ON), Compare(NotEqual, &[0; 4])];
-        let is_untranslated =
-            [Connection(Status), Mask(TRANSLATED), Compare(Equal, &[0; 4]), Verdict(Goto(chain))];
-        [self.has_destination().as_slice(), &goes_on, &is_untranslated].concat()
+        [self.has_destination().as_slice(), &goes_on, &IS_UNTRANSLATED, &[Verdict(Goto(chain))]].concat()
     }
 
     /// Rule matches from [`Self::has_destination`] on: "but with this source it is not in the set `sources`".
@@ -208,8 +206,7 @@ impl Set {
 
     /// The rule that accepts answers to connections that came from one of the set's addresses.
     fn answers(self) -> Vec<Expression> {
-        let is_answer = [Connection(Direction), Compare(Equal, ANSWER), Verdict(Accept)];
-        [self.has_destination().as_slice(), &is_answer].concat()
+        [self.has_destination().as_slice(), &IS_ANSWER, &[Verdict(Accept)]].concat()
     }
 
     /// Rule matches: "the packet's connection began towards one of the set's addresses, and the packet came by the interface that

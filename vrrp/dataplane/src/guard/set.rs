@@ -11,7 +11,6 @@ use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::{Guarded, UnknownConnections, ports};
-use crate::restriction::Restrictions;
 
 #[cfg(test)]
 mod tests;
@@ -273,10 +272,15 @@ impl Set {
         let own = |address: &IpAddr| self.owns(address);
         let moved = guarded.moved.iter().filter(|(vip, _)| own(vip));
         match self.kind {
-            Kind::Vips => self.addresses(guarded.refused().iter()),
-            Kind::Held => self.addresses(guarded.refused_here().iter()),
-            Kind::Replicated => self.addresses(guarded.replicated.iter()),
-            Kind::Ended => self.addresses(guarded.restrictions.ended().iter()),
+            Kind::Vips
+            | Kind::Held
+            | Kind::Replicated
+            | Kind::Ended
+            | Kind::Owned
+            | Kind::Ports
+            | Kind::Known
+            | Kind::Open
+            | Kind::Astray => self.missing(guarded, &Guarded::default()),
             Kind::Moved => moved
                 .filter_map(|(vip, moved)| {
                     Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))
@@ -293,12 +297,7 @@ impl Set {
                 moved.filter(|(_, moved)| moved.unknown == UnknownConnections::Dropped).map(|(vip, _)| vip),
             ),
             Kind::Restricted | Kind::Sources => self.restricted(guarded.restrictions.iter()),
-            Kind::Owned => ports::owned(self.family, &guarded.restrictions, &Restrictions::default()),
-            Kind::Ports => ports::ports(self.family, &guarded.restrictions, &Restrictions::default()),
-            Kind::Known => self.addresses(guarded.known_unlike(&Guarded::default())),
-            Kind::Open => ports::open(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Strays => BTreeSet::new(),
-            Kind::Astray => self.ranges(&guarded.astray, &BTreeSet::new()),
             Kind::Movable => {
                 let own = guarded.movable.iter().filter(|(vip, _)| own(vip));
                 own.map(|(vip, interface)| {

@@ -2,6 +2,7 @@ use std::io;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::element;
+use windlass_kernel::netfilter::failure::Failure;
 
 use super::*;
 use crate::lab::unhex;
@@ -16,7 +17,8 @@ fn an_error_names_what_was_tried_and_what_to_do() {
         (libc::ENOMEM, "`nft list ruleset`"),
     ];
     for (number, remedy) in table {
-        let said = GuardError::new("try it", io::Error::from_raw_os_error(number)).to_string();
+        let failure = Failure { what: "try it".to_owned(), source: io::Error::from_raw_os_error(number) };
+        let said = GuardError::from(failure).to_string();
         assert!(said.starts_with("cannot try it: ") && said.contains(remedy), "{said}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use windlass_kernel::netfilter::failure::Failure;
+use windlass_kernel::netfilter::failure::{Failure, Refusal};
 
 #[cfg(test)]
 mod tests;
@@ -63,19 +63,18 @@ pub enum SharingError {
 }
 
 impl From<Failure> for SharingError {
-    fn from(Failure { what, source }: Failure) -> Self {
-        let number = source.raw_os_error();
+    fn from(failure: Failure) -> Self {
+        let (refusal, is_absence) = (failure.refusal(), failure.is_absence());
+        let Failure { what, source } = failure;
         let tried =
             [Missing::Netdev, Missing::Fwd, Missing::Hash].into_iter().find(|part| part.step() == what);
-        let is_refusal =
-            matches!(number, Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT));
-        match (tried, number) {
-            (_, Some(libc::EPERM | libc::EACCES)) => Self::Denied { what, source },
-            (Some(missing), Some(libc::ENOENT)) => Self::Unsupported { missing, source },
-            (tried, _) if is_refusal => {
+        match (refusal, tried) {
+            (Refusal::Denied, _) => Self::Denied { what, source },
+            (Refusal::Other, Some(missing)) if is_absence => Self::Unsupported { missing, source },
+            (Refusal::Unsupported, tried) => {
                 Self::Unsupported { missing: tried.unwrap_or(Missing::Netdev), source }
             }
-            (Some(_) | None, _) => Self::Kernel { what, source },
+            (Refusal::Other, _) => Self::Kernel { what, source },
         }
     }
 }

@@ -166,7 +166,7 @@ fn with_hooks(with: Parts) -> Vec<Chain> {
     let goes_on =
         vec![[Connection(State), Mask(GOES_ON), Compare(NotEqual, &[0; 4]), Verdict(Accept)].to_vec()];
     let forwarding = |rules: Rules| if with.forwards { rules } else { Vec::new() };
-    // What goes to the previous Active is judged there: among it are answers of backends, to ports that are no Service's.
+    // The previous Active judges its own connections: among them are answers of backends, to ports that are no Service's.
     let elsewhere = forwarding(
         Kind::Moved.sets().map(|set| [set.is_marked(with.marks), vec![Verdict(Accept)]].concat()).into(),
     );

@@ -23,6 +23,8 @@ const RESET: u8 = 0x04;
 pub(super) const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
 pub(super) const IS_TRANSLATED: [Expression; 3] =
     [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
+pub(super) const IS_UNTRANSLATED: [Expression; 3] =
+    [Connection(Status), Mask(TRANSLATED), Compare(Equal, &[0; 4])];
 
 /// The rules of [`OVER`]: packets that report an end pass, as the answers of this very chain do.
 pub(super) fn over() -> Vec<Vec<Expression>> {

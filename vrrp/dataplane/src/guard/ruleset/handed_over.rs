@@ -4,7 +4,7 @@ use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
-    Connection::{Direction, Mark, State, Status},
+    Connection::{Mark, State},
     Expression::{
         self, AddTo, Compare, Connection, Counter, From, In, Mask, MaskAt, MaskByte, Meta, Payload,
         TranslateTo, Verdict,
@@ -16,9 +16,10 @@ use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
+use super::ended::{IS_ANSWER, IS_UNTRANSLATED};
 use super::{
-    ANSWER, FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
-    REDIRECTED, SOURCE_PORT, SYN, TCP, TRANSLATED, of_type,
+    FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
+    REDIRECTED, SOURCE_PORT, SYN, TCP, of_type,
 };
 
 const CONNECTION_MARK: Expression = Connection(Mark);
@@ -62,21 +63,10 @@ impl Set {
 
     /// Rule matches up to and including the destination: "of a TCP connection that did not begin here".
     pub(super) fn has_unknown_connection(self) -> Vec<Expression> {
-        let not_begun_here = [
-            Meta(Protocol),
-            Compare(Equal, TCP),
-            FLAGS,
-            MaskByte(FLAGS_THAT_MATTER),
-            Compare(NotEqual, SYN),
-            IS_NEW[0],
-            IS_NEW[1],
-            IS_NEW[2],
-            // What kube-proxy has translated goes on here, even if its answers go another way.
-            Connection(Status),
-            Mask(TRANSLATED),
-            Compare(Equal, &[0; 4]),
-        ];
-        [not_begun_here.as_slice(), &self.has_destination()].concat()
+        let begins_nothing =
+            [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_MATTER), Compare(NotEqual, SYN)];
+        // What kube-proxy has translated goes on here, even if its answers go another way.
+        [begins_nothing.as_slice(), &IS_NEW, &IS_UNTRANSLATED, &self.has_destination()].concat()
     }
 
     /// The rule that takes connections of which only the end can be new here for the previous Active's.
@@ -87,14 +77,7 @@ impl Set {
     /// The rule that sends answers to a VIP that has been put in the place of a client by the previous Active there: it translates them
     /// back. This node only forwarded the connection, to a backend of its own.
     pub(super) fn answers_to_the_previous(self) -> Vec<Expression> {
-        let untranslated_answer = [
-            Connection(Direction),
-            Compare(Equal, ANSWER),
-            Connection(Status),
-            Mask(TRANSLATED),
-            Compare(Equal, &[0; 4]),
-        ];
-        [untranslated_answer.as_slice(), &self.has_destination(), &self.then_take()].concat()
+        [IS_ANSWER.as_slice(), &IS_UNTRANSLATED, &self.has_destination(), &self.then_take()].concat()
     }
 
     /// The rule that leaves such connections to the next Active.

@@ -168,7 +168,7 @@ fn what_kube_proxy_masquerades_is_known_by_its_own_mark_which_is_taken_off() {
     }
 }
 
-/// What is for no VIP has little to do with the guard, whatever a table has.
+/// Traffic that is for no VIP meets few rules, whatever the table has.
 #[test]
 fn a_packet_that_the_node_forwards_meets_two_chains_of_a_few_rules_before_it_is_known_to_be_of_a_connection_to_a_vip()
  {

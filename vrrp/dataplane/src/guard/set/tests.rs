@@ -6,6 +6,7 @@ use windlass_kernel::port::Protocol;
 use super::*;
 use crate::guard::Moved;
 use crate::lab::unhex;
+use crate::restriction::Restrictions;
 
 /// The last bytes of each, and whether a range ends before it.
 type Edges<'a> = &'a [(&'a str, bool)];
