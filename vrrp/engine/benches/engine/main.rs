@@ -59,7 +59,17 @@ fn bench() -> ExitCode {
     if !lab::require_root() {
         return ExitCode::FAILURE;
     }
-    let rows = measure::all();
+    let mut rows = measure::all();
+    for (name, rate) in flood::CASES {
+        if shared::wanted("CASES", name) {
+            rows.extend(flood::all(name, rate));
+        }
+    }
+    if shared::wanted("CASES", crowded::CASE) {
+        let row = crowded::measure();
+        println!("bench: {}", report::line(&row));
+        rows.push(row);
+    }
     report::print(&rows);
     let file = shared::write("engine.json", rows, |_| true);
     println!("\nbench: {}", file.display());

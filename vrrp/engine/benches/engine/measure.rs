@@ -10,8 +10,6 @@ use windlass_engine::Hold;
 use crate::announcements::Announcements;
 use crate::case::Case;
 use crate::cost::{Used, memory_mb};
-use crate::crowded;
-use crate::flood;
 use crate::interop::process::{Daemon, TempDir};
 use crate::lab::Host;
 use crate::report::line;
@@ -28,7 +26,7 @@ const CAMPAIGN: Duration = Duration::from_secs(7);
 /// Every wait.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Measures every case that is wanted, and returns the rows.
+/// Measures every case of its own that is wanted, and returns the rows.
 pub(crate) fn all() -> Vec<Value> {
     real_time(OBSERVER);
     let cases: Vec<Case> = Case::all().into_iter().filter(|case| wanted("CASES", &case.name())).collect();
@@ -38,16 +36,6 @@ pub(crate) fn all() -> Vec<Value> {
         let row = measure(case);
         let rest = begin.elapsed() * (count - done) / done;
         println!("bench: {done} of {count}, about {} s to go: {}", rest.as_secs(), line(&row));
-        rows.push(row);
-    }
-    for (name, rate) in flood::CASES {
-        if wanted("CASES", name) {
-            rows.extend(flood::all(name, rate));
-        }
-    }
-    if wanted("CASES", crowded::CASE) {
-        let row = crowded::measure();
-        println!("bench: {}", line(&row));
         rows.push(row);
     }
     if wanted("CASES", "flat-out") {
