@@ -37,7 +37,7 @@ fn next_hops() -> NextHops {
     NextHops { ipv4: Some(NODE), ipv6: Some(NextHopV6(NODE_V6.parse().unwrap(), None)) }
 }
 
-/// What the router offers: 90 s, both families.
+/// OPEN of the router: 90 s, both families.
 fn offer() -> Open {
     Open {
         asn: Asn::new(PEER).unwrap(),
@@ -113,7 +113,7 @@ fn events(session: &mut Session) -> Vec<Event> {
     std::iter::from_fn(|| session.poll_event()).collect()
 }
 
-/// What the session has sent and done, in words; the connection takes everything.
+/// Messages and actions of the session, in words; the connection takes everything.
 fn outputs(session: &mut Session, now: Time) -> Vec<String> {
     let mut words = names(&transmit(session, now));
     words.extend(events(session).into_iter().map(|event| match event {

@@ -1,4 +1,4 @@
-//! What both sides make of their OPENs.
+//! Sessions that both sides agree on by their OPENs.
 
 use super::*;
 use crate::wire::{Communities, Community};

@@ -1,4 +1,4 @@
-//! What holds for all histories.
+//! Properties of all histories.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -85,7 +85,7 @@ enum Timer {
     Retry,
 }
 
-/// What is sent and done, the next state, and the timer.
+/// Messages and actions, the next state, and the timer.
 type Outcome = (&'static [&'static str], State, Timer);
 
 const NOTHING: &[&str] = &[];

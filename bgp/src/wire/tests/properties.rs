@@ -1,4 +1,4 @@
-//! What holds for all messages.
+//! Properties of all messages.
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;

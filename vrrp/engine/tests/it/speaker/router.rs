@@ -13,7 +13,7 @@ const ZEBRA: &str = "/usr/lib/frr/zebra";
 /// FRR insists on a user of its group `frrvty`; root is not in it.
 const USER: &str = "frr";
 
-/// Whether the test can run here: as root, with FRR installed. A skipped test says so, and fails where CI=true.
+/// Returns true if the test can run here: as root, with FRR installed. A skipped test says so, and fails where CI=true.
 pub(crate) fn require_frr() -> bool {
     if !require_root() {
         return false;
