@@ -1,17 +1,25 @@
-//! Turns of tests with labs, so that none fails for lack of time. Two processors run two labs at once, one of them with kubelets or
-//! more than one API server at most.
+//! Turns of tests with labs, so that none fails for lack of time. Two processors run four labs at once, or two with kubelets, or one
+//! with several API servers beside one.
 
 use std::{
     cell::Cell,
     num::NonZero,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use crate::{builder::LabBuilder, wait::await_that};
 
-static TAKEN: Mutex<usize> = Mutex::new(0);
-static GIVEN_BACK: Condvar = Condvar::new();
+static TURNS: Mutex<Turns> = Mutex::new(Turns { taken: 0, came: 0, served: 0 });
+static CHANGED: Condvar = Condvar::new();
+
+/// Which tests run, and how many came and were let in: they are let in in the order in which they came, so that no large one waits until
+/// all small ones have run.
+struct Turns {
+    taken: usize,
+    came: u32,
+    served: u32,
+}
 
 thread_local! {
     /// Size of the turn of the lab of this thread; 0: it is no test's.
@@ -24,12 +32,21 @@ pub(crate) struct Turn(usize);
 impl Turn {
     /// Waits for the turn of so many labs of this kind.
     pub(crate) fn wait_for(labs: u8, lab: &LabBuilder) -> Self {
-        let most = std::thread::available_parallelism().map_or(1, NonZero::get) * 5 / 2;
-        let each = if lab.light && lab.control_plane_nodes <= 1 { 2 } else { 3 };
+        let most = std::thread::available_parallelism().map_or(1, NonZero::get) * 2;
+        let each = match (lab.light, lab.control_plane_nodes) {
+            (true, 0 | 1) => 1,
+            (false, 0 | 1) => 2,
+            (_, 2..) => 3,
+        };
         let size = (each * usize::from(labs)).min(most);
-        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = GIVEN_BACK.wait_while(taken, |taken| *taken + size > most);
-        *wait.unwrap_or_else(PoisonError::into_inner) += size;
+        let mut turns = lock();
+        let number = turns.came;
+        turns.came += 1;
+        let wait = CHANGED.wait_while(turns, |turns| turns.served != number || turns.taken + size > most);
+        let mut turns = wait.unwrap_or_else(PoisonError::into_inner);
+        turns.taken += size;
+        turns.served += 1;
+        CHANGED.notify_all();
         Self(size)
     }
 
@@ -73,11 +90,15 @@ impl Idle {
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) += self.0;
+        lock().taken += self.0;
     }
 }
 
 fn give_back(size: usize) {
-    *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= size;
-    GIVEN_BACK.notify_all();
+    lock().taken -= size;
+    CHANGED.notify_all();
+}
+
+fn lock() -> MutexGuard<'static, Turns> {
+    TURNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
