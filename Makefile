@@ -78,6 +78,11 @@ bench-tracking: ## What following, reading and changing the kernel's connection 
 bench-dataplane: ## What the guard's table costs each packet that a node forwards, with kube-proxy alone beside it: target/bench/dataplane.json (ROUNDS=5 SECONDS=2 CASES="service-udp-1 pod-tcp-10000 service-udp-1000-sources" SYSTEMS="kube-proxy guard guard-forwarding guard-replicate")
 	@e2e/tools/bench dataplane
 
+.PHONY: bench-bgp
+bench-bgp: ## How soon routers of five makers have the routes of the BGP speaker, with FRR's own speaker beside it: target/bench/bgp.json (ROUNDS=5 SIZES=10000 SYSTEMS="windlass frr")
+	@e2e/tools/build gobgp >/dev/null
+	@e2e/tools/bench bgp
+
 .PHONY: bench-ipam
 bench-ipam: ## What giving, releasing and adopting an address costs: target/bench/ipam.json
 	@cargo bench --quiet --package windlass-ipam --bench allocator

@@ -1,6 +1,8 @@
 //! The BGP speaker with FRR as its router, and with routers that misbehave.
 
 mod hostile;
+mod interop;
+mod makers;
 mod router;
 
 use std::collections::BTreeMap;
@@ -15,10 +17,9 @@ use windlass_engine::{Endpoint, Event, Md5Key, PeerConfig, Routes, SessionStatus
 
 use crate::lab::{Lan, Node, address, await_some};
 use crate::lab6::number;
+use makers::{OWN, ROUTER};
 use router::{Router, require_frr};
 
-const OWN: u32 = 64512;
-const ROUTER: u32 = 64500;
 /// A router that is a passive neighbour of the speaker on host 0.
 const PASSIVE: &str = "neighbor 192.0.2.1 remote-as 64512
                        neighbor 192.0.2.1 passive
@@ -80,45 +81,6 @@ fn lan(routers: usize) -> Lan {
         number(host, last);
     }
     lan
-}
-
-// shows: bgp B44, D1, D4
-#[test]
-fn an_external_and_an_internal_router_get_the_routes_of_both_families_and_changes_of_them() {
-    if !require_frr() {
-        return;
-    }
-    let lan = lan(2);
-    let external = Router::start(&lan.hosts[1], ROUTER, PASSIVE);
-    let internal = Router::start(&lan.hosts[2], OWN, PASSIVE);
-    let node = lan.hosts[0].engine();
-    let mut inside = peer(2);
-    inside.session.expected_as = ExpectedAs::Internal;
-    let peers = [("external", peer(1)), ("internal", inside)];
-    let communities = Communities::new([Community::new(64512, 100)]).unwrap();
-    let attributes = Attributes { prepend: 1, local_preference: 150, communities, ..Attributes::default() };
-    let all = ["203.0.113.1/32", "203.0.113.2/32", "2001:db8:1::/64", "2001:db8:2::1/128"];
-    node.engine.speak(speaker(peers.clone(), &routes_with(&all, attributes)));
-    node.await_event("acknowledgement of the routes", |event| match event {
-        Event::RoutesAcknowledged { session } => (session.peer == "external").then_some(()),
-        _ => None,
-    });
-    for (router, path, preference) in [(&external, "64512 64512", None), (&internal, "", Some(150))] {
-        router.await_routes(&all);
-        let (_, route) = router.routes("ipv4").remove(0);
-        assert_eq!(route["path"], path, "{route}");
-        assert_eq!(route["locPrf"].as_u64(), preference, "{route}");
-        assert_eq!(route["nexthops"][0]["ip"], "192.0.2.1", "{route}");
-        let (_, route) = router.routes("ipv6").remove(0);
-        assert_eq!(route["nexthops"][0]["ip"], "2001:db8::1", "{route}");
-    }
-    let established = await_session(&node, "external", |session| session.is_acknowledged);
-    assert_eq!((established.sent, established.own), (4, Some(address(0).into())));
-
-    node.engine.speak(speaker(peers, &routes(&["203.0.113.2/32", "203.0.113.3/32"])));
-    for router in [&external, &internal] {
-        router.await_routes(&["203.0.113.2/32", "203.0.113.3/32"]);
-    }
 }
 
 // shows: bgp B76, D2
@@ -263,26 +225,4 @@ fn a_router_is_met_again_from_another_address_if_the_own_one_goes() {
         let (_, route) = router.routes("ipv4").pop()?;
         (route["nexthops"][0]["ip"] == "192.0.2.101").then_some(())
     });
-}
-
-// shows: bgp B54
-#[test]
-fn a_router_is_met_by_its_link_local_address() {
-    if !require_frr() {
-        return;
-    }
-    let lan = lan(1).with_link_local();
-    let neighbours = "neighbor fe80::1 remote-as 64512
-                      neighbor fe80::1 interface eth0
-                      neighbor fe80::1 passive
-                      address-family ipv6 unicast
-                      neighbor fe80::1 activate";
-    let router = Router::start(&lan.hosts[1], ROUTER, neighbours);
-    let node = lan.hosts[0].engine();
-    let endpoint =
-        Endpoint::Address { address: "fe80::2".parse().unwrap(), interface: Some("eth0".to_owned()) };
-    let source = Some("fe80::1".parse().unwrap());
-    let peer = PeerConfig { endpoint, source, ..peer(1) };
-    node.engine.speak(speaker([("router", peer)], &routes(&["2001:db8:1::1/128"])));
-    router.await_routes(&["2001:db8:1::1/128"]);
 }

@@ -108,16 +108,31 @@ impl Daemon {
         await_some("end of the daemon", || self.child.try_wait().unwrap());
     }
 
-    /// What `ip` says with these arguments where the daemon is.
-    pub(crate) fn ip(&self, arguments: &[&str]) -> String {
+    /// Sends a signal to it and its children.
+    pub(crate) fn signal(&self, signal: Signal) {
+        killpg(self.pid(), signal).unwrap();
+    }
+
+    /// Output of a command in the daemon's namespace.
+    pub(crate) fn run(&self, command: &[&str]) -> String {
         let pid = self.child.id().to_string();
-        let output = Command::new("nsenter").args(["-t", &pid, "-n", "ip"]).args(arguments).output();
+        let output = Command::new("nsenter").args(["-t", &pid, "-n"]).args(command).output();
         output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    }
+
+    /// Output of `ip` with these arguments in the daemon's namespace.
+    pub(crate) fn ip(&self, arguments: &[&str]) -> String {
+        self.run(&[&["ip"], arguments].concat())
+    }
+
+    /// All that it has printed.
+    pub(crate) fn printed(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// The first and the last lines it printed, each once: they tell of the start and of the end.
     fn told(&self) -> String {
-        let told = fs::read_to_string(&self.log).unwrap_or_default();
+        let told = self.printed();
         let mut seen = HashSet::new();
         let lines: Vec<_> = told.lines().filter(|line| seen.insert(*line)).collect();
         let (first, last) = lines.split_at(lines.len().min(25));

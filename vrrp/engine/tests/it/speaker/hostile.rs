@@ -9,10 +9,14 @@ use windlass_engine::bgp::wire::{Capabilities, Open, keepalive};
 use super::*;
 use crate::lab::{Host, LIMIT, require_root};
 
-fn listen(host: &Host) -> TcpListener {
-    let listener = host.run(|| TcpListener::bind("0.0.0.0:179").unwrap());
+fn listen_at(host: &Host, port: u16) -> TcpListener {
+    let listener = host.run(move || TcpListener::bind(("0.0.0.0", port)).unwrap());
     listener.set_nonblocking(true).unwrap();
     listener
+}
+
+fn listen(host: &Host) -> TcpListener {
+    listen_at(host, 179)
 }
 
 fn accept(listener: &TcpListener) -> TcpStream {
@@ -21,23 +25,34 @@ fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// OPEN and KEEPALIVE of a router.
-fn greeting() -> Vec<u8> {
+/// OPEN of a router with this AS, in its fixed field and in its capability.
+fn open(fixed: u32, capability: u32) -> Vec<u8> {
     let open = Open {
-        asn: Asn::new(ROUTER).unwrap(),
+        asn: Asn::new(fixed).unwrap(),
         hold_time: HoldTime::new(90).unwrap(),
         router_id: RouterId::new([192, 0, 2, 99].into()).unwrap(),
         capabilities: Capabilities {
             families: Family::ALL.into(),
             route_refresh: true,
             extended_next_hop: false,
-            four_octet_as: Some(ROUTER),
+            four_octet_as: Some(capability),
         },
     };
     let mut bytes = Vec::new();
     open.encode(&mut bytes);
+    bytes
+}
+
+/// OPEN and KEEPALIVE of a router with the largest AS.
+fn greeting() -> Vec<u8> {
+    let mut bytes = open(u32::MAX, u32::MAX);
     keepalive(&mut bytes);
     bytes
+}
+
+/// A message of this type and length field.
+fn message(length: u16, kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[0xff; 16][..], &length.to_be_bytes(), &[kind], body].concat()
 }
 
 /// A session with a router that behaves, to see that nothing disturbs it.
@@ -52,27 +67,77 @@ impl Witness {
     }
 }
 
-// shows: bgp B3, B21
+/// What a router sends instead of what it should, and the end of the answer; without one the speaker sends nothing but its OPEN.
+fn misbehaviour() -> Vec<(Vec<u8>, Option<&'static [u8]>)> {
+    let mut overlong = open(ROUTER, ROUTER);
+    let length = overlong.len() - 5;
+    overlong[length] = 200;
+    vec![
+        (vec![0x5a; 8192], Some(&[0, 21, 3, 1, 1])),
+        (message(18, 4, &[]), Some(&[0, 23, 3, 1, 2, 0, 18])),
+        (message(4097, 2, &[0; 4078]), Some(&[0, 23, 3, 1, 2, 16, 1])),
+        (message(21, 3, &[6, 5]), None),
+        (message(23, 2, &[0; 4]), Some(&[0, 21, 3, 5, 1])),
+        (overlong, Some(&[0, 21, 3, 2, 0])),
+        (open(ROUTER, 0), Some(&[0, 21, 3, 2, 2])),
+        (open(ROUTER, Asn::TRANS.into()), Some(&[0, 21, 3, 2, 2])),
+    ]
+}
+
+// shows: bgp B3, B5, B20, B21, B32, B34
 #[test]
-fn a_router_that_sends_garbage_gets_a_notification_and_no_other_session_suffers() {
+fn routers_that_send_garbage_get_a_notification_and_no_other_session_suffers() {
     if !require_root() {
         return;
     }
     let lan = lan(2);
-    let (good, bad) = (listen(&lan.hosts[1]), listen(&lan.hosts[2]));
+    let good = listen(&lan.hosts[1]);
+    let bad: Vec<_> = (1001..)
+        .zip(misbehaviour())
+        .map(|(port, case)| (port, listen_at(&lan.hosts[2], port), case))
+        .collect();
     let node = lan.hosts[0].engine();
-    node.engine.speak(speaker([("good", peer(1)), ("bad", peer(2))], &routes(&["203.0.113.1/32"])));
+    let mut all = speaker([("good", peer(1))], &routes(&["203.0.113.1/32"]));
+    for (port, ..) in &bad {
+        all.peers.insert(port.to_string(), PeerConfig { port: *port, ..peer(2) });
+    }
+    node.engine.speak(all);
     let _witness = Witness::meet(good);
     await_established(&node, "good");
-    let mut stream = accept(&bad);
-    stream.write_all(&[0x5a; 8192]).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    // Connection not synchronised: 1/1.
-    assert_eq!(answer[answer.len() - 5..], [0, 21, 3, 1, 1], "{answer:?}");
-    let error = await_session(&node, "bad", |session| session.error.is_some()).error.unwrap();
-    assert!(error.contains("connection not synchronized"), "{error}");
+    for (port, listener, (bytes, expected)) in &bad {
+        let mut stream = accept(listener);
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        match expected {
+            Some(end) => assert!(answer.ends_with(end), "{bytes:?}: {answer:?}"),
+            None => assert_eq!(usize::from(answer[17]), answer.len(), "{bytes:?}: {answer:?}"),
+        }
+        await_session(&node, &port.to_string(), |session| session.error.is_some());
+    }
     assert_eq!(await_established(&node, "good").error, None);
+}
+
+// shows: bgp B55, B56, D5
+#[test]
+fn a_router_that_sends_100000_routes_is_counted_and_no_other_session_suffers() {
+    if !require_root() {
+        return;
+    }
+    let lan = lan(2);
+    let (good, full) = (listen(&lan.hosts[1]), listen(&lan.hosts[2]));
+    let node = lan.hosts[0].engine();
+    node.engine.speak(speaker([("good", peer(1)), ("full", peer(2))], &routes(&["203.0.113.1/32"])));
+    let (_witness, mut full) = (Witness::meet(good), Witness::meet(full));
+    let prefixes = [32, 198, 18, 0, 1].repeat(800);
+    let update = message(23 + 4000, 2, &[&[0; 4], &*prefixes].concat());
+    full.1.write_all(&update.repeat(125)).unwrap();
+    let session = await_session(&node, "full", |session| session.counts.announced == 100_000);
+    assert_eq!((session.state, session.error), (State::Established, None));
+    node.engine.speak(speaker([("good", peer(1)), ("full", peer(2))], &routes(&["203.0.113.2/32"])));
+    for peer in ["good", "full"] {
+        await_session(&node, peer, |session| session.is_acknowledged && session.sent == 1);
+    }
 }
 
 // shows: bgp D5, D6

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::interop::process::{Daemon, TempDir, there};
 use crate::lab::{Host, await_some, require_root};
 
-const BGPD: &str = "/usr/lib/frr/bgpd";
+pub(crate) const BGPD: &str = "/usr/lib/frr/bgpd";
 const ZEBRA: &str = "/usr/lib/frr/zebra";
 /// FRR insists on a user of its group `frrvty`; root is not in it.
 const USER: &str = "frr";
@@ -31,7 +31,7 @@ pub(crate) fn require_frr() -> bool {
 
 /// zebra and bgpd in one namespace.
 pub(crate) struct Router {
-    bgpd: Daemon,
+    pub(crate) bgpd: Daemon,
     _zebra: Daemon,
     scratch: TempDir,
 }
@@ -68,12 +68,16 @@ impl Router {
 
     /// Answer to `show … json`.
     pub(crate) fn show(&self, what: &str) -> Value {
+        serde_json::from_slice(&self.vtysh(&[&format!("show {what} json")])).unwrap_or_default()
+    }
+
+    /// Output of these commands of `vtysh`.
+    pub(crate) fn vtysh(&self, commands: &[&str]) -> Vec<u8> {
         let directory = self.scratch.path("");
-        let question = format!("show {what} json");
+        let commands = commands.iter().flat_map(|command| ["-c", command]);
         let output =
-            Command::new("vtysh").args(["--vty_socket", &directory, "-d", "bgpd", "-c", &question]).output();
-        let output = output.map(|output| output.stdout).unwrap_or_default();
-        serde_json::from_slice(&output).unwrap_or_default()
+            Command::new("vtysh").args(["--vty_socket", &directory, "-d", "bgpd"]).args(commands).output();
+        output.map(|output| output.stdout).unwrap_or_default()
     }
 
     /// Prefixes of this family (`ipv4`, `ipv6`) with the first path of each.
