@@ -31,15 +31,15 @@ mod speaker;
 
 use lab::{Lan, await_some};
 use sender::{Frr, Sender, Windlass};
-use speaker::makers::{Bird, ExaBgp, GoBgp, GoBgp4, Maker, OpenBgpd};
+use speaker::makers::{Bird, ExaBgp, FAR, GoBgp, GoBgp4, Maker, OpenBgpd};
 use speaker::router::Router;
 
-/// Where the tests have it.
+/// Name by which the tests' modules use it.
 mod interop {
     pub(crate) use crate::process;
 }
 
-/// The prefix that comes and goes alone.
+/// The prefix that comes alone.
 const ONE: &str = "203.0.113.1/32";
 
 fn milliseconds(since: Instant) -> f64 {
@@ -55,10 +55,42 @@ fn row(system: &str, case: &str, times: Vec<f64>) -> Value {
     row
 }
 
-/// Waits until the router has a prefix, or until it has it no more.
-fn await_route<M: Maker>(router: &M, prefix: &str, announced: bool) {
-    let number = prefix.split('/').next().unwrap_or(prefix);
-    await_some(prefix, || (router.route(prefix).contains(&format!("{number}/")) == announced).then_some(()));
+/// Waits until the router has a prefix.
+fn await_route<M: Maker>(router: &M, prefix: &str) {
+    await_some(prefix, || router.route(prefix).contains(prefix).then_some(()));
+}
+
+/// Times of a round: all routes, one more, the end of the sender. The router is a new one: some take no connection for a while after the
+/// end of a session.
+fn round<S: Sender, M: Maker>(all: &[String]) -> [f64; 3] {
+    let lan = Lan::new(2);
+    for (host, last) in lan.hosts.iter().zip(1..) {
+        host.ip("link set lo up");
+        host.ip(&format!("addr add 2001:db8::{last}/64 dev eth0 nodad"));
+    }
+    // ExaBGP binds to all addresses of its settings.
+    lan.hosts[1].ip(&format!("addr add {}/32 dev lo", FAR.router));
+    let router = M::start(&lan.hosts[1]);
+    let sender = S::start(&lan.hosts[0], all);
+
+    let begin = Instant::now();
+    sender.announce_all();
+    await_route(&router, all.last().expect("a prefix"));
+    await_some("all prefixes", || (router.prefixes().len() == all.len()).then_some(()));
+    let many = milliseconds(begin);
+
+    let begin = Instant::now();
+    sender.announce_one(ONE);
+    await_route(&router, ONE);
+    let one = milliseconds(begin);
+
+    let begin = Instant::now();
+    drop(sender);
+    let leave = milliseconds(begin);
+    if S::LEAVES {
+        await_some("withdrawal", || router.prefixes().is_empty().then_some(()));
+    }
+    [many, one, leave]
 }
 
 /// The rows of a sender with a router of a maker.
@@ -67,47 +99,15 @@ fn rows<S: Sender, M: Maker>(maker: &str) -> Vec<Value> {
         return Vec::new();
     }
     let size = shared::setting("SIZES", 10_000);
-    let rounds = shared::setting("ROUNDS", 5);
     let all: Vec<String> = (0..size).map(|n| format!("198.18.{}.{}/32", n / 250, n % 250)).collect();
-    let last = all.last().expect("a prefix");
-    let [mut many, mut one, mut leave] = [Vec::new(), Vec::new(), Vec::new()];
-    let lan = Lan::new(2);
-    for (host, last) in lan.hosts.iter().zip(1..) {
-        host.ip("link set lo up");
-        host.ip(&format!("addr add 2001:db8::{last}/64 dev eth0 nodad"));
-    }
-    let router = M::start(&lan.hosts[1]);
-    let mut sender = S::start(&lan.hosts[0], &all);
-    for _ in 0..rounds {
-        let begin = Instant::now();
-        sender.announce_all(true);
-        await_route(&router, last, true);
-        await_some("all prefixes", || (router.prefixes().len() == all.len()).then_some(()));
-        many.push(milliseconds(begin));
-
-        let begin = Instant::now();
-        sender.announce_one(ONE, true);
-        await_route(&router, ONE, true);
-        one.push(milliseconds(begin));
-        sender.announce_one(ONE, false);
-        await_route(&router, ONE, false);
-
-        let begin = Instant::now();
-        if S::LEAVES {
-            drop(sender);
-            leave.push(milliseconds(begin));
-            sender = S::start(&lan.hosts[0], &all);
-        } else {
-            sender.announce_all(false);
-        }
-        await_some("withdrawal", || router.prefixes().is_empty().then_some(()));
-    }
+    let rounds: Vec<[f64; 3]> = (0..shared::setting("ROUNDS", 5)).map(|_| round::<S, M>(&all)).collect();
+    let column = |number: usize| rounds.iter().map(|round| round[number]).collect();
     let mut rows = vec![
-        row(S::NAME, &format!("{size} routes to {maker}"), many),
-        row(S::NAME, &format!("one route to {maker}"), one),
+        row(S::NAME, &format!("{size} routes to {maker}"), column(0)),
+        row(S::NAME, &format!("one route to {maker}"), column(1)),
     ];
     if S::LEAVES {
-        rows.push(row(S::NAME, &format!("leave {maker} with {size} routes"), leave));
+        rows.push(row(S::NAME, &format!("leave {maker} with {size} routes"), column(2)));
     }
     rows
 }

@@ -20,10 +20,10 @@ pub(crate) trait Sender {
 
     /// Starts it without a route to announce; `all` are those that it is to have later.
     fn start(host: &Host, all: &[String]) -> Self;
-    /// Announces all of them, or withdraws all.
-    fn announce_all(&self, announced: bool);
-    /// Announces one more, or withdraws it.
-    fn announce_one(&self, prefix: &str, announced: bool);
+    /// Announces all of them.
+    fn announce_all(&self);
+    /// Announces one more.
+    fn announce_one(&self, prefix: &str);
 }
 
 pub(crate) struct Windlass {
@@ -63,7 +63,7 @@ impl Sender for Windlass {
     fn start(host: &Host, all: &[String]) -> Self {
         let engine = host.run(|| Engine::start(Options::new(|_| ())).expect("start the engine"));
         let windlass = Self { engine, all: all.iter().map(|text| prefix(text)).collect() };
-        windlass.announce_all(false);
+        windlass.speak(std::iter::empty());
         await_some("session", || {
             let sessions = windlass.engine.speaker_status();
             sessions.iter().any(|session| session.is_acknowledged).then_some(())
@@ -71,22 +71,20 @@ impl Sender for Windlass {
         windlass
     }
 
-    fn announce_all(&self, announced: bool) {
-        self.speak(self.all.iter().filter(|_| announced).copied());
+    fn announce_all(&self) {
+        self.speak(self.all.iter().copied());
     }
 
-    fn announce_one(&self, one: &str, announced: bool) {
-        self.speak(self.all.iter().copied().chain(announced.then(|| prefix(one))));
+    fn announce_one(&self, one: &str) {
+        self.speak(self.all.iter().copied().chain([prefix(one)]));
     }
 }
 
 pub(crate) struct Frr(Router);
 
 impl Frr {
-    fn configure(&self, lines: &[&str]) {
-        self.0.vtysh(
-            &[&["configure", &format!("router bgp {OWN}"), "address-family ipv4 unicast"], lines].concat(),
-        );
+    fn configure(&self, line: &str) {
+        self.0.vtysh(&["configure", &format!("router bgp {OWN}"), "address-family ipv4 unicast", line]);
     }
 }
 
@@ -116,13 +114,11 @@ impl Sender for Frr {
         frr
     }
 
-    fn announce_all(&self, announced: bool) {
-        let no = if announced { "no " } else { "" };
-        self.configure(&[&format!("{no}neighbor {} route-map none out", EXTERNAL.router)]);
+    fn announce_all(&self) {
+        self.configure(&format!("no neighbor {} route-map none out", EXTERNAL.router));
     }
 
-    fn announce_one(&self, prefix: &str, announced: bool) {
-        let no = if announced { "" } else { "no " };
-        self.configure(&[&format!("{no}network {prefix}")]);
+    fn announce_one(&self, prefix: &str) {
+        self.configure(&format!("network {prefix}"));
     }
 }

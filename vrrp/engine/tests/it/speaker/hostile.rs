@@ -67,7 +67,7 @@ impl Witness {
     }
 }
 
-/// What a router sends instead of what it should, and the end of the answer; without one the speaker sends nothing but its OPEN.
+/// Messages of routers that misbehave, each with the end of the answer; without one the speaker sends nothing but its OPEN.
 fn misbehaviour() -> Vec<(Vec<u8>, Option<&'static [u8]>)> {
     let mut overlong = open(ROUTER, ROUTER);
     let length = overlong.len() - 5;

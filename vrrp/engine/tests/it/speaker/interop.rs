@@ -9,10 +9,9 @@ use super::makers::{
     BRIEF, Bird, EXTERNAL, ExaBgp, FAR, GoBgp, GoBgp4, INTERNAL, Kind, Maker, NEAR, Neighbour, OpenBgpd,
     PASSWORD, REFUSED, REFUSING, SIX,
 };
+use super::router::require;
 use super::*;
-use crate::interop::process::there;
 use crate::interop::site::sysctl;
-use crate::lab::require_root;
 
 /// Number of prefixes in the case of many.
 const MANY: u32 = 10_000;
@@ -82,9 +81,9 @@ fn routes_of(prefixes: &[String]) -> Arc<Routes> {
     routes_with(&prefixes, attributes())
 }
 
-/// Runs the cases with a router of this maker, and reports each that fails.
+/// Runs the cases with a router of this maker.
 fn all_cases<M: Maker>() {
-    if !require_root() || !has::<M>() {
+    if !require(M::PROGRAM) {
         return;
     }
     let mut scene = Scene::<M>::start();
@@ -97,20 +96,6 @@ fn all_cases<M: Maker>() {
     scene.a_frozen_router_expires();
     scene.a_shutdown_is_reported_with_its_text();
     scene.the_speaker_leaves_in_order();
-}
-
-/// Returns true if the maker's program is installed. A skipped test says so, and fails where CI=true.
-fn has<M: Maker>() -> bool {
-    let is_there = there(M::PROGRAM);
-    assert!(
-        is_there || std::env::var("CI").is_err(),
-        "{} is missing; CI=true, so this test must not be skipped: run e2e/tools/packages",
-        M::PROGRAM
-    );
-    if !is_there {
-        eprintln!("skipped: {} is missing (run e2e/tools/packages)", M::PROGRAM);
-    }
-    is_there
 }
 
 impl<M: Maker> Scene<M> {

@@ -13,20 +13,25 @@ const ZEBRA: &str = "/usr/lib/frr/zebra";
 /// FRR insists on a user of its group `frrvty`; root is not in it.
 const USER: &str = "frr";
 
-/// Returns true if the test can run here: as root, with FRR installed. A skipped test says so, and fails where CI=true.
-pub(crate) fn require_frr() -> bool {
+/// Returns true if a test with this program can run here: as root, with the program installed. A skipped test says so, and fails where
+/// CI=true.
+pub(crate) fn require(program: &str) -> bool {
     if !require_root() {
         return false;
     }
-    let is_there = there(BGPD);
+    let is_there = there(program);
     assert!(
         is_there || std::env::var("CI").is_err(),
-        "{BGPD} is missing; CI=true, so this test must not be skipped: run e2e/tools/packages"
+        "{program} is missing; CI=true, so this test must not be skipped: run e2e/tools/packages"
     );
     if !is_there {
-        eprintln!("skipped: {BGPD} is missing (run e2e/tools/packages)");
+        eprintln!("skipped: {program} is missing (run e2e/tools/packages)");
     }
     is_there
+}
+
+pub(crate) fn require_frr() -> bool {
+    require(BGPD)
 }
 
 /// zebra and bgpd in one namespace.
