@@ -91,6 +91,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug)]
 struct Remote {
     state: State,
+    diagnostic: Diagnostic,
     discriminator: Option<NonZeroU32>,
     desired_transmit: Duration,
     required_receive: Duration,
@@ -100,6 +101,7 @@ struct Remote {
 /// RFC 5880 §6.8.1: before the first packet, and after the peer has been silent.
 const UNKNOWN: Remote = Remote {
     state: State::Down,
+    diagnostic: Diagnostic::NONE,
     discriminator: None,
     desired_transmit: Duration::ZERO,
     required_receive: Duration::from_micros(1),
@@ -144,6 +146,16 @@ impl Session {
     /// Its state.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Reason of the last change to Down; none while Up.
+    pub fn diagnostic(&self) -> Diagnostic {
+        self.diagnostic
+    }
+
+    /// State and diagnostic that the peer last reported.
+    pub fn remote(&self) -> (State, Diagnostic) {
+        (self.remote.state, self.remote.diagnostic)
     }
 
     /// Its discriminator, by which the peer's packets name it.
@@ -192,6 +204,7 @@ impl Session {
         }
         self.remote = Remote {
             state: packet.state,
+            diagnostic: packet.diagnostic,
             discriminator: Some(packet.my_discriminator),
             desired_transmit: packet.desired_transmit,
             required_receive: packet.required_receive,
@@ -228,7 +241,8 @@ impl Session {
             return;
         }
         self.silent_at = None;
-        self.remote = Remote { state: self.remote.state, ..UNKNOWN };
+        let Remote { state, diagnostic, .. } = self.remote;
+        self.remote = Remote { state, diagnostic, ..UNKNOWN };
         match self.state {
             State::AdminDown | State::Down => self.schedule(now),
             State::Init | State::Up => self.enter(State::Down, Diagnostic::DETECTION_TIME_EXPIRED, now),

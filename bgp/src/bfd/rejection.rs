@@ -32,3 +32,33 @@ pub enum Rejection {
     #[error("the sender names another session")]
     UnknownSession,
 }
+
+impl Rejection {
+    /// Names of the reasons, for metrics.
+    pub const LABELS: [&'static str; 9] = [
+        "truncated",
+        "version",
+        "length",
+        "zero_multiplier",
+        "multipoint",
+        "zero_discriminator",
+        "no_session",
+        "authenticated",
+        "unknown_session",
+    ];
+
+    /// Position of the reason in [`Rejection::LABELS`], for tables of counters.
+    pub fn index(self) -> usize {
+        match self {
+            Self::Truncated(_) => 0,
+            Self::Version(_) => 1,
+            Self::Length(_) => 2,
+            Self::ZeroMultiplier => 3,
+            Self::Multipoint => 4,
+            Self::ZeroDiscriminator => 5,
+            Self::NoSession => 6,
+            Self::Authenticated => 7,
+            Self::UnknownSession => 8,
+        }
+    }
+}

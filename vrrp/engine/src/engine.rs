@@ -18,6 +18,7 @@ use windlass_kernel::interfaces::{
 };
 use windlass_vrrp::{Family, Vrid, wire};
 
+use crate::bfd::{Bfd, BfdStatus};
 use crate::checks;
 use crate::config::{Hold, RouterConfig};
 use crate::core::Core;
@@ -56,6 +57,7 @@ pub struct Engine {
     endings: Arc<Endings>,
     sharing: Arc<SharingThread>,
     speaking: Arc<Speaking>,
+    bfd: Arc<Bfd>,
     lateness: Arc<LatenessMeter>,
     /// The thread whose panic ended the engine.
     stopped_by: Arc<OnceLock<&'static str>>,
@@ -64,6 +66,7 @@ pub struct Engine {
     supervisor: Supervisor,
     hold_thread: Option<HelperThread>,
     speaker_thread: Option<HelperThread>,
+    bfd_thread: Option<HelperThread>,
     /// Threads that hold nothing, whose end may be late.
     helpers: Vec<HelperThread>,
     event_thread: Option<HelperThread>,
@@ -100,6 +103,7 @@ impl Engine {
             sharing: Arc::new(SharingThread::new(format!("{table}-sharing")).map_err(os)?),
             shared,
             speaking: Arc::new(Speaking::new().map_err(os)?),
+            bfd: Arc::new(Bfd::new().map_err(os)?),
             lateness: Arc::default(),
             stopped_by: Arc::default(),
             timer_thread: None,
@@ -107,6 +111,7 @@ impl Engine {
             supervisor: Supervisor::new(events.clone()),
             hold_thread: None,
             speaker_thread: None,
+            bfd_thread: None,
             helpers: Vec::new(),
             event_thread: None,
         };
@@ -129,7 +134,7 @@ impl Engine {
         let (inbox, stopped_by) = (Arc::clone(&engine.inbox), Arc::clone(&engine.stopped_by));
         let stop_on_panic = StopOnPanic { inbox, events: events.clone(), stopped_by };
         engine.start_hold_thread(settings, realtime, &stop_on_panic, &events).map_err(no_thread)?;
-        engine.start_speaker(&events).map_err(no_thread)?;
+        engine.start_speaker(realtime, &events).map_err(no_thread)?;
         engine.supervisor.watch().map_err(no_thread)?;
         let (shared, to_user) = (Arc::clone(&engine.shared), events.clone());
         let answer = move || {
@@ -248,16 +253,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the thread that announces routes to BGP peers.
-    fn start_speaker(&mut self, events: &EventSender) -> io::Result<()> {
-        let (speaking, withdrawn, events) =
-            (Arc::clone(&self.speaking), Arc::clone(&self.speaking), events.clone());
+    /// Starts the thread that announces routes to BGP peers, and the one that detects dead ones.
+    fn start_speaker(&mut self, realtime: bool, events: &EventSender) -> io::Result<()> {
+        let (speaking, withdrawn, bfd, to_user) =
+            (Arc::clone(&self.speaking), Arc::clone(&self.speaking), Arc::clone(&self.bfd), events.clone());
         let withdraw = move |_: &str| withdrawn.withdraw_status();
         let speak = move |helper: &Helper| {
-            speaking.run(&events, helper);
+            speaking.run(&to_user, &bfd, helper);
             Ok(())
         };
         self.speaker_thread = Some(self.supervisor.spawn("windlass-bgp", withdraw, |_| false, speak)?);
+        let (bfd, withdrawn, events) = (Arc::clone(&self.bfd), Arc::clone(&self.bfd), events.clone());
+        let withdraw = move |_: &str| withdrawn.withdraw_status();
+        let detect = move |helper: &Helper| {
+            if realtime {
+                realtime::bfd_thread();
+            }
+            bfd.run(&events, helper);
+            Ok(())
+        };
+        self.bfd_thread = Some(self.supervisor.spawn("windlass-bfd", withdraw, |_| false, detect)?);
         Ok(())
     }
 
@@ -316,6 +331,11 @@ impl Engine {
     /// Returns the sessions with BGP peers. A gateway that no default route has is not among them.
     pub fn speaker_status(&self) -> Arc<Vec<SessionStatus>> {
         self.speaking.status()
+    }
+
+    /// Returns the BFD sessions with BGP peers, and the packets that were dropped. [`Event::BfdChanged`] reports changes.
+    pub fn bfd_status(&self) -> Arc<BfdStatus> {
+        self.bfd.status()
     }
 
     /// Returns the status of forwarding for connections of VIPs that were handed over.
@@ -464,6 +484,11 @@ impl Drop for Engine {
         }
         if let Some(thread) = self.speaker_thread.take() {
             thread.finish(LEAVING);
+        }
+        // BGP peers were left before.
+        self.bfd.stop();
+        if let Some(thread) = self.bfd_thread.take() {
+            thread.finish(GRACE);
         }
         // Last: with the threads the senders of events are gone.
         if let Some(event_thread) = self.event_thread.take() {

@@ -211,6 +211,13 @@ pub enum Event {
         /// The session.
         session: SessionId,
     },
+    /// BFD with a BGP peer is Up, or no longer: [`Event::SessionChanged`] follows unless the peer's administrator took it down.
+    BfdChanged {
+        /// The BGP session.
+        session: SessionId,
+        /// The change, with its reason and the peer's state.
+        change: bgp::bfd::Event,
+    },
     /// A thread that the election does not need panicked, failed or stalls: its function is missing until [`Event::HelperBack`]. It is started
     /// again by itself; the virtual routers stay as they are. [`Engine::helpers`](crate::Engine::helpers) returns the present state.
     HelperAway {

@@ -42,6 +42,7 @@
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //! | `windlass-bgp` | announces routes to BGP peers where so configured | keep another waiting |
+//! | `windlass-bfd` | detects dead BGP peers by BFD, where so configured | wait, but for the kernel |
 //! | `windlass-endings` | removes tracked connections that no Service claims any more | keep another waiting |
 //! | `windlass-sharing` | keeps the table that directs packets for shared addresses, where there are some | keep another waiting |
 //! | `windlass-connections` | replicates connections where so configured | keep another waiting |
@@ -54,6 +55,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod bfd;
 mod checks;
 mod config;
 mod core;
@@ -88,6 +90,7 @@ extern crate self as windlass_engine;
 #[allow(dead_code, reason = "made for the tests in network namespaces")]
 mod lab;
 
+pub use bfd::{BfdConfig, BfdPath, BfdSession, BfdStatus, InvalidBfdConfig};
 pub use config::{
     AddressConflictPolicy, ConfigError, Hold, MOST_RECOGNISED, RouterConfig, RouterKey, Transport,
 };

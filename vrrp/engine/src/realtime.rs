@@ -9,7 +9,8 @@ use windlass_kernel::sys;
 /// Low in the range: above all ordinary threads, below the kernel's own real-time ones.
 const TIMER_PRIORITY: i32 = 10;
 const NEIGHBOUR_PRIORITY: i32 = TIMER_PRIORITY - 1;
-const HOLD_PRIORITY: i32 = NEIGHBOUR_PRIORITY - 1;
+const BFD_PRIORITY: i32 = NEIGHBOUR_PRIORITY - 1;
+const HOLD_PRIORITY: i32 = BFD_PRIORITY - 1;
 /// Bit of CAP_IPC_LOCK in a capability mask.
 const CAP_IPC_LOCK: u32 = 14;
 /// Bit of CAP_NET_ADMIN.
@@ -43,6 +44,11 @@ pub(crate) fn timer_thread() {
 /// logged there.
 pub(crate) fn neighbour_thread() {
     let _ = sys::schedule_fifo(NEIGHBOUR_PRIORITY);
+}
+
+/// BGP peers find this node dead by packets that are late. The changes of the hold thread take longer than a BFD interval may.
+pub(crate) fn bfd_thread() {
+    let _ = sys::schedule_fifo(BFD_PRIORITY);
 }
 
 /// A VIP is served only when it is bound: binding must not wait for a busy CPU either.

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! Engine::speak ──► desired ──► plan ──► Peering: Session (windlass-bgp) ◄──► TCP ◄──► router
-//! default routes, addresses ────┘            └──► status, events
+//! default routes, addresses ────┘            ├──► status, events
+//!                                            └◄─► Bfd: sessions to run, peers that are dead (windlass-bfd)
 //! ```
 //!
 //! Each round compares the desired sessions with those there are, lets each read, act and write, and waits. A session whose settings or
 //! addresses changed is left in order, and opened anew when it is finished; others stay as they are. No election needs this thread, and it
 //! has no real-time scheduling. If it ends, its connections close and the peers withdraw the routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,7 @@ use windlass_kernel::clock;
 use windlass_kernel::interfaces::{self, HostAddresses, HostRoute};
 use windlass_kernel::poll::poll;
 
+use crate::bfd::{Bfd, Detection};
 use crate::event_queue::EventSender;
 use crate::handle::Waker;
 use crate::supervisor::Helper;
@@ -87,20 +89,22 @@ impl Speaking {
     }
 
     /// The thread's body; returns when the engine stops and all peers are left.
-    pub(crate) fn run(&self, events: &EventSender, helper: &Helper) {
+    pub(crate) fn run(&self, events: &EventSender, bfd: &Bfd, helper: &Helper) {
         let mut driver = Driver::new(events.clone());
         let mut buffer = vec![0; READ];
         loop {
             helper.begin_round();
             self.waker.drain();
             let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            driver.end_dead(&bfd.take_dead(), now());
             driver.round(&orders, &mut buffer, now());
+            bfd.follow(driver.detections());
             self.publish(&driver);
             if orders.is_stopping && driver.peerings.is_empty() {
                 return;
             }
             helper.end_round();
-            self.wait(&driver);
+            self.wait(&driver, bfd);
         }
     }
 
@@ -111,9 +115,12 @@ impl Speaking {
         }
     }
 
-    fn wait(&self, driver: &Driver) {
+    fn wait(&self, driver: &Driver, bfd: &Bfd) {
         let now = now();
-        let mut descriptors = vec![PollFd::new(self.waker.as_fd(), PollFlags::POLLIN)];
+        let mut descriptors = vec![
+            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
+            PollFd::new(bfd.news(), PollFlags::POLLIN),
+        ];
         descriptors.extend(driver.peerings.values().filter_map(Peering::descriptor));
         let due = driver.peerings.values().filter_map(|peering| peering.due(now)).min();
         let due = due.into_iter().chain(driver.next_look).min();
@@ -171,6 +178,21 @@ impl Driver {
         }
     }
 
+    /// Ends the sessions with peers that BFD has found dead.
+    fn end_dead(&mut self, dead: &BTreeSet<SessionId>, now: Time) {
+        for id in dead {
+            if let Some(peering) = self.peerings.get_mut(id) {
+                peering.bfd_down(now);
+            }
+        }
+    }
+
+    /// BFD sessions that there are to be. Each lives on while BGP connects again, and ends after its BGP session.
+    fn detections(&self) -> BTreeMap<SessionId, Detection> {
+        let detection = |(id, peering): (&SessionId, &Peering)| Some((id.clone(), peering.detection()?));
+        self.peerings.iter().filter_map(detection).collect()
+    }
+
     /// Reads the host's addresses and routes. What cannot be read stays as it was.
     fn look(&mut self, is_new: bool, now: Time) {
         self.next_look = (!self.speaker.peers.is_empty()).then(|| now + LOOK);
@@ -208,7 +230,10 @@ impl Driver {
                     let cease = shutdown.cloned().unwrap_or_else(|| ErrorCode::PEER_DECONFIGURED.into());
                     peering.stop(cease, now);
                 }
-                Some(config) if peering.is_as(config, &self.host) => peering.set_routes(routes_of(id)),
+                Some(config) if peering.is_as(config, &self.host) => {
+                    peering.set_bfd(config.bfd);
+                    peering.set_routes(routes_of(id));
+                }
                 Some(_) => peering.stop(ErrorCode::CONFIGURATION_CHANGED.into(), now),
             }
         }

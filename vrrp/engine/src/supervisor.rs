@@ -281,6 +281,7 @@ fn consequence(thread: &str) -> &'static str {
             "packets for shared addresses are directed as before, and changes of nodes are not followed"
         }
         "windlass-bgp" => "BGP sessions are closed, and the peers have withdrawn this node's routes",
+        "windlass-bfd" => "BGP sessions stay, and dead BGP peers are found by the hold time alone",
         "windlass-events" => "events of the engine are not reported",
         _ => "its function is missing",
     }

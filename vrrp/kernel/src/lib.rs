@@ -7,12 +7,14 @@
 //! | [`connections`] | connection tracking |
 //! | [`sockets`] | raw and packet sockets of an interface, with their filters |
 //! | [`tcp`] | outgoing TCP connections of routing protocols |
+//! | [`bfd`] | UDP sockets of BFD |
 //! | [`clock`], [`poll`], [`receive_buffer`], [`sys`] | system calls |
 //!
 //! All of it acts in the network namespace of the thread that opens a socket.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+pub mod bfd;
 pub mod clock;
 pub mod connections;
 pub mod forward_policy;

@@ -14,9 +14,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 mod tests;
 
 /// Precedence of network control in the IP header (class selector 6).
-const CLASS_SELECTOR_6: u32 = 0xc0;
+pub(crate) const CLASS_SELECTOR_6: u32 = 0xc0;
 /// Hop limit of what is sent: a peer that demands it proves that the sender is on its link (RFC 5082).
-const HOP_LIMIT: u32 = 255;
+pub(crate) const HOP_LIMIT: u32 = 255;
 /// Bytes of the receive buffer, which the kernel doubles. It bounds what has arrived and is not read.
 const RECEIVE_BUFFER: usize = 1 << 16;
 /// Bytes of `struct tcp_md5sig`: the address, then flags and lengths, then the key.

@@ -5,16 +5,24 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
+use windlass_bgp::bfd;
 use windlass_bgp::session::{Config, ExpectedAs};
 use windlass_bgp::{Asn, HoldTime, RouterId};
 use windlass_vrrp::{State, TransitionReason};
 
-use crate::lab::{Host, LIMIT, Lan, Node, await_some, require_root, router, source};
+use crate::lab::{Host, LIMIT, Lan, Node, address, await_some, require_root, router, source};
 use crate::{
-    ConnectionForwarding, ConnectionReplication, Endpoint, Event, Hold, Options, PeerConfig, Restrictions,
-    RouterConfig, Speaker,
+    BfdConfig, BfdPath, ConnectionForwarding, ConnectionReplication, Endpoint, Event, Hold, Options,
+    PeerConfig, Restrictions, RouterConfig, Speaker,
 };
+
+#[path = "../../tests/it/speaker/played.rs"]
+#[allow(dead_code, reason = "made for the tests in network namespaces")]
+mod played;
+
+use played::{BfdPeer, Witness};
 
 /// The thread of an engine that is to panic: its name and its network namespace.
 static DOOMED: Mutex<Option<(&'static str, PathBuf)>> = Mutex::new(None);
@@ -257,6 +265,50 @@ fn if_the_bgp_speaker_panics_its_connections_close_no_virtual_router_resigns_and
     first.await_event("news of the return", |event| {
         matches!(event, Event::HelperBack { thread: "windlass-bgp" }).then_some(())
     });
+    let (active, backup) = (first.status().counters, second.status().counters);
+    assert_eq!((active.became_active, active.resignations_sent), (1, 0));
+    assert_eq!((backup.became_active, backup.resignations_received), (0, 0));
+}
+
+// shows: bgp D10
+#[test]
+fn if_bfd_panics_its_sessions_end_as_by_an_administrator_bgp_stays_and_no_virtual_router_resigns() {
+    if !require_root() {
+        return;
+    }
+    let _turn = DOOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let lan = Lan::new(2);
+    let (first, second) = pair(&lan, |_| (), Hold::Respond);
+    let interval = Duration::from_millis(300);
+    let timers = bfd::Config { transmit: interval, receive: interval, multiplier: 3.try_into().unwrap() };
+    let listener = played::listen(&lan.hosts[1]);
+    let router = BfdPeer::start(&lan.hosts[1], address(1), address(0), timers);
+    let mut speaker = bgp_router();
+    for peer in speaker.peers.values_mut() {
+        peer.bfd = Some(BfdConfig::new(timers, BfdPath::SingleHop).unwrap());
+    }
+    first.engine.speak(speaker);
+    let _witness = Witness::meet(listener);
+    let is_up = |event: &Event| match event {
+        Event::BfdChanged { change, .. } => (change.to == bfd::State::Up).then_some(()),
+        _ => None,
+    };
+    first.await_event("BFD", is_up);
+    doom(&lan.hosts[0], Some("windlass-bfd"));
+    let error = first.await_event("fault", |event| match event {
+        Event::HelperAway { thread: "windlass-bfd", error } => Some(error.clone()),
+        _ => None,
+    });
+    assert!(error.contains("BGP sessions stay"), "{error}");
+    let left = await_some("end at the peer", || {
+        router.changes().into_iter().find(|change| change.from == bfd::State::Up)
+    });
+    assert_eq!((left.to, left.remote), (bfd::State::Down, bfd::State::AdminDown));
+    assert!(first.engine.bfd_status().sessions.is_empty());
+    doom(&lan.hosts[0], None);
+    first.await_event("BFD again", is_up);
+    let session = first.engine.speaker_status()[0].clone();
+    assert_eq!((session.state, session.error), (windlass_bgp::State::Established, None));
     let (active, backup) = (first.status().counters, second.status().counters);
     assert_eq!((active.became_active, active.resignations_sent), (1, 0));
     assert_eq!((backup.became_active, backup.resignations_received), (0, 0));

@@ -9,6 +9,8 @@ use windlass_bgp::wire::Attributes;
 use windlass_bgp::{Family, Prefix};
 use windlass_kernel::tcp::Md5Key;
 
+use crate::bfd::BfdConfig;
+
 /// Routes that a peer is to have.
 pub type Routes = BTreeMap<Prefix, Arc<Attributes>>;
 
@@ -37,7 +39,7 @@ pub enum Endpoint {
     Gateway(Family),
 }
 
-/// Settings of a peer. A change of them ends its sessions in order, and new ones are opened.
+/// Settings of a peer. A change of them, except those of BFD, ends its sessions in order, and new ones are opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user over `PeerConfig::new`")]
 pub struct PeerConfig {
@@ -56,6 +58,8 @@ pub struct PeerConfig {
     pub minimum_ttl: Option<u8>,
     /// Next hops instead of those that follow from the connection's own address. Default: none.
     pub next_hops: NextHops,
+    /// BFD, which ends a session with a dead peer immediately. It begins when a session is first Established. Default: none.
+    pub bfd: Option<BfdConfig>,
 }
 
 impl PeerConfig {
@@ -69,6 +73,7 @@ impl PeerConfig {
             password: None,
             minimum_ttl: None,
             next_hops: NextHops { ipv4: None, ipv6: None },
+            bfd: None,
         }
     }
 }

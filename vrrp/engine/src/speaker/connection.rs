@@ -18,6 +18,7 @@ use windlass_kernel::tcp::{Dial, TcpConnection};
 use super::config::{PeerConfig, Routes};
 use super::plan;
 use super::status::{SessionId, SessionStatus};
+use crate::bfd::{BfdConfig, Detection};
 use crate::event::Event;
 use crate::event_queue::EventSender;
 
@@ -37,6 +38,8 @@ pub(super) struct Peering {
     connection: Option<TcpConnection>,
     /// Own address and next hops, once connected.
     own: Option<(IpAddr, NextHops)>,
+    /// Own address of the connection of the last Established session, and index of its interface if it has one.
+    met: Option<(IpAddr, Option<u32>)>,
     /// True if the connection takes no more bytes for now.
     is_full: bool,
     /// Error of the connection, for the reason why the session is down.
@@ -63,6 +66,7 @@ impl Peering {
             session,
             connection: None,
             own: None,
+            met: None,
             is_full: false,
             failure: None,
             error: None,
@@ -74,7 +78,23 @@ impl Peering {
     pub(super) fn is_as(&self, config: &PeerConfig, host: &HostAddresses) -> bool {
         let SessionId { address, interface, .. } = &self.id;
         let is_displaced = |(own, used)| plan::is_displaced(own, *address, interface.as_deref(), host, used);
-        self.config == *config && !self.own.is_some_and(is_displaced)
+        let config = PeerConfig { bfd: self.config.bfd, ..config.clone() };
+        self.config == config && !self.own.is_some_and(is_displaced)
+    }
+
+    pub(super) fn set_bfd(&mut self, bfd: Option<BfdConfig>) {
+        self.config.bfd = bfd;
+    }
+
+    /// Returns the BFD session that this one needs, once it was Established: a router may start BFD for established sessions alone.
+    pub(super) fn detection(&self) -> Option<Detection> {
+        let ((own, interface), config) = self.met.zip(self.config.bfd)?;
+        Some(Detection { config, own, interface })
+    }
+
+    /// BFD has found the peer dead.
+    pub(super) fn bfd_down(&mut self, now: Time) {
+        self.session.handle_bfd_down(now);
     }
 
     pub(super) fn set_routes(&mut self, routes: Arc<Routes>) {
@@ -187,6 +207,7 @@ impl Peering {
                 Output::Dial => self.dial(now),
                 Output::Close { reset } => self.close(reset),
                 Output::Established(_) => {
+                    self.met = self.own.map(|(own, _)| (own, self.interface_index()));
                     self.error = None;
                     self.report(State::Established);
                 }
@@ -220,8 +241,7 @@ impl Peering {
         let SessionId { address, interface, .. } = &self.id;
         let peer = match *address {
             IpAddr::V6(v6) if plan::is_link_local(*address) => {
-                let scope = interface.as_deref().and_then(|name| if_nametoindex(name).ok());
-                SocketAddrV6::new(v6, self.config.port, 0, scope.unwrap_or_default()).into()
+                SocketAddrV6::new(v6, self.config.port, 0, self.interface_index().unwrap_or_default()).into()
             }
             address => SocketAddr::new(address, self.config.port),
         };
@@ -240,6 +260,10 @@ impl Peering {
                 self.session.handle_closed(now);
             }
         }
+    }
+
+    fn interface_index(&self) -> Option<u32> {
+        self.id.interface.as_deref().and_then(|name| if_nametoindex(name).ok())
     }
 
     fn close(&mut self, reset: bool) {

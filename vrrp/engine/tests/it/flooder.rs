@@ -50,15 +50,19 @@ impl Flooder {
     /// Datagrams that look as one node tells another connections, sent by `eth0` of the caller's namespace.
     #[allow(dead_code, reason = "benches, which share this file, do without")]
     pub(crate) fn replicas(source: Ipv4Addr, to: Ipv4Addr, hops: u8) -> Self {
-        const PORT: u16 = 10_112;
-        const MESSAGE: usize = 40;
-        let udp = u16::try_from(8 + MESSAGE).unwrap();
+        let mut message = b"WLCN\x01".to_vec();
+        message.resize(40, 0);
+        Self::udp(source, to, hops, 10_112, &message)
+    }
+
+    /// UDP datagrams from and to this port, sent by `eth0` of the caller's namespace.
+    pub(crate) fn udp(source: Ipv4Addr, to: Ipv4Addr, hops: u8, port: u16, message: &[u8]) -> Self {
+        let length = u16::try_from(8 + message.len()).unwrap();
         // The kernel fills in the length and the checksum of IP; UDP may be without one.
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, hops, 17, 0, 0];
         packet.extend([source.octets(), to.octets()].concat());
-        packet.extend([PORT, PORT, udp, 0].map(u16::to_be_bytes).concat());
-        packet.extend(b"WLCN\x01");
-        packet.resize(20 + usize::from(udp), 0);
+        packet.extend([port, port, length, 0].map(u16::to_be_bytes).concat());
+        packet.extend(message);
         Self::datagrams(to, packet)
     }
 

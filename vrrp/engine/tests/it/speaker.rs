@@ -1,8 +1,10 @@
 //! The BGP speaker with FRR as its router, and with routers that misbehave.
 
+mod bfd;
 mod hostile;
 mod interop;
 mod makers;
+mod played;
 mod router;
 
 use std::collections::BTreeMap;

@@ -1,70 +1,16 @@
 //! Routers that misbehave beside one that does not.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 
 use socket2::SockRef;
-use windlass_engine::bgp::wire::{Capabilities, Open, keepalive};
 
+use super::played::{Witness, accept, listen, listen_at, open};
 use super::*;
-use crate::lab::{Host, LIMIT, require_root};
-
-fn listen_at(host: &Host, port: u16) -> TcpListener {
-    let listener = host.run(move || TcpListener::bind(("0.0.0.0", port)).unwrap());
-    listener.set_nonblocking(true).unwrap();
-    listener
-}
-
-fn listen(host: &Host) -> TcpListener {
-    listen_at(host, 179)
-}
-
-fn accept(listener: &TcpListener) -> TcpStream {
-    let (stream, _) = await_some("connection", || listener.accept().ok());
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
-    stream
-}
-
-/// OPEN of a router with this AS, in its fixed field and in its capability.
-fn open(fixed: u32, capability: u32) -> Vec<u8> {
-    let open = Open {
-        asn: Asn::new(fixed).unwrap(),
-        hold_time: HoldTime::new(90).unwrap(),
-        router_id: RouterId::new([192, 0, 2, 99].into()).unwrap(),
-        capabilities: Capabilities {
-            families: Family::ALL.into(),
-            route_refresh: true,
-            extended_next_hop: false,
-            four_octet_as: Some(capability),
-        },
-    };
-    let mut bytes = Vec::new();
-    open.encode(&mut bytes);
-    bytes
-}
-
-/// OPEN and KEEPALIVE of a router with the largest AS.
-fn greeting() -> Vec<u8> {
-    let mut bytes = open(u32::MAX, u32::MAX);
-    keepalive(&mut bytes);
-    bytes
-}
+use crate::lab::require_root;
 
 /// A message of this type and length field.
 fn message(length: u16, kind: u8, body: &[u8]) -> Vec<u8> {
     [&[0xff; 16][..], &length.to_be_bytes(), &[kind], body].concat()
-}
-
-/// A session with a router that behaves, to see that nothing disturbs it.
-struct Witness(TcpListener, TcpStream);
-
-impl Witness {
-    /// Accepts the speaker's connection and answers it.
-    fn meet(listener: TcpListener) -> Self {
-        let mut stream = accept(&listener);
-        stream.write_all(&greeting()).unwrap();
-        Self(listener, stream)
-    }
 }
 
 /// Messages of routers that misbehave, each with the end of the answer; without one the speaker sends nothing but its OPEN.

@@ -1,4 +1,4 @@
-//! Debian's FRR as the router of a BGP speaker: zebra and bgpd.
+//! Debian's FRR as the router of a BGP speaker: zebra and bgpd, and bfdd where a test has BFD.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::interop::process::{Daemon, TempDir, there};
 use crate::lab::{Host, await_some, require_root};
 
+const BFDD: &str = "/usr/lib/frr/bfdd";
 pub(crate) const BGPD: &str = "/usr/lib/frr/bgpd";
 const ZEBRA: &str = "/usr/lib/frr/zebra";
 /// FRR insists on a user of its group `frrvty`; root is not in it.
@@ -34,9 +35,10 @@ pub(crate) fn require_frr() -> bool {
     require(BGPD)
 }
 
-/// zebra and bgpd in one namespace.
+/// zebra, bgpd and bfdd in one namespace.
 pub(crate) struct Router {
     pub(crate) bgpd: Daemon,
+    bfdd: Option<Daemon>,
     _zebra: Daemon,
     scratch: TempDir,
 }
@@ -44,6 +46,15 @@ pub(crate) struct Router {
 impl Router {
     /// Starts AS `asn` with these lines about its neighbours.
     pub(crate) fn start(host: &Host, asn: u32, neighbours: &str) -> Self {
+        Self::start_with(host, asn, neighbours, None)
+    }
+
+    /// The same with bfdd and these lines about its sessions.
+    pub(crate) fn with_bfd(host: &Host, asn: u32, neighbours: &str, sessions: &str) -> Self {
+        Self::start_with(host, asn, neighbours, Some(sessions))
+    }
+
+    fn start_with(host: &Host, asn: u32, neighbours: &str, sessions: Option<&str>) -> Self {
         let scratch = TempDir::new();
         scratch.give_to(USER);
         let (directory, zserv) = (scratch.path(""), scratch.path("zserv.api"));
@@ -57,6 +68,10 @@ impl Router {
         };
         let zebra = start("zebra", ZEBRA, "", &[]);
         await_some("zebra's socket", || Path::new(&zserv).exists().then_some(()));
+        let bfdd = sessions.map(|sessions| {
+            let configuration = format!("log stdout informational\nbfd\n{sessions}\n");
+            start("bfdd", BFDD, &configuration, &["--bfdctl", &scratch.path("bfdd.sock")])
+        });
         let configuration = format!(
             "log stdout informational
              router bgp {asn}
@@ -66,7 +81,7 @@ impl Router {
             asn_id = asn % 200 + 50,
         );
         let bgpd = start("bgpd", BGPD, &configuration, &[]);
-        let router = Self { bgpd, _zebra: zebra, scratch };
+        let router = Self { bgpd, bfdd, _zebra: zebra, scratch };
         await_some("bgpd's answer", || router.show("bgp summary").is_object().then_some(()));
         router
     }
@@ -76,12 +91,30 @@ impl Router {
         serde_json::from_slice(&self.vtysh(&[&format!("show {what} json")])).unwrap_or_default()
     }
 
-    /// Output of these commands of `vtysh`.
-    pub(crate) fn vtysh(&self, commands: &[&str]) -> Vec<u8> {
+    /// The only session of bfdd.
+    pub(crate) fn bfd_session(&self) -> Value {
+        let shown: Value =
+            serde_json::from_slice(&self.ask("bfdd", &["show bfd peers json"])).unwrap_or_default();
+        shown[0].clone()
+    }
+
+    /// Has an administrator enter these lines at bfdd.
+    pub(crate) fn configure_bfd(&self, lines: &[&str]) {
+        let answer = self.ask("bfdd", &[&["configure terminal", "bfd"], lines].concat());
+        assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    }
+
+    /// Answer of bgpd.
+    pub(crate) fn vtysh(&self, lines: &[&str]) -> Vec<u8> {
+        self.ask("bgpd", lines)
+    }
+
+    /// Answer of a daemon.
+    fn ask(&self, daemon: &str, lines: &[&str]) -> Vec<u8> {
         let directory = self.scratch.path("");
-        let commands = commands.iter().flat_map(|command| ["-c", command]);
+        let lines = lines.iter().flat_map(|line| ["-c", line]);
         let output =
-            Command::new("vtysh").args(["--vty_socket", &directory, "-d", "bgpd"]).args(commands).output();
+            Command::new("vtysh").args(["--vty_socket", &directory, "-d", daemon]).args(lines).output();
         output.map(|output| output.stdout).unwrap_or_default()
     }
 
@@ -114,5 +147,8 @@ impl Router {
 
     pub(crate) fn sigkill(&mut self) {
         self.bgpd.sigkill();
+        if let Some(bfdd) = &mut self.bfdd {
+            bfdd.sigkill();
+        }
     }
 }
