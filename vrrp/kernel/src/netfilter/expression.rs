@@ -37,6 +37,17 @@ pub enum Expression {
         /// Number of bytes.
         length: u32,
     },
+    /// Writes what was loaded into the network header: `length` bytes from `offset` on.
+    Write {
+        /// First byte.
+        offset: u32,
+        /// Number of bytes.
+        length: u32,
+        /// Offset of the header's checksum, which follows the change.
+        checksum: Option<u32>,
+    },
+    /// Takes the packet from connection tracking, which knows no connection of it.
+    Untrack,
     /// Does the same as the other step, but loads from this word of the register on: earlier words stay.
     From(u32, &'static Self),
     /// Loads what connection tracking knows about the packet's connection, in the machine's byte order.
@@ -212,7 +223,8 @@ impl Expression {
     fn name(self) -> &'static str {
         match self {
             Self::Meta(_) | Self::MarkPacket => "meta",
-            Self::Payload { .. } => "payload",
+            Self::Payload { .. } | Self::Write { .. } => "payload",
+            Self::Untrack => "notrack",
             Self::From(_, load) => load.name(),
             Self::Connection(_)
             | Self::OriginalDestination(_)
@@ -244,6 +256,18 @@ impl Expression {
             Self::Meta(key) => data.number(1, register).number(2, key as u32),
             Self::Payload { base, offset, length } => {
                 data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
+            }
+            Self::Write { offset, length, checksum } => {
+                let data = data
+                    .number(2, Base::Network as u32)
+                    .number(3, offset)
+                    .number(4, length)
+                    .number(5, register);
+                // Type 1 is the Internet checksum.
+                match checksum {
+                    Some(at) => data.number(6, 1).number(7, at),
+                    None => data,
+                }
             }
             Self::From(word, load) => load.data(FIRST_WORD.saturating_add(word)),
             Self::Connection(key) => data.number(1, register).number(2, key as u32),
@@ -316,7 +340,7 @@ impl Expression {
             Self::TranslateSourceTo(family) => {
                 data.number(1, 0).number(2, u32::from(family)).number(3, register).number(7, FULLY_RANDOM)
             }
-            Self::Counter | Self::Redirect => data,
+            Self::Counter | Self::Redirect | Self::Untrack => data,
             Self::Reject(Answer::TcpReset) => data.number(1, 1),
             // Type 2 is "by family", its code 1 is "port".
             Self::Reject(Answer::PortUnreachable) => data.number(1, 2).bytes(2, &[1]),

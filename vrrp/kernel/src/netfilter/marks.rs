@@ -18,7 +18,12 @@ pub const LEAD: &str = "lead";
 
 /// The rules that give a packet these bits of its connection's mark.
 pub fn to_packet(bits: u32) -> Vec<Vec<Expression>> {
-    copying(bits, &[Connection(Mark)], [Meta(PacketMark), MarkPacket])
+    to_packet_from(bits, &[Connection(Mark)])
+}
+
+/// The rules that give a packet these bits of the mark that `source` loads.
+pub fn to_packet_from(bits: u32, source: &[Expression]) -> Vec<Vec<Expression>> {
+    copying(bits, source, [Meta(PacketMark), MarkPacket])
 }
 
 /// The rules that give a connection these bits of the mark that `source` loads.

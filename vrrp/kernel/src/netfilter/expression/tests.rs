@@ -6,7 +6,7 @@ use crate::lab::unhex;
 #[cfg(target_endian = "little")]
 fn expressions_are_the_golden_bytes() {
     use Expression as E;
-    let table: [(E, &[&str]); 31] = [
+    let table: [(E, &[&str]); 33] = [
         (
             E::Load(&[0x10, 4, 0, 0]),
             &[
@@ -316,6 +316,22 @@ fn expressions_are_the_golden_bytes() {
                 "0800030000000002",
             ],
         ),
+        (
+            E::Write { offset: 6, length: 4, checksum: Some(10) },
+            &[
+                "44000180",
+                "0c000100",
+                "7061796c6f616400",
+                "34000280",
+                "0800020000000001",
+                "0800030000000006",
+                "0800040000000004",
+                "0800050000000001",
+                "0800060000000001",
+                "080007000000000a",
+            ],
+        ),
+        (E::Untrack, &["10000180", "0c000100", "6e6f747261636b00"]),
         (E::Masquerade, &["1c000180", "09000100", "6d61737100000000", "0c000280", "0800010000000010"]),
     ];
     for (expression, golden) in table {
