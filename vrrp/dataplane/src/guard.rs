@@ -59,6 +59,10 @@
 //!   set known6 { type ipv6_addr; }
 //!   set open4 { type ipv4_addr . inet_proto . inet_service; }          # those ports of VIPs to which any client may send
 //!   set open6 { type ipv6_addr . inet_proto . inet_service; }
+//!   map next4 { type ipv4_addr . inet_proto . mark : mark; }     # lots of shared VIPs with former servers: the mark of the next node
+//!   map next6 { type ipv6_addr . inet_proto . mark : mark; }     # to ask, and how often a packet is passed on; by client and port
+//!   map sticky4 { type ipv4_addr . inet_proto . mark : mark; }   # and by client
+//!   map sticky6 { type ipv6_addr . inet_proto . mark : mark; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -87,6 +91,10 @@
 //!     goto refuse
 //!   }
 //!   chain lead {                          # the connection's mark, of which the packet gets the bits 0xf0
+//!     ip ttl <= 4 goto refuse              # two nodes that send to each other end soon
+//!     ip ttl >= 9 ip ttl set 8
+//!     ip6 hoplimit <= 4 goto refuse
+//!     ip6 hoplimit >= 9 ip6 hoplimit set 8
 //!     counter
 //!     meta mark set meta mark & 0xffffff0f
 //!     ct mark & 0x00000010 != 0x00000000 meta mark set meta mark | 0x00000010
@@ -250,8 +258,8 @@
 //!   chain forward {
 //!     type filter hook forward priority filter + 10; policy accept;
 //!     ct state established,related accept
-//!     ip daddr . ct mark & 0x000000f0 @moved4 accept
-//!     ip6 daddr . ct mark & 0x000000f0 @moved6 accept
+//!     ip daddr . meta mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . meta mark & 0x000000f0 @moved6 accept
 //!     ip daddr @vips4 ct direction reply accept
 //!     ip6 daddr @vips6 ct direction reply accept
 //!     ip daddr @vips4 goto refuse
@@ -285,6 +293,9 @@
 //! `lead`, `take4` and the rules that lead there, with `moved4`, `window4` and `left4`, forward packets of connections that began on the
 //! previous Active: `ConnectionForwarding` of the engine. Such a packet is marked, and a routing rule leads packets with the mark
 //! to that node. Both marks keep their other bits ([`Guarded::marks`]).
+//!
+//! Packets of shared VIPs that this node does not know are passed to other nodes in the same way, by rules of `judge4` that are there only
+//! while there are shared VIPs: `guard/ruleset/passed_on.rs`.
 //!
 //! The first rules of `about4` have the kernel report two events of a TCP connection to replicated VIPs instead of five: the handshake is
 //! over, and one side has ended, which a changed label shows. [`connections`](windlass_kernel::connections) describes what follows them. A
@@ -340,10 +351,12 @@ mod ruleset;
 mod set;
 #[cfg(test)]
 mod tests;
+mod trails;
 
 pub use error::GuardError;
 pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::Parts;
+pub use trails::{Step, Trails};
 
 use crate::restriction::Restrictions;
 pub use windlass_kernel::netfilter::table::Checked;
@@ -377,6 +390,7 @@ impl Guard {
             installed: Guarded::default(),
             can: Parts {
                 forwards: true,
+                shares: true,
                 masks_events: true,
                 masquerade_mark: Restrictions::MASQUERADE_MARK,
                 marks: wanted.marks,
@@ -514,6 +528,7 @@ impl Guard {
     /// Returns the optional parts of the table for `wanted`.
     fn parts(&self, wanted: &Guarded) -> Parts {
         Parts {
+            shares: wanted.trails.is_some(),
             masks_events: self.can.masks_events && !wanted.replicated.is_empty(),
             masquerade_mark: wanted.restrictions.masquerade_mark(),
             marks: wanted.marks,

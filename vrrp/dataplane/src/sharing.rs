@@ -88,7 +88,8 @@ mod tests;
 use contents::Contents;
 pub use error::{Missing, SharingError};
 pub use hash::lot;
-pub use shares::{LOTS, Share, SharedBy, Shares, SharingLink};
+pub(crate) use ruleset::{is_about_plain, lot_of_error, lot_of_packet};
+pub use shares::{FORMER, LOTS, Share, SharedBy, Shares, SharingLink};
 
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their node while another process takes its
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.

@@ -100,7 +100,9 @@ impl Engine {
             links: Arc::new(Links::new().map_err(os)?),
             orders: Mutex::default(),
             endings: Arc::new(Endings::new(Arc::clone(&shared), ending_notice)),
-            sharing: Arc::new(SharingThread::new(format!("{table}-sharing")).map_err(os)?),
+            sharing: Arc::new(
+                SharingThread::new(format!("{table}-sharing"), Arc::clone(&shared)).map_err(os)?,
+            ),
             shared,
             speaking: Arc::new(Speaking::new().map_err(os)?),
             bfd: Arc::new(Bfd::new().map_err(os)?),
@@ -305,7 +307,8 @@ impl Engine {
     /// Declares the addresses that this node and others serve together: packets that arrive for one are sent to the node that serves their
     /// lot, before this node's IP stack sees them, and keep the client's address. Answers go to the client directly. Which node receives
     /// them from clients is decided by [`Engine::apply`]; the same is declared on all nodes. Connections whose lot gets another node
-    /// break. Writes an nftables table of its own, of family `netdev`, named after [`Options::table`] with `-sharing`, and removes it at
+    /// go on if the former one is named ([`Share::former`](crate::Share::former)): a node passes packets of connections that it does not know
+    /// to the other nodes of their lot, which needs [`Options::guard`] and [`Options::connection_forwarding`]. Writes an nftables table of its own, of family `netdev`, named after [`Options::table`] with `-sharing`, and removes it at
     /// the end. Needs CAP_NET_ADMIN. Returns immediately; the last call wins. [`Engine::sharing_status`] returns what is in force.
     pub fn share(&self, shares: Arc<Shares>) {
         self.sharing.follow(shares);

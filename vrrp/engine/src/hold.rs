@@ -87,7 +87,7 @@ pub(crate) fn run(
         let mut requests = if stopping { Vec::new() } else { requests(shared) };
         let restrictions = shared.restrictions();
         // First: what was handed over is announced when its connections find their way.
-        if holder.prepare(&requests, &restrictions, |forwarded| shared.set_forwarded(forwarded)) {
+        if holder.prepare(&requests, &restrictions, shared) {
             shared.wake_neighbour();
             shared.wake_connections();
         }

@@ -15,11 +15,12 @@ use windlass_kernel::interfaces::Follower;
 use windlass_kernel::netfilter::monitor::RulesetMonitor;
 use windlass_kernel::poll::poll;
 
-use crate::handle::Waker;
+use crate::handle::{SharedState, Waker};
 use crate::status::SharingStatus;
 use crate::supervisor::Helper;
 
 mod keeper;
+pub(crate) mod trails;
 
 use keeper::Keeper;
 
@@ -40,16 +41,18 @@ pub(crate) struct SharingThread {
     status: ArcSwap<SharingStatus>,
     stopping: AtomicBool,
     waker: Waker,
+    shared: Arc<SharedState>,
 }
 
 impl SharingThread {
-    pub(crate) fn new(table: String) -> io::Result<Self> {
+    pub(crate) fn new(table: String, shared: Arc<SharedState>) -> io::Result<Self> {
         Ok(Self {
             table,
             wanted: ArcSwapOption::empty(),
             status: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             waker: Waker::new()?,
+            shared,
         })
     }
 
@@ -60,7 +63,12 @@ impl SharingThread {
     }
 
     pub(crate) fn status(&self) -> Arc<SharingStatus> {
-        self.status.load_full()
+        let status = self.status.load_full();
+        let without_mark = self.shared.without_mark();
+        if status.without_mark == *without_mark {
+            return status;
+        }
+        Arc::new(SharingStatus { without_mark: (*without_mark).clone(), ..(*status).clone() })
     }
 
     /// Publishes that the thread is away. The kernel continues to direct by the table.
@@ -103,13 +111,19 @@ impl SharingThread {
             let changed = follower.follow(begun);
             let shares = self.wanted.load_full().unwrap_or_default();
             let is_new = !installed.as_ref().is_some_and(|installed| Arc::ptr_eq(installed, &shares));
-            self.status.store(Arc::new(keeper.round(&shares, follower.table(), begun)));
+            let status = keeper.round(&shares, follower.table(), begun);
+            if status.error.is_none() {
+                self.shared.set_trails(keeper.trails());
+            }
+            self.status.store(Arc::new(status));
             installed = Some(shares);
             pause = if changed || is_new { FIRST_PAUSE } else { pause.saturating_mul(2).min(LONGEST_PAUSE) };
+            let until_due = keeper.due().map(|due| due.since(clock::now()));
+            let limit = until_due.map_or(pause, |due| due.min(pause));
             let rest = clock::now().since(begun).saturating_mul(REST).min(LONGEST_REST);
             helper.end_round();
             if !self.wait(&[], Some(rest)) {
-                self.wait(&[follower.as_fd(), ruleset.as_fd()], Some(pause));
+                self.wait(&[follower.as_fd(), ruleset.as_fd()], Some(limit));
             }
         }
     }

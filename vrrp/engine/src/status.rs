@@ -187,6 +187,9 @@ pub struct SharingStatus {
     pub in_force: Arc<Shares>,
     /// Peers that have not answered yet.
     pub unknown_peers: BTreeSet<IpAddr>,
+    /// Servers and former servers to which this node passes no packets of connections that it does not know: no mark is left
+    /// ([`ConnectionForwarding::marks`](crate::ConnectionForwarding::marks)), or connections are not forwarded.
+    pub without_mark: BTreeSet<IpAddr>,
     /// Interfaces that are not there: nothing that comes by them is directed.
     pub missing_interfaces: BTreeSet<String>,
     /// Reason why the declared addresses are not in force, and remedy; `None`: they are, or will be in a moment.

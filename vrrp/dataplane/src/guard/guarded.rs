@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_kernel::mark_mask::MarkMask;
 
+use super::trails::Trails;
 use crate::restriction::Restrictions;
 
 /// VIPs to guard, and restrictions to enforce. Neither set of VIPs may have an address whose packets are meant for the host's
@@ -21,6 +22,8 @@ pub struct Guarded {
     pub restrictions: Arc<Restrictions>,
     /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// Other nodes that may have connections of lots of shared addresses; `None`: no address is shared.
+    pub trails: Option<Arc<Trails>>,
     /// The bits of packet marks and connection marks that tell such nodes apart. The other bits are left as they are.
     pub marks: MarkMask,
     /// VIPs that become the source of what kube-proxy would masquerade, with the number of the interface by which their clients
@@ -54,6 +57,7 @@ impl Guarded {
         let sources = restrictions.restricted().filter(|address| others.of(**address).is_none());
         let ports = restrictions.ports().keys().filter(|address| !others.ports().contains_key(*address));
         let moved = self.moved.keys().filter(|address| !other.moved.contains_key(*address));
+        let marked = self.marked().map(|(address, _)| address);
         self.refused()
             .difference(other.refused())
             .chain(restrictions.ended().difference(others.ended()))
@@ -61,7 +65,13 @@ impl Guarded {
             .chain(sources)
             .chain(ports)
             .chain(moved)
+            .chain(marked)
             .filter(|address| !other.knows(**address))
+    }
+
+    /// Returns the shared addresses with the marks of nodes to which packets are passed.
+    pub(super) fn marked(&self) -> impl Iterator<Item = &(IpAddr, u32)> {
+        self.trails.iter().flat_map(|trails| &trails.marked)
     }
 
     /// Returns true if any rule is about this address.
@@ -69,6 +79,7 @@ impl Guarded {
         self.refused().contains(&address)
             || self.replicated.contains(&address)
             || self.moved.contains_key(&address)
+            || self.trails.as_ref().is_some_and(|trails| trails.knows(address))
             || self.restrictions.ports().contains_key(&address)
             || !self.restrictions.is_open(address)
     }

@@ -30,6 +30,7 @@ use ended::{IS_ANSWER, IS_TRANSLATED, IS_UNTRANSLATED};
 mod chains;
 mod ended;
 mod handed_over;
+mod passed_on;
 #[cfg(test)]
 mod tests;
 
@@ -132,8 +133,8 @@ impl Set {
             }
             Kind::Owned => matches.extend(self.has_protocol()),
             Kind::Window => matches.push(Map(self.name())),
-            // A rule asks for a connection's mark as well; none asks for strays.
-            Kind::Moved | Kind::Strays => {}
+            // Rules ask for a connection's mark or a packet's lot as well; none asks for strays.
+            Kind::Moved | Kind::Strays | Kind::Next(_) => {}
             Kind::Ended => matches = self.is_of_connection(),
             // The packet's own destination is the backend by then.
             Kind::Movable => matches = self.has_original_destination(),
@@ -260,6 +261,7 @@ impl Set {
             | Kind::Replicated
             | Kind::Astray
             | Kind::Known
+            | Kind::Next(_)
             | Kind::Ended => matches.push(In(self.name())),
         }
         matches
@@ -355,6 +357,8 @@ fn neighbour_discovery(verdict: windlass_kernel::netfilter::expression::Verdict)
 pub(super) struct Parts {
     /// True with the rules that forward to the previous Active.
     pub(super) forwards: bool,
+    /// True with the rules that pass on what this node does not know of shared addresses.
+    pub(super) shares: bool,
     /// True with the rules that limit the kernel's events of replicated connections to those that matter.
     pub(super) masks_events: bool,
     /// kube-proxy's mark for what it masquerades.

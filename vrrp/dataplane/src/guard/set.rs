@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port};
+use windlass_kernel::netfilter::element::{
+    self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port, with_protocol,
+};
 use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
-use super::{Guarded, UnknownConnections, ports};
+use super::{Guarded, Step, UnknownConnections, ports};
+use crate::sharing::SharedBy;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +48,8 @@ pub(super) enum Kind {
     Ended,
     Known,
     Open,
+    /// Marks of the next nodes for unknown packets of shared addresses.
+    Next(SharedBy),
 }
 
 /// A set of the table: one of each kind for each family.
@@ -55,7 +60,7 @@ pub(super) struct Set {
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
@@ -72,6 +77,8 @@ impl Kind {
         Self::Ended,
         Self::Known,
         Self::Open,
+        Self::Next(SharedBy::Connection),
+        Self::Next(SharedBy::Client),
     ];
 
     /// Its set of IPv4 and that of IPv6.
@@ -103,6 +110,8 @@ impl Set {
             Kind::Ended => ["ended4", "ended6"],
             Kind::Known => ["known4", "known6"],
             Kind::Open => ["open4", "open6"],
+            Kind::Next(SharedBy::Connection) => ["next4", "next6"],
+            Kind::Next(SharedBy::Client) => ["sticky4", "sticky6"],
         };
         match self.family {
             Family::V4 => v4,
@@ -129,6 +138,7 @@ impl Set {
             Kind::Sources => vec![Part::number(address.length().saturating_mul(2).saturating_add(8))],
             Kind::Strays => vec![address, Part::PORT, address, Part::PORT],
             Kind::Movable => vec![address, Part::INTERFACE],
+            Kind::Next(_) => vec![address, Part::PROTOCOL, Part::MARK],
         }
     }
 
@@ -149,7 +159,7 @@ impl Set {
             | Kind::Known
             | Kind::Open
             | Kind::Ended => attributes.number(3, 0),
-            Kind::Window => {
+            Kind::Window | Kind::Next(_) => {
                 let (kind, length) = element::kind_and_length(&[Part::MARK]);
                 attributes.number(3, MAP).number(6, kind).number(7, length)
             }
@@ -177,7 +187,7 @@ impl Set {
             | Kind::Movable
             | Kind::Astray => 1500,
             // 100 bytes each.
-            Kind::Restricted | Kind::Sources | Kind::Strays => 500,
+            Kind::Restricted | Kind::Sources | Kind::Strays | Kind::Next(_) => 500,
         }
     }
 
@@ -186,7 +196,9 @@ impl Set {
         match self.kind {
             Kind::Vips => old.refused() == new.refused(),
             Kind::Held => old.refused_here() == new.refused_here(),
-            Kind::Moved | Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
+            Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
+            Kind::Moved => Arc::ptr_eq(&old.moved, &new.moved) && has_same_trails(old, new),
+            Kind::Next(_) => has_same_trails(old, new),
             Kind::Restricted | Kind::Sources => old.restrictions.has_sources_of(&new.restrictions),
             Kind::Owned | Kind::Ports | Kind::Open => Arc::ptr_eq(&old.restrictions, &new.restrictions),
             Kind::Strays => true,
@@ -197,6 +209,7 @@ impl Set {
             Kind::Known => {
                 Arc::ptr_eq(&old.restrictions, &new.restrictions)
                     && Arc::ptr_eq(&old.moved, &new.moved)
+                    && has_same_trails(old, new)
                     && old.refused() == new.refused()
                     && old.replicated == new.replicated
             }
@@ -222,6 +235,7 @@ impl Set {
                 members
             }
             Kind::Astray => self.ranges(&one.astray, &other.astray),
+            Kind::Next(by) => self.next(by, one, other),
             Kind::Moved | Kind::Window | Kind::Left | Kind::Strays | Kind::Movable => {
                 let mut members = self.members(one);
                 let others = self.members(other);
@@ -267,6 +281,28 @@ impl Set {
         own.flat_map(|stretch| edges(&[], stretch)).collect()
     }
 
+    /// Returns the lots whose next node is another for `one` than for `other`, with the node's mark.
+    fn next(self, by: SharedBy, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
+        let services = one.trails.iter().flat_map(|trails| &trails.services);
+        let mut elements = BTreeSet::new();
+        for (service, (shared_by, steps)) in services {
+            let (vip, protocol) = service;
+            if *shared_by != by || !self.owns(vip) {
+                continue;
+            }
+            let known = other.trails.as_ref().and_then(|trails| trails.services.get(service));
+            let known = known.filter(|(known_by, _)| *known_by == by).map(|(_, steps)| steps);
+            let is_new = |(lot, step): &(&u8, &Step)| known.and_then(|known| known.get(lot)) != Some(*step);
+            for (lot, step) in steps.iter().filter(is_new) {
+                let number = u32::from(*lot).to_ne_bytes();
+                let key = [with_protocol(*vip, protocol.number()).as_slice(), &number].concat();
+                let data = step.data(one.marks).to_ne_bytes().to_vec();
+                elements.insert(Element { data, ..Element::of(key) });
+            }
+        }
+        elements
+    }
+
     /// Returns its elements, as far as this process writes them.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
@@ -280,11 +316,12 @@ impl Set {
             | Kind::Ports
             | Kind::Known
             | Kind::Open
+            | Kind::Next(_)
             | Kind::Astray => self.missing(guarded, &Guarded::default()),
             Kind::Moved => moved
-                .filter_map(|(vip, moved)| {
-                    Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))
-                })
+                .filter_map(|(vip, moved)| Some((*vip, moved.mark?)))
+                .chain(guarded.marked().filter(|(vip, _)| own(vip)).copied())
+                .map(|(vip, mark)| Element::of([octets(vip).as_slice(), &mark.to_ne_bytes()].concat()))
                 .collect(),
             Kind::Window => moved
                 .filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded)
@@ -306,6 +343,14 @@ impl Set {
                 .collect()
             }
         }
+    }
+}
+
+fn has_same_trails(old: &Guarded, new: &Guarded) -> bool {
+    match (&old.trails, &new.trails) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

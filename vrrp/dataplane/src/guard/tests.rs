@@ -53,6 +53,7 @@ fn each_message_of_a_batch_has_a_name_for_errors() {
         &Guarded::default(),
         Parts {
             forwards: true,
+            shares: false,
             masks_events: false,
             masquerade_mark: 0x4000,
             marks: MarkMask::default(),

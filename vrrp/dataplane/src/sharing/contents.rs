@@ -8,7 +8,7 @@ use windlass_kernel::netfilter::element::Element;
 use windlass_vrrp::Family;
 
 use super::set::{Directed, Service, Set, elements};
-use super::shares::{Share, Shares, SharingLink};
+use super::shares::{LOTS, Share, Shares, SharingLink};
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ impl Contents {
     /// Returns the contents on a node with these interfaces.
     pub(super) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>) -> Self {
         let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
-            let directed = directed(share, Family::of(*vip), links.get(&share.interface)?);
+            let directed = directed(share, (*vip, *protocol), links.get(&share.interface)?);
             (!directed.lots.is_empty()).then(|| ((*vip, *protocol), Arc::new(directed)))
         });
         Self {
@@ -78,15 +78,20 @@ impl Contents {
     }
 }
 
-fn directed(share: &Share, family: Family, link: &SharingLink) -> Directed {
-    let server = |index: u8| share.servers.get(usize::from(index)).copied();
-    let is_known = |server: &IpAddr| Family::of(*server) == family && link.peers.contains_key(server);
-    let lots = (0..).zip(share.lots);
+fn directed(share: &Share, (vip, protocol): Service, link: &SharingLink) -> Directed {
+    let is_known = |server: &IpAddr| {
+        Family::of(*server) == Family::of(vip)
+            && (link.own.contains(server) || link.peers.contains_key(server))
+    };
+    let other = |lot| {
+        let server = share.directed(lot, protocol).into_iter().find(is_known)?;
+        link.peers.contains_key(&server).then_some((lot, server))
+    };
     Directed {
         interface: link.index,
         ports: share.ports.clone(),
         by: share.by,
-        lots: lots.filter_map(|(lot, index)| Some((lot, server(index).filter(is_known)?))).collect(),
+        lots: (0..).take(LOTS).filter_map(other).collect(),
     }
 }
 

@@ -98,20 +98,24 @@ const fn names(family: Family) -> [&'static str; 2] {
     }
 }
 
-/// The rule that sends a packet to the node that serves its lot.
-fn directing(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
-    // Address in words, and its number in the kernel.
-    let (destination, words, number): (&'static Expression, u32, u8) = match family {
-        Family::V4 => (const { &network(16, 4) }, 1, 2),
-        Family::V6 => (const { &network(24, 16) }, 4, 10),
-    };
+/// Destination address of a packet, and its length in words.
+const fn destination(family: Family) -> (&'static Expression, u32) {
+    match family {
+        Family::V4 => (const { &network(16, 4) }, 1),
+        Family::V6 => (const { &network(24, 16) }, 4),
+    }
+}
+
+/// Loads the key of a packet's lot in a map: address, protocol and number.
+fn lot_key(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
+    let (destination, words) = destination(family);
     let word = |number: u32| words.saturating_add(number);
     // After address, protocol and lot.
     let client = word(2);
     let client_port = client.saturating_add(words);
-    let hashed = match by {
-        SharedBy::Connection => words.saturating_add(1),
-        SharedBy::Client => words,
+    let (port, hashed) = match by {
+        SharedBy::Connection => (Some(From(client_port, ends.client_port)), word(1)),
+        SharedBy::Client => (None, words),
     };
     let hash = Hashed {
         from: client,
@@ -120,26 +124,41 @@ fn directing(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
         below: u32::try_from(LOTS).unwrap_or(u32::MAX),
         seed: SEED,
     };
+    let key = [*destination, From(word(0), ends.protocol), From(client, ends.client)];
+    key.into_iter().chain(port).chain([Hash(hash)]).collect()
+}
+
+/// Loads the key of the lot of a packet from a client.
+pub(crate) fn lot_of_packet(family: Family, by: SharedBy) -> Vec<Expression> {
+    lot_key(family, by, of_packet(family))
+}
+
+/// Loads the key of the lot of the packet that an ICMP error is about.
+pub(crate) fn lot_of_error(family: Family, by: SharedBy) -> Vec<Expression> {
+    lot_key(family, by, of_error(family))
+}
+
+/// The rule that sends a packet to the node that serves its lot.
+fn directing(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
+    let (destination, words) = destination(family);
+    let number: u8 = match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    };
     let is_shared = [
         Meta(InputInterface),
         From(1, destination),
-        From(word(1), ends.protocol),
-        From(word(2), ends.port),
+        From(words.saturating_add(1), ends.protocol),
+        From(words.saturating_add(2), ends.port),
         In(Set::of(by, family).name()),
     ];
-    let key = [*destination, From(word(0), ends.protocol), From(client, ends.client)];
-    let port = match by {
-        SharedBy::Connection => vec![From(client_port, ends.client_port)],
-        SharedBy::Client => Vec::new(),
-    };
     let directed = [
-        Hash(hash),
         Map(Set::Lots(family).name()),
         From(words, const { &Meta(InputInterface) }),
         Counter,
         ForwardTo(number, words),
     ];
-    [is_shared.as_slice(), &key, &port, &directed].concat()
+    [is_shared.as_slice(), &lot_key(family, by, ends), &directed].concat()
 }
 
 fn front() -> Vec<Vec<Expression>> {
@@ -186,12 +205,17 @@ fn of_family(family: Family) -> Vec<Vec<Expression>> {
     rules
 }
 
-/// The rules about ICMP errors of a family.
-fn about_errors(family: Family) -> Vec<Vec<Expression>> {
-    let is_plain = match family {
+/// Rule matches: "the packet that the ICMP error is about has its ports right after its addresses".
+pub(crate) fn is_about_plain(family: Family) -> Vec<Expression> {
+    match family {
         Family::V4 => vec![transport(8, 1), Compare(Equal, PLAIN_IPV4)],
         Family::V6 => Vec::new(),
-    };
+    }
+}
+
+/// The rules about ICMP errors of a family.
+fn about_errors(family: Family) -> Vec<Vec<Expression>> {
+    let is_plain = is_about_plain(family);
     [SharedBy::Connection, SharedBy::Client]
         .map(|by| [is_plain.clone(), directing(family, by, of_error(family))].concat())
         .to_vec()

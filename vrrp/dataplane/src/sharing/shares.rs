@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Bound;
 
 use windlass_kernel::port::Protocol;
 
 /// Number of lots of an address: parts of its connections, each of which one node serves.
 pub const LOTS: usize = 120;
+/// Most former servers of a lot that count.
+pub const FORMER: usize = 3;
 
 /// Addresses that several nodes serve together. Each node has the same.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,6 +37,48 @@ pub struct Share {
     pub servers: Vec<IpAddr>,
     /// Index in [`Self::servers`] of the node of each lot. A lot without such a node is served where its packets arrive.
     pub lots: [u8; LOTS],
+    /// Former servers of each lot, newest first, while they may have connections of it: a node that does not know the connection of a packet
+    /// sends it on to the other servers of its lot, one after the other. The first [`FORMER`] count; an index of no server stands for none.
+    pub former: Vec<[u8; LOTS]>,
+}
+
+impl Share {
+    /// Returns the node that serves new connections of a lot.
+    pub fn server(&self, lot: u8) -> Option<IpAddr> {
+        self.at(&self.lots, lot)
+    }
+
+    /// Returns the nodes that serve the lot or served it, if it has former servers: these may have connections of it. In ascending order,
+    /// which is the same on all nodes, whichever former servers each knows of.
+    fn ring(&self, lot: u8) -> BTreeSet<IpAddr> {
+        let all = std::iter::once(&self.lots).chain(self.former.iter().take(FORMER));
+        let ring: BTreeSet<IpAddr> = all.filter_map(|lots| self.at(lots, lot)).collect();
+        if ring.len() > 1 { ring } else { BTreeSet::new() }
+    }
+
+    /// Returns the nodes that a packet of this lot passes which `own` does not know, the next one first. Each node sends on in the same
+    /// direction, so that the packet meets all that may know it also while some nodes know of a change and others do not.
+    pub fn after(&self, lot: u8, own: IpAddr) -> Vec<IpAddr> {
+        let ring = self.ring(lot);
+        let behind = ring.range((Bound::Excluded(own), Bound::Unbounded));
+        behind.chain(ring.range(..own)).copied().collect()
+    }
+
+    /// Returns the nodes to which packets from clients are sent, the best first: those of TCP to the server of new connections, which passes
+    /// on what it does not know. Every packet of UDP may begin a flow, so its server is the last to be asked.
+    pub(super) fn directed(&self, lot: u8, protocol: Protocol) -> Vec<IpAddr> {
+        let Some(server) = self.server(lot) else { return Vec::new() };
+        let mut others = match protocol {
+            Protocol::Udp => self.after(lot, server),
+            Protocol::Tcp | Protocol::Sctp => Vec::new(),
+        };
+        others.push(server);
+        others
+    }
+
+    fn at(&self, lots: &[u8; LOTS], lot: u8) -> Option<IpAddr> {
+        self.servers.get(usize::from(*lots.get(usize::from(lot))?)).copied()
+    }
 }
 
 /// Parts of a packet that determine its lot.
@@ -53,6 +98,8 @@ pub enum SharedBy {
 pub struct SharingLink {
     /// Its index.
     pub index: u32,
+    /// This node's addresses among [`Shares::peers`].
+    pub own: BTreeSet<IpAddr>,
     /// Link-layer addresses of other nodes on its LAN, as far as they are known.
     pub peers: BTreeMap<IpAddr, [u8; 6]>,
 }

@@ -16,6 +16,7 @@ fn shares(addresses: u16, servers: u8) -> Shares {
         by: SharedBy::Connection,
         servers: (0..10).map(peer).collect(),
         lots,
+        former: Vec::new(),
     };
     let vips = (0..addresses).map(|n| IpAddr::from([10, 1, n.to_be_bytes()[0], n.to_be_bytes()[1]]));
     Shares { services: vips.map(|vip| ((vip, Protocol::Tcp), share.clone())).collect(), ..Shares::default() }
@@ -27,7 +28,7 @@ fn peer(n: u8) -> IpAddr {
 
 fn links(peers: u8) -> BTreeMap<String, SharingLink> {
     let peers = (0..peers).map(|n| (peer(n), [2, 0, 0, 0, 0, n])).collect();
-    [("lo".to_owned(), SharingLink { index: 1, peers })].into()
+    [("lo".to_owned(), SharingLink { index: 1, peers, ..SharingLink::default() })].into()
 }
 
 fn nft(arguments: &str) {

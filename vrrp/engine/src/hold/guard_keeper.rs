@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvError, Sender};
 use std::time::Duration;
 
-use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded, Moved};
+use windlass_dataplane::guard::{AWAKE, Checked, Guard, GuardError, Guarded};
 use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::failure::Failure;
@@ -14,6 +14,7 @@ use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
 use windlass_vrrp::Time;
 
 use super::background::{Background, Job};
+use super::moves::Forwarding;
 use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::handle::{Plan, SharedState};
@@ -103,10 +104,10 @@ impl GuardKeeper {
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
-        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+        forwarding: &Forwarding,
         now: Time,
     ) {
-        let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
+        let Some(wanted) = self.outstanding(requests, restrictions, forwarding, now) else { return };
         let installed = &self.installed;
         let takes_none_away = installed.vips.is_subset(&wanted.vips) && installed.held == wanted.held;
         let guarded = if takes_none_away {
@@ -125,11 +126,11 @@ impl GuardKeeper {
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
-        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+        forwarding: &Forwarding,
         now: Time,
     ) {
         self.poll_comparison();
-        let Some(wanted) = self.outstanding(requests, restrictions, moved, now) else { return };
+        let Some(wanted) = self.outstanding(requests, restrictions, forwarding, now) else { return };
         self.act(wanted, now);
         self.acted = true;
     }
@@ -179,17 +180,17 @@ impl GuardKeeper {
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
-        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+        forwarding: &Forwarding,
         now: Time,
     ) -> Option<Arc<Guarded>> {
         if let Some((inputs, wanted)) = &self.wanted
-            && inputs.are(requests, restrictions, moved)
+            && inputs.are(requests, restrictions, forwarding)
         {
             let is_due = self.due <= now || self.compared.is_some();
             return (!self.acted || is_due).then(|| Arc::clone(wanted));
         }
-        let wanted = Arc::new(Guarded { marks: self.marks, ..guarded(requests, restrictions, moved) });
-        self.wanted = Some((Inputs::of(requests, restrictions, moved), Arc::clone(&wanted)));
+        let wanted = Arc::new(Guarded { marks: self.marks, ..guarded(requests, restrictions, forwarding) });
+        self.wanted = Some((Inputs::of(requests, restrictions, forwarding), Arc::clone(&wanted)));
         self.acted = false;
         Some(wanted)
     }
@@ -351,22 +352,18 @@ fn compare(guard: &mut Guard, comparing: &mut Comparing) -> Result<(), GuardErro
 struct Inputs {
     requests: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
     restrictions: Arc<Restrictions>,
-    moved: Arc<BTreeMap<IpAddr, Moved>>,
+    forwarding: Forwarding,
 }
 
 impl Inputs {
-    fn of(
-        requests: &[BindingRequest],
-        restrictions: &Arc<Restrictions>,
-        moved: &Arc<BTreeMap<IpAddr, Moved>>,
-    ) -> Self {
+    fn of(requests: &[BindingRequest], restrictions: &Arc<Restrictions>, forwarding: &Forwarding) -> Self {
         let requests = requests
             .iter()
             .map(|request| (Arc::clone(&request.plan), Arc::clone(&request.cleared), request.active));
         Self {
             requests: requests.collect(),
             restrictions: Arc::clone(restrictions),
-            moved: Arc::clone(moved),
+            forwarding: forwarding.clone(),
         }
     }
 
@@ -375,7 +372,7 @@ impl Inputs {
         &self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
-        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+        forwarding: &Forwarding,
     ) -> bool {
         let is_same = |(plan, cleared, active): &(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool),
                        request: &BindingRequest| {
@@ -384,7 +381,7 @@ impl Inputs {
                 && *active == request.active
         };
         Arc::ptr_eq(&self.restrictions, restrictions)
-            && Arc::ptr_eq(&self.moved, moved)
+            && self.forwarding.is(forwarding)
             && self.requests.len() == requests.len()
             && self.requests.iter().zip(requests).all(|(input, request)| is_same(input, request))
     }
@@ -395,7 +392,7 @@ impl Inputs {
 fn guarded(
     requests: &[BindingRequest],
     restrictions: &Arc<Restrictions>,
-    moved: &Arc<BTreeMap<IpAddr, Moved>>,
+    forwarding: &Forwarding,
 ) -> Guarded {
     let closed = || requests.iter().filter(|request| !request.plan.accept);
     let accepting = requests.iter().filter(|request| request.plan.accept);
@@ -417,7 +414,8 @@ fn guarded(
         astray: movable().flat_map(|request| request.plan.astray.iter()).copied().collect(),
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions,
-        moved: Arc::clone(moved),
+        moved: Arc::clone(&forwarding.moved),
+        trails: forwarding.passed.clone(),
         ..Guarded::default()
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::guard::UnknownConnections;
 use windlass_dataplane::restriction::Restrictions;
 use windlass_kernel::clock;
 use windlass_kernel::netlink::{NetlinkError, RouteSocket};
@@ -19,7 +19,7 @@ use super::background::Background;
 use super::bindings::Binding;
 use super::forgotten::Forgotten;
 use super::guard_keeper::GuardKeeper;
-use super::moves::{self, Moves};
+use super::moves::{self, Forwarding, Moves};
 use super::netlink::{KernelChanges, NetlinkSockets};
 use super::report::{HoldState, Report};
 use super::request::BindingRequest;
@@ -62,8 +62,8 @@ pub(super) struct Holder<'a> {
     forgets_from: Time,
     /// Has it forget them.
     forgetting: Background<Forgotten, ()>,
-    /// VIPs that were handed over, as last passed to the guard.
-    moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// What is forwarded, as last passed to the guard.
+    forwarding: Forwarding,
     report: Report<'a>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Holder<'a> {
             arrivals: Arrivals::default(),
             forgets_from: Time::default(),
             forgetting: Background::new(&settings.forgetting, shared, Forgotten::forget),
-            moved: Arc::default(),
+            forwarding: Forwarding::default(),
             report,
         }
     }
@@ -140,13 +140,13 @@ impl<'a> Holder<'a> {
         self.netlink.as_ref().map(AsFd::as_fd)
     }
 
-    /// Guards the requested VIPs and installs the forwarding of connections that peers hand over; passes the VIPs concerned to
-    /// `say_forwarded`. Returns true if another thread waits for that.
+    /// Guards the requested VIPs and installs the forwarding of connections that peers have or hand over. Returns true if another thread waits
+    /// for that.
     pub(super) fn prepare(
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
-        say_forwarded: impl FnOnce(BTreeSet<IpAddr>),
+        shared: &SharedState,
     ) -> bool {
         let now = clock::now();
         self.poll_forgetting();
@@ -156,12 +156,14 @@ impl<'a> Holder<'a> {
         }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
-            self.moved = moves.follow(requests, counted, now);
+            self.forwarding = moves.follow(requests, shared.trails(), counted, now);
         }
-        let forwarded = self.moved.iter().filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded);
-        say_forwarded(forwarded.map(|(vip, _)| *vip).collect());
+        shared.set_without_mark(self.without_mark(shared));
+        let moved = &self.forwarding.moved;
+        let forwarded = moved.iter().filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded);
+        shared.set_forwarded(forwarded.map(|(vip, _)| *vip).collect());
         if let Some(guard_keeper) = &mut self.guard_keeper {
-            guard_keeper.before_binding(requests, restrictions, &self.moved, now);
+            guard_keeper.before_binding(requests, restrictions, &self.forwarding, now);
         }
         let mut waiting =
             requests.iter().filter(|request| request.handle.prepares_until(now).is_some()).peekable();
@@ -174,6 +176,14 @@ impl<'a> Holder<'a> {
         };
         let prepared = requests.iter().filter(is_prepared);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
+    }
+
+    /// Returns the nodes to which packets of shared addresses that this node does not know are not passed.
+    fn without_mark(&self, shared: &SharedState) -> BTreeSet<IpAddr> {
+        match &self.moves {
+            Some(moves) => moves.without_mark().clone(),
+            None => shared.trails().iter().flat_map(|trails| trails.nodes()).collect(),
+        }
     }
 
     /// Returns true if connections wait to be replaced until the peer that stopped sending is known to be dead: while it may live, they are
@@ -230,7 +240,7 @@ impl<'a> Holder<'a> {
     /// Does the work that can wait until the other threads have been woken.
     pub(super) fn after_binding(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) {
         if let Some(guard_keeper) = &mut self.guard_keeper {
-            guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
+            guard_keeper.after_binding(requests, restrictions, &self.forwarding, clock::now());
         }
         let now = clock::now();
         if let Some(moves) = &mut self.moves {

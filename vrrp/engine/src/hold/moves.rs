@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::guard::{self, Moved, UnknownConnections};
 use windlass_dataplane::marked_ways::{NextHop, Owner};
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netlink::{KeptRouteSocket, NetlinkError};
@@ -18,6 +18,7 @@ use super::request::BindingRequest;
 use crate::config::{Hold, RouterKey};
 use crate::handle::Plan;
 use crate::options::ConnectionForwarding;
+use crate::sharing::trails::Trails;
 use crate::status::ForwardingStatus;
 
 mod plan;
@@ -25,8 +26,8 @@ mod questions;
 #[cfg(test)]
 mod tests;
 
-use plan::MovePlan;
 pub(super) use plan::ServedVip;
+use plan::{MovePlan, PassingInputs};
 use questions::Questions;
 
 /// Time between two looks at whether rules and nodes are still there.
@@ -42,6 +43,23 @@ const STRAYS_INTERVAL: Duration = Duration::from_millis(150);
 /// 0: the kernel knows only connections whose beginning it saw.
 const PICKS_UP_CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
 
+/// What the guard is to mark.
+#[derive(Clone, Default)]
+pub(super) struct Forwarding {
+    /// VIPs that were handed over.
+    pub(super) moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// Next nodes for packets of shared addresses; `None`: no address is shared.
+    pub(super) passed: Option<Arc<guard::Trails>>,
+}
+
+impl Forwarding {
+    /// Returns true if it is the very same.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.moved, &other.moved)
+            && self.passed.as_ref().map(Arc::as_ptr) == other.passed.as_ref().map(Arc::as_ptr)
+    }
+}
+
 /// VIPs that were handed over, in the plan and in the kernel.
 pub(super) struct Moves {
     owner: Owner,
@@ -51,7 +69,11 @@ pub(super) struct Moves {
     told: BTreeMap<(Family, u32), (NextHop, BTreeSet<IpAddr>)>,
     /// Looks until now.
     looks: usize,
-    moved: Arc<BTreeMap<IpAddr, Moved>>,
+    forwarding: Forwarding,
+    /// What its next nodes follow from: they may be of thousands of addresses.
+    passed_by: PassingInputs,
+    /// Nodes that may have connections of shared addresses, and for which no mark is left.
+    without_mark: BTreeSet<IpAddr>,
     /// VIPs and the marks that the guard sets on their connections.
     marked: BTreeSet<(IpAddr, u32)>,
     /// VIPs and the marks of their connections that are to be forgotten.
@@ -75,7 +97,9 @@ impl Moves {
             route: KeptRouteSocket::default(),
             told: BTreeMap::new(),
             looks: 0,
-            moved: Arc::default(),
+            forwarding: Forwarding::default(),
+            passed_by: PassingInputs::default(),
+            without_mark: BTreeSet::new(),
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
             heard_from: BTreeMap::new(),
@@ -109,12 +133,14 @@ impl Moves {
     pub(super) fn follow(
         &mut self,
         requests: &[BindingRequest],
+        trails: Option<Arc<Trails>>,
         counted: Option<u64>,
         now: Time,
-    ) -> Arc<BTreeMap<IpAddr, Moved>> {
+    ) -> Forwarding {
         if let Some(packets) = counted {
             self.plan.note_counted(packets, now);
         }
+        self.without_mark = self.plan.follow_trails(trails);
         let without_mark = self.plan.follow(served(requests.iter().filter(|one| forwards(&one.plan))), now);
         for peer in without_mark {
             tracing::warn!(
@@ -128,16 +154,35 @@ impl Moves {
         self.settle_doubts(requests, now);
         self.look(now);
         let moved = if self.is_possible() { self.plan.moved(now) } else { BTreeMap::new() };
-        if moved != *self.moved {
-            self.moved = Arc::new(moved);
+        if moved != *self.forwarding.moved {
+            self.forwarding.moved = Arc::new(moved);
         }
+        self.pass();
         let marked = self.plan.marked();
         if marked != self.marked {
             let before = std::mem::replace(&mut self.marked, marked);
             self.over.extend(before);
             self.over.retain(|one| !self.marked.contains(one));
         }
-        Arc::clone(&self.moved)
+        self.forwarding.clone()
+    }
+
+    /// Finds the next nodes for packets of shared addresses, if these or the nodes have changed.
+    fn pass(&mut self) {
+        if !self.is_possible() {
+            (self.forwarding.passed, self.passed_by) = (None, PassingInputs::default());
+            return;
+        }
+        let inputs = self.plan.passing_inputs();
+        if inputs != self.passed_by {
+            self.forwarding.passed = self.plan.passing().map(Arc::new);
+            self.passed_by = inputs;
+        }
+    }
+
+    /// Returns the nodes that may have connections of shared addresses and get no packets, as no mark is left.
+    pub(super) fn without_mark(&self) -> &BTreeSet<IpAddr> {
+        &self.without_mark
     }
 
     /// Returns true if it is not known yet whether this peer lives, which handed over or stopped sending.
@@ -211,6 +256,7 @@ impl Moves {
     pub(super) fn status(&self) -> ForwardingStatus {
         ForwardingStatus {
             addresses: self
+                .forwarding
                 .moved
                 .values()
                 .filter(|moved| moved.unknown != UnknownConnections::Dropped)
@@ -382,10 +428,14 @@ impl Moves {
     fn bury_the_dead(&mut self, hops: &[(NextHop, u32)], now: Time) {
         for (hop, _) in hops {
             let reachable = self.route.with(|route| route.is_reachable(hop.interface, hop.address));
+            if let Ok(Some(false)) = reachable {
+                // It may come back.
+                let _ = self.route.with(|route| route.ask_host(hop.interface, hop.address));
+            }
             if self.plan.note_reachable(*hop, reachable.unwrap_or(None)) {
                 tracing::info!(
                     peer = %hop.address,
-                    "the node that handed addresses over no longer answers: connections that it had are reset"
+                    "a node that has connections of addresses no longer answers: they are reset"
                 );
             }
         }

@@ -1,18 +1,22 @@
 //! Keeps the table in the kernel as it is to be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_dataplane::sharing::{Shares, Sharing, SharingError, SharingLink};
+use windlass_dataplane::sharing::{Share, Shares, Sharing, SharingError, SharingLink};
 use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
 use windlass_kernel::netfilter::table::Checked;
 use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
 
+use super::trails::Trails;
 use crate::status::SharingStatus;
 
+/// Time after which packets are directed by lots that have moved: by then all nodes know the former servers of these lots, so that the new
+/// ones pass on what they do not know.
+const SETTLE: Duration = Duration::from_millis(500);
 /// Time for which the first table waits for the peers' answers: the one that an earlier process left directs meanwhile.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Time between two comparisons of all elements with what was written.
@@ -20,12 +24,19 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time until the next try after the kernel lacked something.
 const RETRY: Duration = Duration::from_secs(30);
 
+/// Shares, and links with the peers that are known.
+type Inputs = (Arc<Shares>, BTreeMap<String, SharingLink>);
+
 /// The table, and what is known of the peers.
 pub(super) struct Keeper<'a> {
     table: &'a str,
     sharing: Option<Sharing>,
+    /// Shares by which packets are directed, and newer ones with the time from which on they are.
+    declared: VecDeque<(Time, Arc<Shares>)>,
+    /// Nodes that may have connections of lots, with the shares and links that they follow from.
+    trails: Option<(Arc<Trails>, Inputs)>,
     /// Shares and links that the table was last changed to: its contents take time to compute.
-    applied: Option<(Arc<Shares>, BTreeMap<String, SharingLink>)>,
+    applied: Option<Inputs>,
     begun: Time,
     route: KeptRouteSocket,
     /// Link-layer addresses of peers by interface and address, as last known. A silent peer may still send.
@@ -41,6 +52,8 @@ impl<'a> Keeper<'a> {
         Self {
             table,
             sharing: None,
+            declared: VecDeque::new(),
+            trails: None,
             applied: None,
             begun: now,
             route: KeptRouteSocket::default(),
@@ -59,6 +72,11 @@ impl<'a> Keeper<'a> {
         now: Time,
     ) -> SharingStatus {
         let links = self.links(shares, interfaces);
+        self.trails.take_if(|(_, (of, known))| !Arc::ptr_eq(of, shares) || *known != links);
+        self.trails.get_or_insert_with(|| {
+            (Arc::new(Trails::of(shares, &links)), (Arc::clone(shares), links.clone()))
+        });
+        let shares = &self.directed(shares, now);
         let waits =
             self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
         if waits || self.retry_at.is_some_and(|time| now < time) {
@@ -77,6 +95,30 @@ impl<'a> Keeper<'a> {
         }
         self.status.error = error;
         self.status.clone()
+    }
+
+    /// Returns the shares by which packets are directed now. Lots that have moved from nodes with connections follow later.
+    fn directed(&mut self, newest: &Arc<Shares>, now: Time) -> Arc<Shares> {
+        if !self.declared.back().is_some_and(|(_, shares)| Arc::ptr_eq(shares, newest)) {
+            let is_moved = self.declared.back().is_some_and(|(_, shares)| moves_lots(shares, newest));
+            let from = if is_moved { now + SETTLE } else { now };
+            self.declared.push_back((from, Arc::clone(newest)));
+        }
+        while self.declared.get(1).is_some_and(|(from, _)| *from <= now) {
+            self.declared.pop_front();
+        }
+        self.declared.front().map_or_else(|| Arc::clone(newest), |(_, shares)| Arc::clone(shares))
+    }
+
+    /// Returns when packets are to be directed by newer shares.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.declared.get(1).map(|(from, _)| *from)
+    }
+
+    /// Returns the nodes that may have connections of lots; `None` while no address is shared.
+    pub(super) fn trails(&self) -> Option<Arc<Trails>> {
+        let (trails, ..) = self.trails.as_ref()?;
+        (!trails.addresses.is_empty()).then(|| Arc::clone(trails))
     }
 
     /// Removes the table.
@@ -128,8 +170,9 @@ impl<'a> Keeper<'a> {
                 self.status.missing_interfaces.insert(name.clone());
                 continue;
             };
-            let mut link = SharingLink { index: info.index, peers: BTreeMap::new() };
-            for peer in peers.iter().filter(|peer| !has_address(&info, **peer)) {
+            let mut link = SharingLink { index: info.index, ..SharingLink::default() };
+            link.own = peers.iter().copied().filter(|peer| has_address(&info, *peer)).collect();
+            for peer in peers.difference(&link.own.clone()) {
                 wanted.insert((info.index, *peer));
                 match self.link_layer_address(info.index, *peer) {
                     Some(address) => drop(link.peers.insert(*peer, address)),
@@ -157,6 +200,14 @@ impl<'a> Keeper<'a> {
         }
         known
     }
+}
+
+/// Returns true if lots have moved from servers that may have connections.
+fn moves_lots(old: &Shares, new: &Shares) -> bool {
+    new.services.iter().any(|(service, share)| {
+        let had_other = |old: &Share| (&old.servers, &old.lots) != (&share.servers, &share.lots);
+        !share.former.is_empty() && old.services.get(service).is_some_and(had_other)
+    })
 }
 
 fn has_address(info: &InterfaceInfo, address: IpAddr) -> bool {

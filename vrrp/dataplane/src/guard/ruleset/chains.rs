@@ -14,6 +14,7 @@ use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
 use super::ended::{self, IS_ANSWER};
+use super::passed_on;
 use super::{
     AFTER_CONNECTION_TRACKING, AFTER_KUBE_PROXY_FILTER, AFTER_KUBE_PROXY_NAT, BEFORE_KUBE_PROXY_NAT,
     BEFORE_MASQUERADING, ECHO_REQUEST, ECHO_REQUEST_V6, GOES_ON, ICMP, ICMPV6, INVALID, IPV6, Parts, TCP,
@@ -96,7 +97,8 @@ fn common(with: Parts) -> Vec<Chain> {
         chain(ended::OVER, ended::over()),
     ];
     if with.forwards {
-        chains.push(chain(LEAD, [vec![vec![Counter]], marks::to_packet(with.marks.get())].concat()));
+        let marked = marks::to_packet(with.marks.get());
+        chains.push(chain(LEAD, [passed_on::with_few_hops(), vec![vec![Counter]], marked].concat()));
         chains.extend(Kind::Window.sets().map(|set| chain(set.take(), set.taking(with.marks))));
     }
     chains
@@ -122,19 +124,31 @@ fn of_family(family: Family, with: Parts) -> Vec<Chain> {
     let unknown =
         vec![set(Kind::Window).to_the_previous(), set(Kind::Left).to_the_next(), vips.noting_strays()];
     let forwarding = |rules: &Rules| if with.forwards { rules.clone() } else { Vec::new() };
+    let (passing, passed) = if with.forwards && with.shares {
+        (passed_on::unknown(family), passed_on::chains(family, marks))
+    } else {
+        (Vec::new(), Vec::new())
+    };
     let claims = claims(family);
-    let judge =
-        [forwarding(&answered), forwarding(&unknown), claims.clone(), vec![vips.untranslated_to("arrived")]];
+    let judge = [
+        forwarding(&answered),
+        passing,
+        forwarding(&unknown),
+        claims.clone(),
+        vec![vips.untranslated_to("arrived")],
+    ];
     let ended = vec![set(Kind::Ended).over()];
     let judge_own = [forwarding(&answered), ended, claims, vec![held.untranslated_to("refuse")]];
     let redirects = if with.forwards { vec![vips.not_redirected()] } else { Vec::new() };
-    vec![
+    let mut chains = passed;
+    chains.extend([
         OfFamily::Front.chain(family, front(OfFamily::About, OfFamily::About)),
         OfFamily::Own.chain(family, [redirects, front(OfFamily::JudgeOwn, OfFamily::About)].concat()),
         OfFamily::About.chain(family, [events, quick].concat()),
         OfFamily::Judge.chain(family, judge.concat()),
         OfFamily::JudgeOwn.chain(family, judge_own.concat()),
-    ]
+    ]);
+    chains
 }
 
 /// The rules about who has a claim to a VIP, its ports, and to send to them. Backends answer to a VIP that has been put in the place of the
@@ -168,7 +182,7 @@ fn with_hooks(with: Parts) -> Vec<Chain> {
     let forwarding = |rules: Rules| if with.forwards { rules } else { Vec::new() };
     // The previous Active judges its own connections: among them are answers of backends, to ports that are no Service's.
     let elsewhere = forwarding(
-        Kind::Moved.sets().map(|set| [set.is_marked(with.marks), vec![Verdict(Accept)]].concat()).into(),
+        Kind::Moved.sets().map(|set| [set.is_led(with.marks), vec![Verdict(Accept)]].concat()).into(),
     );
     let unchanged = forwarding(Kind::Moved.sets().map(|set| set.untranslated(with.marks)).into());
     let masqueraded = Kind::Movable.sets().map(|set| set.with_vip_as_source(with.masquerade_mark)).to_vec();

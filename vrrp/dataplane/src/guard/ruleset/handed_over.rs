@@ -9,7 +9,7 @@ use windlass_kernel::netfilter::expression::{
         self, AddTo, Compare, Connection, Counter, From, In, Mask, MaskAt, MaskByte, Meta, Payload,
         TranslateTo, Verdict,
     },
-    Meta::{Family as PacketFamily, Protocol},
+    Meta::{Family as PacketFamily, Mark as PacketMark, Protocol},
     Verdict::{Drop, Goto},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
@@ -23,14 +23,24 @@ use super::{
 };
 
 const CONNECTION_MARK: Expression = Connection(Mark);
+const PACKET_MARK: Expression = Meta(PacketMark);
 
 impl Set {
     /// Rule matches: "the packet is for a VIP of the set, and its connection has the mark that the set has with it".
     pub(super) fn is_marked(self, marks: MarkMask) -> Vec<Expression> {
+        self.has_mark(&CONNECTION_MARK, marks)
+    }
+
+    /// Rule matches: "the packet is for a VIP of the set, and has the mark that the set has with it".
+    pub(super) fn is_led(self, marks: MarkMask) -> Vec<Expression> {
+        self.has_mark(&PACKET_MARK, marks)
+    }
+
+    fn has_mark(self, mark: &'static Expression, marks: MarkMask) -> Vec<Expression> {
         let [family, _, destination] = self.packet();
         let (mark, word) = match self.family {
-            Family::V4 => (From(1, &CONNECTION_MARK), 1),
-            Family::V6 => (From(4, &CONNECTION_MARK), 4),
+            Family::V4 => (From(1, mark), 1),
+            Family::V6 => (From(4, mark), 4),
         };
         let ours = MaskAt(word, marks.get().to_ne_bytes());
         vec![Meta(PacketFamily), family, destination, mark, ours, In(self.name())]

@@ -93,6 +93,7 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
 
 const ALL: Parts = Parts {
     forwards: true,
+    shares: true,
     masks_events: true,
     masquerade_mark: 0x4000,
     marks: MarkMask::LOWEST,

@@ -189,3 +189,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn of_the_next_nodes_of_lots_only_those_that_differ_are_written_with_a_bit_for_how_often() {
+    use crate::guard::{Step, Trails};
+    let vip: IpAddr = "192.0.2.50".parse().unwrap();
+    let guarded = |by, steps: &[(u8, u32, u8)]| {
+        let steps = steps.iter().map(|(lot, mark, times)| (*lot, Step { mark: *mark, times: *times }));
+        let services = [((vip, Protocol::Tcp), (by, steps.collect()))].into();
+        Guarded { trails: Some(Arc::new(Trails { services, ..Trails::default() })), ..Guarded::default() }
+    };
+    let missing = |by, one: &Guarded, other: &Guarded| -> Vec<(u8, u32)> {
+        let elements = Set { kind: Kind::Next(by), family: Family::V4 }.missing(one, other);
+        let data = |data: &[u8]| u32::from_ne_bytes(data.try_into().unwrap());
+        elements.iter().map(|one| (u8::try_from(data(&one.key[8..])).unwrap(), data(&one.data))).collect()
+    };
+    let (by, client) = (SharedBy::Connection, SharedBy::Client);
+    let old = guarded(by, &[(1, 0x10, 1), (2, 0x20, 2), (3, 0x10, 4)]);
+    let new = guarded(by, &[(1, 0x10, 1), (2, 0x20, 3)]);
+    assert_eq!(missing(by, &new, &old), [(2, 0x24)]);
+    assert_eq!(missing(by, &old, &new), [(2, 0x22), (3, 0x18)]);
+    assert_eq!(missing(client, &old, &new), []);
+    let changed = guarded(client, &[(1, 0x10, 1)]);
+    assert_eq!((missing(client, &changed, &new), missing(by, &changed, &new)), (vec![(1, 0x11)], vec![]));
+    assert_eq!(missing(by, &new, &changed), [(1, 0x11), (2, 0x24)]);
+}

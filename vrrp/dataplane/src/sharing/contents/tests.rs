@@ -19,6 +19,7 @@ fn share(servers: &[&str]) -> Share {
         by: SharedBy::Connection,
         servers: servers.iter().map(|server| address(server)).collect(),
         lots,
+        former: Vec::new(),
     }
 }
 
@@ -32,7 +33,7 @@ fn shares(count: u8, servers: &[&str]) -> Shares {
 fn links(index: u32, peers: &[&str]) -> BTreeMap<String, SharingLink> {
     let all = (1..).zip(PEERS).filter(|(_, peer)| peers.contains(peer));
     let peers = all.map(|(n, peer)| (address(peer), [2, 0, 0, 0, 0, n])).collect();
-    [("eth0".to_owned(), SharingLink { index, peers })].into()
+    [("eth0".to_owned(), SharingLink { index, peers, ..SharingLink::default() })].into()
 }
 
 /// The contents after each transaction.
@@ -112,4 +113,40 @@ fn one_lot_that_moves_changes_two_elements() {
     moved.services.values_mut().for_each(|share| share.lots[0] = 1);
     let [from, to] = [wanted, moved].map(|shares| Contents::of(&shares, &links(2, &PEERS)));
     assert_eq!(changes(&from, &to), 2);
+}
+
+#[test]
+fn udp_of_a_lot_with_former_servers_is_directed_to_the_node_after_its_server_and_tcp_to_its_server() {
+    let [own, first, second] = [OWN, PEERS[0], PEERS[1]];
+    let mut share = share(&[own, first, second]);
+    share.lots = [1; LOTS];
+    let lot = |share: &Share, protocol| {
+        let shares = Shares {
+            services: [((address("203.0.113.1"), protocol), share.clone())].into(),
+            ..Shares::default()
+        };
+        let mut links = links(2, &PEERS);
+        for link in links.values_mut() {
+            link.own = [address(own)].into();
+        }
+        let contents = Contents::of(&shares, &links);
+        contents.services.values().next().map(|directed| directed.lots[&0])
+    };
+    // Server, former servers, and where UDP goes: to the next one in ascending order, with this node between the last and the first.
+    let (second_too, own_too, both) = (vec![[2; LOTS]], vec![[0; LOTS]], vec![[0; LOTS], [2; LOTS]]);
+    let table = [
+        (1, vec![], Some(first)),
+        (1, second_too, Some(second)),
+        (1, own_too, None),
+        (1, both.clone(), Some(second)),
+        (2, both, None),
+        (2, vec![[1; LOTS]], Some(first)),
+    ];
+    for (server, former, udp) in table {
+        share.lots = [server; LOTS];
+        share.former = former;
+        let tcp = share.servers[usize::from(server)];
+        assert_eq!(lot(&share, Protocol::Tcp), Some(tcp), "{share:?}");
+        assert_eq!(lot(&share, Protocol::Udp), udp.map(address), "{share:?}");
+    }
 }

@@ -44,10 +44,11 @@ fn elements_are_shown_as_what_they_are() {
             by: SharedBy::Connection,
             servers: vec![server],
             lots: [0; LOTS],
+            former: Vec::new(),
         };
         let shares = Shares { services: [((vip, Protocol::Tcp), share)].into(), ..Shares::default() };
         let peers = [(server, [2, 0, 0, 0, 0, 1])].into();
-        let links = [("lo".to_owned(), SharingLink { index: 1, peers })].into();
+        let links = [("lo".to_owned(), SharingLink { index: 1, peers, ..SharingLink::default() })].into();
         let _sharing = Sharing::install(TABLE, &shares, &links).unwrap();
         let shown = shown("list table netdev windlass-sharing");
         for element in [

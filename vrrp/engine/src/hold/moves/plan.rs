@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_dataplane::guard::{Moved, UnknownConnections};
+use windlass_dataplane::guard::{self, Moved, Step, UnknownConnections};
 use windlass_dataplane::marked_ways::NextHop;
+use windlass_kernel::port::Protocol;
 use windlass_vrrp::{Family, Time};
 
 use crate::core::predecessor::HandedOverBy;
 use crate::options::ConnectionForwarding;
+use crate::sharing::trails::Trails;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +42,7 @@ struct MovedVip {
     since: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
     /// From 1 to as many as the mask has room for.
     number: u32,
@@ -47,6 +50,15 @@ struct Slot {
     /// True if it stopped sending, and has to show that its kernel lives.
     doubted: bool,
 }
+
+impl Slot {
+    fn lives(self) -> bool {
+        self.looks_without_answer < LOOKS_WITHOUT_ANSWER
+    }
+}
+
+/// Trails, marks of living nodes, and addresses whose packets are passed to nodes.
+pub(super) type PassingInputs = (Option<Arc<Trails>>, BTreeMap<NextHop, u32>, BTreeSet<(IpAddr, NextHop)>);
 
 /// VIPs that were handed over to this node, and the nodes that did so.
 #[derive(Debug)]
@@ -59,6 +71,12 @@ pub(super) struct MovePlan {
     /// VIPs in `served` and `left` that were handed over.
     vips: BTreeMap<IpAddr, MovedVip>,
     slots: BTreeMap<NextHop, Slot>,
+    /// Nodes that may have connections of shared addresses; `None`: no address is shared.
+    trails: Option<Arc<Trails>>,
+    /// Those addresses and nodes.
+    asked: BTreeSet<(IpAddr, NextHop)>,
+    /// The same with those from before to which connections may still be passed.
+    passed: BTreeSet<(IpAddr, NextHop)>,
     /// By family: so that a mark is not used again as long as others are left, as connections keep it.
     last_numbers: [u32; 2],
     /// Packets forwarded, as the guard counted last, and when it counted more than before.
@@ -75,6 +93,9 @@ impl MovePlan {
             left: BTreeMap::new(),
             vips: BTreeMap::new(),
             slots: BTreeMap::new(),
+            trails: None,
+            asked: BTreeSet::new(),
+            passed: BTreeSet::new(),
             last_numbers: [0; 2],
             counted: (0, Time::default()),
             forwarded: 0,
@@ -90,6 +111,9 @@ impl MovePlan {
         let mut refused = BTreeSet::new();
         let mut present = BTreeSet::new();
         for ServedVip { vip, interface, takeover, by } in served {
+            if self.trails.as_ref().is_some_and(|trails| trails.addresses.contains(&vip)) {
+                continue;
+            }
             present.insert(vip);
             if self.vips.get(&vip).is_some_and(|known| known.takeover == takeover) {
                 continue;
@@ -119,6 +143,30 @@ impl MovePlan {
         self.served = present;
         self.expire(now);
         refused
+    }
+
+    /// Records the nodes that may have connections of shared addresses. Such an address is not handed over: whichever node is Active, its lots
+    /// say who has connections. Returns the nodes for which no mark is left.
+    pub(super) fn follow_trails(&mut self, trails: Option<Arc<Trails>>) -> BTreeSet<IpAddr> {
+        let is_same = match (&self.trails, &trails) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !is_same {
+            let services = trails.iter().flat_map(|trails| &trails.services);
+            let asked = services
+                .flat_map(|((vip, _), trail)| trail.lots.values().flatten().map(move |hop| (*vip, *hop)));
+            self.asked = asked.collect();
+            self.passed.extend(&self.asked);
+            if let Some(trails) = &trails {
+                self.served.retain(|vip| !trails.addresses.contains(vip));
+                self.left.retain(|vip, _| !trails.addresses.contains(vip));
+            }
+            self.trails = trails;
+        }
+        let hops: BTreeSet<NextHop> = self.asked.iter().map(|(_, hop)| *hop).collect();
+        hops.into_iter().filter(|hop| !self.has_slot(*hop)).map(|hop| hop.address).collect()
     }
 
     /// The guard has counted so many packets that were forwarded; it begins anew when it is made anew.
@@ -151,11 +199,13 @@ impl MovePlan {
             Some(false) => slot.looks_without_answer = slot.looks_without_answer.saturating_add(1),
             Some(true) | None => slot.looks_without_answer = 0,
         }
-        let dead = slot.looks_without_answer >= LOOKS_WITHOUT_ANSWER;
-        if dead {
-            self.end_where(|known| known.hop == Some(hop));
+        if slot.lives() {
+            return false;
         }
-        dead
+        let is_new = slot.looks_without_answer == LOOKS_WITHOUT_ANSWER;
+        self.passed.retain(|passed| passed.1 != hop || self.asked.contains(passed));
+        self.end_where(|known| known.hop == Some(hop));
+        is_new
     }
 
     /// A peer with this address may have died: it has to show that it lives, if it handed over.
@@ -186,13 +236,17 @@ impl MovePlan {
         self.left.retain(|_, since| now < *since + AFTER_LEAVING);
         let (served, left) = (&self.served, &self.left);
         self.vips.retain(|vip, _| served.contains(vip) || left.contains_key(vip));
+        if now >= active + window {
+            self.passed.clone_from(&self.asked);
+        }
         self.end_where(|known| now >= known.since + window && now >= active + window);
     }
 
     /// Forwards nothing of these any more.
     fn end_where(&mut self, over: impl Fn(&MovedVip) -> bool) {
         self.vips.values_mut().filter(|known| over(known)).for_each(|known| known.hop = None);
-        let used: BTreeSet<NextHop> = self.vips.values().filter_map(|known| known.hop).collect();
+        let handed_over = self.vips.values().filter_map(|known| known.hop);
+        let used: BTreeSet<NextHop> = handed_over.chain(self.passed.iter().map(|(_, hop)| *hop)).collect();
         self.slots.retain(|hop, _| used.contains(hop));
     }
 
@@ -217,7 +271,45 @@ impl MovePlan {
     /// The VIPs with connections that are forwarded, or were a moment ago, and their marks.
     pub(super) fn marked(&self) -> BTreeSet<(IpAddr, u32)> {
         let mark = |known: &MovedVip| Some(self.settings.marks.mark(self.slots.get(&known.hop?)?.number));
-        self.vips.iter().filter_map(|(vip, known)| Some((*vip, mark(known)?))).collect()
+        let handed_over = self.vips.iter().filter_map(|(vip, known)| Some((*vip, mark(known)?)));
+        handed_over.chain(self.passed_to()).collect()
+    }
+
+    /// Shared addresses and the marks of nodes to which their packets are passed.
+    fn passed_to(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        self.passed.iter().filter_map(|(vip, hop)| Some((*vip, self.mark_of(*hop)?)))
+    }
+
+    /// The mark of a node that lives.
+    fn mark_of(&self, hop: NextHop) -> Option<u32> {
+        let slot = self.slots.get(&hop).filter(|slot| slot.lives())?;
+        Some(self.settings.marks.mark(slot.number))
+    }
+
+    /// Returns all that [`Self::passing`] follows from.
+    pub(super) fn passing_inputs(&self) -> PassingInputs {
+        let marks = self.slots.keys().filter_map(|hop| Some((*hop, self.mark_of(*hop)?)));
+        (self.trails.clone(), marks.collect(), self.passed.clone())
+    }
+
+    /// Returns the next node for packets of shared addresses that this node does not know: the first that lives and has a mark.
+    pub(super) fn passing(&self) -> Option<guard::Trails> {
+        let step = |hops: &Vec<NextHop>, protocol: Protocol| {
+            let marks: Vec<u32> = hops.iter().filter_map(|hop| self.mark_of(*hop)).collect();
+            // TCP may come round to this node again, because there may be one node more than this one knows of. A flow of UDP begins at the
+            // last node.
+            let more = match protocol {
+                Protocol::Tcp | Protocol::Sctp => 1,
+                Protocol::Udp => 0,
+            };
+            let times = u8::try_from(marks.len()).unwrap_or(u8::MAX).saturating_add(more);
+            Some(Step { mark: *marks.first()?, times })
+        };
+        let services = self.trails.as_ref()?.services.iter().map(|(service, trail)| {
+            let steps = trail.lots.iter().filter_map(|(lot, hops)| Some((*lot, step(hops, service.1)?)));
+            (*service, (trail.by, steps.collect()))
+        });
+        Some(guard::Trails { services: services.collect(), marked: self.passed_to().collect() })
     }
 
     /// The nodes that handed over, with the numbers of their marks.
@@ -232,6 +324,12 @@ impl MovePlan {
         for (vip, known) in &self.vips {
             let hop = known.hop.and_then(|hop| Some((hop, self.slots.get(&hop)?.number)));
             if let Some(vips) = hop.and_then(|hop| led.get_mut(&hop)) {
+                vips.insert(*vip);
+            }
+        }
+        for (vip, hop) in &self.passed {
+            let number = self.slots.get(hop).map(|slot| slot.number);
+            if let Some(vips) = number.and_then(|number| led.get_mut(&(*hop, number))) {
                 vips.insert(*vip);
             }
         }

@@ -1,6 +1,10 @@
 use windlass_kernel::mark_mask::MarkMask;
 
+use windlass_dataplane::sharing::SharedBy;
+use windlass_kernel::port::Protocol;
+
 use super::*;
+use crate::sharing::trails::Trail;
 
 const VIPS: [&str; 3] = ["192.0.2.50", "192.0.2.51", "2001:db8::50"];
 
@@ -238,4 +242,75 @@ fn more_nodes_than_marks_are_told_and_a_mark_is_not_used_again_before_the_others
     let fourth = ServedVip { vip: peer(98), ..from(8, 9) };
     let all = [from(5, 5), served(1, 6, HandedOverBy::Peer(peer(6))), third, fourth];
     assert_eq!(plan.follow(all, at(6)), [peer(8)].into(), "three marks of this family are taken");
+}
+
+/// Trails of the first VIP: its only lot asks these peers.
+fn trails(peers: &[u8]) -> Arc<Trails> {
+    let hops = peers.iter().map(|n| NextHop { interface: 2, address: peer(*n) }).collect();
+    let trail = Trail { by: SharedBy::Connection, lots: [(7, hops)].into() };
+    let services = if peers.is_empty() { BTreeMap::new() } else { [((vip(0), Protocol::Tcp), trail)].into() };
+    Arc::new(Trails { addresses: [vip(0)].into(), services })
+}
+
+/// The step of that lot.
+fn step(plan: &MovePlan) -> Option<(u32, u8)> {
+    let passing = plan.passing().unwrap();
+    let (_, steps) = passing.services.get(&(vip(0), Protocol::Tcp))?;
+    steps.get(&7).map(|step| (step.mark, step.times))
+}
+
+#[test]
+fn a_shared_vip_is_not_handed_over_and_its_nodes_share_the_marks_with_those_that_hand_over() {
+    let mut plan = plan();
+    plan.follow([served(0, 1, HandedOverBy::Nobody)], at(0));
+    assert_eq!(plan.follow_trails(Some(trails(&[1, 2]))), [].into());
+    let all = || [served(0, 2, HandedOverBy::Peer(peer(3))), served(1, 3, HandedOverBy::Peer(peer(2)))];
+    plan.follow(all(), at(1));
+    assert_eq!(moved(&plan, at(1)), [(vip(1), 0x20, true)]);
+    assert_eq!(left(&plan, at(1)), []);
+    assert_eq!(step(&plan), Some((0x10, 3)));
+    assert_eq!(plan.marked(), [(vip(0), 0x10), (vip(0), 0x20), (vip(1), 0x20)].into());
+    let led: Vec<_> = plan.led().into_iter().map(|((hop, _), vips)| (hop.address, vips)).collect();
+    assert_eq!(led, [(peer(1), [vip(0)].into()), (peer(2), [vip(0), vip(1)].into())]);
+}
+
+#[test]
+fn a_node_for_which_no_mark_is_left_is_named_and_the_next_one_is_asked() {
+    let mut plan = plan();
+    assert_eq!(plan.follow_trails(Some(trails(&[1, 2, 3, 4]))), [peer(4)].into());
+    assert_eq!(plan.follow_trails(Some(trails(&[4, 1]))), [peer(4)].into());
+    assert_eq!(step(&plan), Some((0x10, 2)));
+    // The others' marks are not used any more.
+    plan.expire(at(100));
+    assert_eq!(plan.follow_trails(Some(trails(&[4, 1]))), [].into());
+    assert_eq!(step(&plan), Some((0x20, 3)));
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_not_asked_until_it_does() {
+    let mut plan = plan();
+    plan.follow_trails(Some(trails(&[1, 2])));
+    let hop = NextHop { interface: 2, address: peer(1) };
+    assert!(!plan.note_reachable(hop, Some(false)));
+    assert_eq!(step(&plan), Some((0x10, 3)));
+    assert!(plan.note_reachable(hop, Some(false)), "told once");
+    assert!(!plan.note_reachable(hop, Some(false)));
+    assert_eq!(step(&plan), Some((0x20, 2)));
+    assert_eq!(plan.marked(), [(vip(0), 0x20)].into(), "what it had is forgotten");
+    plan.note_reachable(hop, Some(true));
+    assert_eq!(step(&plan), Some((0x10, 3)));
+}
+
+#[test]
+fn connections_that_were_passed_on_stay_so_for_a_window_after_their_trail() {
+    let mut plan = plan();
+    plan.follow_trails(Some(trails(&[1])));
+    plan.note_counted(5, at(100));
+    plan.follow_trails(Some(trails(&[])));
+    plan.expire(at(109));
+    assert_eq!((step(&plan), plan.marked()), (None, [(vip(0), 0x10)].into()));
+    plan.expire(at(110));
+    assert_eq!((plan.marked(), plan.hops().count()), ([].into(), 0));
+    plan.follow_trails(None);
+    assert_eq!(plan.passing(), None);
 }

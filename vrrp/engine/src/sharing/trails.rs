@@ -1,0 +1,65 @@
+//! Nodes that may have connections of lots which have had other servers. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use windlass_dataplane::marked_ways::NextHop;
+use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, SharingLink};
+use windlass_kernel::port::Protocol;
+use windlass_vrrp::Family;
+
+#[cfg(test)]
+mod tests;
+
+/// Shared addresses, and the nodes that may have connections of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Trails {
+    /// All shared addresses.
+    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Nodes that are asked one after the other about a packet of a lot, for addresses with such lots.
+    pub(crate) services: BTreeMap<(IpAddr, Protocol), Trail>,
+}
+
+/// Nodes of an address's lots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Trail {
+    pub(crate) by: SharedBy,
+    /// Other nodes of each lot, the next one first.
+    pub(crate) lots: BTreeMap<u8, Vec<NextHop>>,
+}
+
+impl Trails {
+    /// Returns the trails on a node with these interfaces.
+    pub(crate) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>) -> Self {
+        let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
+            let trail = trail(share, Family::of(*vip), links.get(&share.interface)?);
+            (!trail.lots.is_empty()).then_some(((*vip, *protocol), trail))
+        });
+        Self {
+            addresses: shares.services.keys().map(|(vip, _)| *vip).collect(),
+            services: services.collect(),
+        }
+    }
+
+    /// Returns the addresses of all nodes that are asked.
+    pub(crate) fn nodes(&self) -> BTreeSet<IpAddr> {
+        let hops = self.services.values().flat_map(|trail| trail.lots.values().flatten());
+        hops.map(|hop| hop.address).collect()
+    }
+}
+
+fn trail(share: &Share, family: Family, link: &SharingLink) -> Trail {
+    // A node without an address among the others stands before them.
+    let own = link.own.iter().find(|own| Family::of(**own) == family).copied();
+    let own = own.unwrap_or(match family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    });
+    let others = |lot| {
+        let known = share.after(lot, own).into_iter().filter(|node| link.peers.contains_key(node));
+        let hops: Vec<_> = known.map(|address| NextHop { interface: link.index, address }).collect();
+        (!hops.is_empty()).then_some((lot, hops))
+    };
+    let lots = if share.former.is_empty() { 0..0 } else { 0..u8::try_from(LOTS).unwrap_or(u8::MAX) };
+    Trail { by: share.by, lots: lots.filter_map(others).collect() }
+}
