@@ -4,3 +4,4 @@ mod changes;
 mod packets;
 mod scene;
 mod spread;
+mod trails;

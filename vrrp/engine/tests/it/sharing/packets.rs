@@ -186,6 +186,28 @@ fn with_checksum(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
     bytes
 }
 
+/// Sends an ICMP error of the client about its connection to the VIP.
+pub(super) fn send_error(scene: &Scene, vip: IpAddr, client: SocketAddr) {
+    let error = too_long(vip, client);
+    scene.client().run(move || {
+        let (domain, protocol) =
+            if vip.is_ipv4() { (Domain::IPV4, Protocol::ICMPV4) } else { (Domain::IPV6, Protocol::ICMPV6) };
+        let socket = Socket::new(domain, Type::RAW, Some(protocol)).expect("raw socket");
+        socket.send_to(&error, &SocketAddr::new(vip, 0).into()).expect("send");
+    });
+}
+
+/// Waits until the pod receives the error.
+pub(super) fn await_error(pod: &Host, send: impl FnOnce()) {
+    let capture = Capture::on(pod);
+    send();
+    capture.await_frame("the error", |frame| match frame.get(12..14)? {
+        [0x08, 0x00] => (frame.get(23)? == &1 && frame.get(34..36)? == [3, 4]).then_some(()),
+        [0x86, 0xdd] => (frame.get(20)? == &58 && frame.get(54)? == &2).then_some(()),
+        _ => None,
+    });
+}
+
 #[test]
 fn an_icmp_error_reaches_the_backend_of_the_packet_that_it_is_about() {
     if !require_root() {
@@ -199,22 +221,7 @@ fn an_icmp_error_reaches_the_backend_of_the_packet_that_it_is_about() {
             scene.share_all(&shares(|_| 2, by));
             let client = scene.connect(vip).unwrap();
             assert_eq!(client.answer, answer_of(2, client.own));
-            let capture = Capture::on(&scene.pods[2]);
-            let error = too_long(vip, client.own);
-            scene.client().run(move || {
-                let (domain, protocol) = if vip.is_ipv4() {
-                    (Domain::IPV4, Protocol::ICMPV4)
-                } else {
-                    (Domain::IPV6, Protocol::ICMPV6)
-                };
-                let socket = Socket::new(domain, Type::RAW, Some(protocol)).expect("raw socket");
-                socket.send_to(&error, &SocketAddr::new(vip, 0).into()).expect("send");
-            });
-            capture.await_frame("the error", |frame| match frame.get(12..14)? {
-                [0x08, 0x00] => (frame.get(23)? == &1 && frame.get(34..36)? == [3, 4]).then_some(()),
-                [0x86, 0xdd] => (frame.get(20)? == &58 && frame.get(54)? == &2).then_some(()),
-                _ => None,
-            });
+            await_error(&scene.pods[2], || send_error(&scene, vip, client.own));
         }
     }
 }

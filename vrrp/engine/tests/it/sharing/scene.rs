@@ -1,12 +1,15 @@
-//! Three nodes with a guard, kube-proxy's rules and a pod each, and a client. The first node is Active for the VIPs of both families.
+//! Nodes with a guard, kube-proxy's rules and a pod each, and a client; three of them, where a test does not say more. The first node is Active for the VIPs of both families.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 
 use socket2::{Domain, Socket, Type};
-use windlass_engine::{LOTS, Protocol, RouterStatus, Share, SharedBy, Shares, State, lot};
+use windlass_engine::{
+    ConnectionForwarding, LOTS, Priority, Protocol, RouterConfig, RouterStatus, Share, SharedBy, Shares,
+    State, lot,
+};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::{POD_PORT, listen, try_run};
@@ -15,7 +18,6 @@ use crate::lab6::{VIP6, number, router6};
 
 pub(super) const NODES: usize = 3;
 pub(super) const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
-const CLIENT: usize = NODES;
 
 pub(super) struct Scene {
     pub(super) lan: Lan,
@@ -31,14 +33,22 @@ impl Scene {
 
     /// The same, beside kube-proxy in this mode.
     pub(super) fn beside(mode: Mode) -> Self {
-        let lan = Lan::new(NODES + 1);
+        Self::with(NODES, mode, None)
+    }
+
+    /// So many nodes, the first three of which share the addresses, with these settings for connections that they do not know.
+    pub(super) fn with(nodes: usize, mode: Mode, forwarding: Option<ConnectionForwarding>) -> Self {
+        let lan = Lan::new(nodes + 1);
         for (n, host) in lan.hosts.iter().enumerate() {
             number(host, u16::try_from(n + 1).unwrap());
         }
-        let pods = (0..NODES).map(|n| pod(n, &lan.hosts[n], mode)).collect();
+        let pods = (0..nodes).map(|n| pod(n, &lan.hosts[n], mode)).collect();
         let mut scene = Self { lan, pods, nodes: Vec::new() };
-        for n in 0..NODES {
-            let node = scene.lan.hosts[n].engine_with(|options| options.guard = true);
+        for n in 0..nodes {
+            let node = scene.lan.hosts[n].engine_with(|options| {
+                options.guard = true;
+                options.connection_forwarding = forwarding;
+            });
             scene.nodes.push(node);
             scene.elect(n);
             if n == 0 {
@@ -51,13 +61,32 @@ impl Scene {
 
     /// Has the node take part in the election for the VIPs.
     pub(super) fn elect(&self, n: usize) {
-        self.nodes[n].engine.apply(vec![router(n, NODES), router6(&self.lan, n, NODES)]);
+        self.elect_with(n, |_| ());
+    }
+
+    fn elect_with(&self, n: usize, change: impl Fn(&mut RouterConfig)) {
+        let nodes = self.pods.len();
+        let mut routers = vec![router(n, nodes), router6(&self.lan, n, nodes)];
+        routers.iter_mut().for_each(change);
+        self.nodes[n].engine.apply(routers);
+    }
+
+    /// Makes the node the director.
+    pub(super) fn make_director(&self, n: usize) {
+        let best = Priority::new(254).unwrap();
+        (0..self.nodes.len()).filter(|other| *other != n).for_each(|other| self.elect(other));
+        self.elect_with(n, |router| router.priority = best);
+        self.await_director_is(n);
     }
 
     /// Waits until the first node is Active for both VIPs.
     pub(super) fn await_director(&self) {
+        self.await_director_is(0);
+    }
+
+    fn await_director_is(&self, n: usize) {
         await_some("the director", || {
-            let routers = self.nodes[0].engine.snapshot();
+            let routers = self.nodes[n].engine.snapshot();
             let is_active =
                 |router: &RouterStatus| router.state == State::Active && !router.claimed.is_empty();
             (routers.len() == 2 && routers.iter().all(is_active)).then_some(())
@@ -65,21 +94,26 @@ impl Scene {
     }
 
     pub(super) fn client(&self) -> &Host {
-        &self.lan.hosts[CLIENT]
+        &self.lan.hosts[self.pods.len()]
     }
 
     /// All nodes share like this.
     pub(super) fn share_all(&self, shares: &Shares) {
-        (0..NODES).for_each(|n| self.share(n, shares));
+        (0..self.nodes.len()).for_each(|n| self.share(n, shares));
     }
 
     /// The node shares like this, and knows all peers that there are.
     pub(super) fn share(&self, n: usize, shares: &Shares) {
         let shares = Arc::new(shares.clone());
         self.nodes[n].engine.share(Arc::clone(&shares));
+        self.await_shares(n, &shares);
+    }
+
+    /// Waits until the node shares like this and knows all peers that there are.
+    pub(super) fn await_shares(&self, n: usize, shares: &Arc<Shares>) {
         await_some("the shares", || {
             let status = self.nodes[n].engine.sharing_status();
-            let is_in_force = Arc::ptr_eq(&status.in_force, &shares) && status.unknown_peers.is_empty();
+            let is_in_force = Arc::ptr_eq(&status.in_force, shares) && status.unknown_peers.is_empty();
             is_in_force.then_some(())
         });
     }
@@ -90,9 +124,9 @@ impl Scene {
         let stream = self.client().run(move || TcpStream::connect_timeout(&to, LIMIT))?;
         stream.set_read_timeout(Some(LIMIT))?;
         let own = stream.local_addr()?;
-        let mut answer = String::new();
-        BufReader::new(&stream).read_line(&mut answer)?;
-        Ok(TcpClient { own, answer: answer.trim_end().to_owned(), _stream: stream })
+        let mut client = TcpClient { own, answer: String::new(), stream: BufReader::new(stream) };
+        client.answer = client.read()?;
+        Ok(client)
     }
 
     /// A UDP socket of the client that is connected to port 53 of the VIP, from a port whose lot is this node's.
@@ -118,10 +152,24 @@ impl Scene {
 pub(super) struct TcpClient {
     pub(super) own: SocketAddr,
     pub(super) answer: String,
-    _stream: TcpStream,
+    stream: BufReader<TcpStream>,
 }
 
 impl TcpClient {
+    /// Asks its server again.
+    pub(super) fn ask(&mut self) -> io::Result<String> {
+        self.stream.get_mut().write_all(b"?")?;
+        self.read()
+    }
+
+    fn read(&mut self) -> io::Result<String> {
+        let mut answer = String::new();
+        match self.stream.read_line(&mut answer)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(answer.trim_end().to_owned()),
+        }
+    }
+
     /// The node of its lot, where these are shared evenly.
     pub(super) fn expected(&self) -> usize {
         expected(self.own, SharedBy::Connection)
@@ -147,18 +195,24 @@ pub(super) fn ask(socket: &UdpSocket, bytes: usize) -> io::Result<String> {
 
 /// Both VIPs with 80/TCP and 53/UDP, each lot served by the node that this says.
 pub(super) fn shares(node_of: impl Fn(usize) -> usize, by: SharedBy) -> Shares {
-    let v4 = |n| IpAddr::from(address(n));
-    let v6 = |n| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::try_from(n + 1).unwrap()));
     let mut lots = [0; LOTS];
     lots.iter_mut().enumerate().for_each(|(lot, node)| *node = u8::try_from(node_of(lot)).unwrap());
+    shares_after(NODES, lots, &[], by)
+}
+
+/// The same among so many nodes, with former servers of the lots.
+pub(super) fn shares_after(nodes: usize, lots: [u8; LOTS], former: &[[u8; LOTS]], by: SharedBy) -> Shares {
+    let v4 = |n| IpAddr::from(address(n));
+    let v6 = |n| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::try_from(n + 1).unwrap()));
     let share = |servers: &[IpAddr], port| Share {
         interface: "eth0".to_owned(),
         ports: [port].into(),
         by,
         servers: servers.to_vec(),
         lots,
+        former: former.to_vec(),
     };
-    let servers: [Vec<IpAddr>; 2] = [(0..NODES).map(v4).collect(), (0..NODES).map(v6).collect()];
+    let servers: [Vec<IpAddr>; 2] = [(0..nodes).map(v4).collect(), (0..nodes).map(v6).collect()];
     let services = VIPS.iter().zip(&servers).flat_map(|(vip, servers)| {
         [(Protocol::Tcp, 80), (Protocol::Udp, 53)]
             .map(|(protocol, port)| ((*vip, protocol), share(servers, port)))
@@ -198,10 +252,12 @@ fn pod(n: usize, node: &Host, mode: Mode) -> Host {
     let canonical = |client: SocketAddr| SocketAddr::new(client.ip().to_canonical(), client.port());
     let listener = listen(&pod, POD_PORT);
     std::thread::spawn(move || {
-        let mut open = Vec::new();
         while let Ok((mut stream, client)) = listener.accept() {
-            let _ = writeln!(stream, "{}", answer_of(n, canonical(client)));
-            open.push(stream);
+            std::thread::spawn(move || {
+                while writeln!(stream, "{}", answer_of(n, canonical(client))).is_ok()
+                    && stream.read_exact(&mut [0]).is_ok()
+                {}
+            });
         }
     });
     let socket = pod.run(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, POD_PORT))).unwrap();

@@ -1,0 +1,185 @@
+//! Connections and flows of lots that move: the node that has them is asked.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+use windlass_engine::{ConnectionForwarding, LOTS, MarkMask, SharedBy};
+
+use crate::guard::proxy::Mode;
+use crate::guard::scene::run;
+use crate::lab::{require_root, take_all_turns, take_turn};
+
+use super::packets::{await_error, send_error};
+use super::scene::{NODES, Scene, TcpClient, VIPS, answer_of, ask, shares_after};
+
+/// Index of no server.
+const NONE: u8 = 255;
+const JOINED: u8 = 3;
+const TCP: usize = 100;
+const UDP: usize = 50;
+
+/// The servers of each lot, the present one first.
+struct History(Vec<Vec<u8>>);
+
+impl History {
+    fn new() -> Self {
+        Self((0..NODES).cycle().take(LOTS).map(|node| vec![u8::try_from(node).unwrap()]).collect())
+    }
+
+    /// Moves lots: those of nodes that leave to others in turn, and each eighth to each node that joins.
+    fn moved(&mut self, leave: &[u8], join: &[u8], stay: &[u8]) {
+        let mut heirs = stay.iter().cycle();
+        for (lot, servers) in self.0.iter_mut().enumerate() {
+            let joins = join.iter().find(|node| lot % 8 == usize::from(**node)).copied();
+            let server = joins.or_else(|| leave.contains(&servers[0]).then(|| *heirs.next().unwrap()));
+            if let Some(server) = server {
+                servers.retain(|former| *former != server);
+                servers.insert(0, server);
+            }
+        }
+    }
+
+    /// The servers at this place of each lot.
+    fn at(&self, place: usize) -> [u8; LOTS] {
+        let servers = self.0.iter().map(|servers| servers.get(place).copied().unwrap_or(NONE));
+        servers.collect::<Vec<_>>().try_into().unwrap()
+    }
+}
+
+/// Connections and flows that live, each with its first answer.
+struct Clients {
+    tcp: Vec<TcpClient>,
+    udp: Vec<(UdpSocket, String)>,
+}
+
+impl Clients {
+    fn new(scene: &Scene) -> Self {
+        let tcp = VIPS.iter().flat_map(|vip| (0..TCP).map(|_| scene.connect(*vip).unwrap()));
+        let flow = |(vip, n)| {
+            let socket = scene.socket_to(n % NODES, vip);
+            let answer = ask(&socket, 1).unwrap();
+            (socket, answer)
+        };
+        let flows = VIPS.iter().flat_map(|vip| (0..UDP).map(move |n| (*vip, n)));
+        Self { tcp: tcp.collect(), udp: flows.map(flow).collect() }
+    }
+
+    /// Asks all again; the ones that another node answers or none are lost. How many are left.
+    fn ask(&mut self) -> [usize; 2] {
+        self.tcp.retain_mut(|client| client.ask().is_ok_and(|answer| answer == client.answer));
+        self.udp.retain(|(socket, first)| ask(socket, 1).is_ok_and(|answer| answer == *first));
+        [self.tcp.len(), self.udp.len()]
+    }
+}
+
+/// Changes nodes and directors; how many connections and flows are left after each step.
+fn kept(with_former: bool) -> Vec<[usize; 2]> {
+    let scene = Scene::with(4, Mode::Nftables, Some(ConnectionForwarding::default()));
+    let mut history = History::new();
+    let mut clients = Clients::new(&scene);
+    let mut step = |leave: &[u8], join: &[u8], stay: &[u8], director, first: usize| {
+        history.moved(leave, join, stay);
+        let former: Vec<_> = (1..4).map(|place| history.at(place)).collect();
+        let former = if with_former { former } else { Vec::new() };
+        let shares = Arc::new(shares_after(4, history.at(0), &former, SharedBy::Connection));
+        if let Some(director) = director {
+            scene.make_director(director);
+        }
+        // One after the other, while clients send.
+        for n in 0..4 {
+            scene.nodes[(first + n) % 4].engine.share(Arc::clone(&shares));
+            clients.ask();
+        }
+        (0..4).for_each(|n| scene.await_shares(n, &shares));
+        clients.ask()
+    };
+    vec![
+        step(&[], &[JOINED], &[], None, 0),
+        step(&[1], &[], &[0, 2, JOINED], None, 1),
+        step(&[], &[], &[], Some(2), 2),
+        step(&[], &[1], &[], None, 3),
+        step(&[0, 2], &[], &[1, JOINED], None, 2),
+        step(&[], &[0, 2], &[], Some(1), 1),
+    ]
+}
+
+#[test]
+fn connections_and_flows_keep_their_server_when_nodes_join_and_leave_and_the_director_changes() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_all_turns();
+    let with = kept(true);
+    eprintln!("kept with former servers, TCP and UDP after each step: {with:?}");
+    assert_eq!(with, [[2 * TCP, 2 * UDP]; 6]);
+    let without = kept(false);
+    eprintln!("kept without: {without:?}");
+    assert!(without[5] < [2 * TCP, 2 * UDP], "nothing has moved");
+}
+
+#[test]
+fn a_client_whose_connections_are_shared_by_its_address_keeps_them_when_its_lot_moves() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
+    let all = |server, former: &[u8]| {
+        let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
+        shares_after(NODES, [server; LOTS], &former, SharedBy::Client)
+    };
+    scene.share_all(&all(2, &[]));
+    let mut clients: Vec<_> = VIPS.iter().map(|vip| scene.connect(*vip).unwrap()).collect();
+    scene.share_all(&all(1, &[2]));
+    for client in &mut clients {
+        assert_eq!(client.ask().unwrap(), answer_of(2, client.own));
+    }
+    for vip in VIPS {
+        let new = scene.connect(vip).unwrap();
+        assert_eq!(new.answer, answer_of(1, new.own));
+    }
+}
+
+#[test]
+fn an_icmp_error_follows_the_connection_that_it_is_about_to_a_former_server() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
+    for by in [SharedBy::Connection, SharedBy::Client] {
+        for vip in VIPS {
+            scene.share_all(&shares_after(NODES, [2; LOTS], &[], by));
+            let client = scene.connect(vip).unwrap();
+            scene.share_all(&shares_after(NODES, [1; LOTS], &[[2; LOTS]], by));
+            await_error(&scene.pods[2], || send_error(&scene, vip, client.own));
+        }
+    }
+}
+
+#[test]
+fn of_more_former_servers_than_marks_the_status_names_those_that_are_not_asked() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let marks = MarkMask::new(0x10).unwrap();
+    let scene =
+        Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding { marks, ..Default::default() }));
+    scene.share_all(&shares_after(NODES, [2; LOTS], &[], SharedBy::Connection));
+    let mut at_third = scene.connect(VIPS[0]).unwrap();
+    scene.share_all(&shares_after(NODES, [1; LOTS], &[[2; LOTS], [0; LOTS]], SharedBy::Connection));
+    let status = scene.nodes[1].engine.sharing_status();
+    assert_eq!(status.without_mark.len(), 2, "one of each family: {status:?}");
+    let shown = run(&scene.lan.hosts[1], "nft list table inet windlass", "");
+    assert!(shown.contains("goto pass4") && shown.contains("goto pass-errors6"), "{shown}");
+    // A node asks those that it has a mark for, and resets what they do not know.
+    let kept = at_third.ask().is_ok();
+    assert_eq!(kept, !status.without_mark.contains(&crate::lab::source(2)));
+    scene.share_all(&shares_after(NODES, [1; LOTS], &[], SharedBy::Connection));
+    assert_eq!(scene.nodes[1].engine.sharing_status().without_mark, [].into());
+    for map in ["next4", "next6", "sticky4", "sticky6"] {
+        let shown = run(&scene.lan.hosts[1], &format!("nft list map inet windlass {map}"), "");
+        assert!(!shown.contains("elements"), "{shown}");
+    }
+}
