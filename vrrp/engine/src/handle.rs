@@ -28,7 +28,7 @@ use windlass_vrrp::{Priority, Time};
 
 use crate::config::{AddressConflictPolicy, Hold, RouterConfig, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
-use crate::sharing::trails::Trails;
+use crate::sharing::trails::Passing;
 use crate::status::{ForwardingStatus, GuardStatus, ReplicationStatus};
 
 #[cfg(test)]
@@ -393,10 +393,8 @@ pub(crate) struct SharedState {
     forwarding_status: ArcSwap<ForwardingStatus>,
     replication_status: ArcSwap<ReplicationStatus>,
     forwarded: ArcSwap<BTreeSet<IpAddr>>,
-    /// Set by the thread that directs packets for shared addresses; `None`: no address is shared.
-    trails: ArcSwapOption<Trails>,
-    /// Nodes of those that this node passes nothing to, because no mark is left.
-    without_mark: ArcSwap<BTreeSet<IpAddr>>,
+    /// Nodes that may have connections of shared addresses.
+    pub(crate) passing: Passing,
     stopping: AtomicBool,
     neighbour: Waker,
     hold: Waker,
@@ -413,8 +411,7 @@ impl SharedState {
             forwarding_status: ArcSwap::default(),
             replication_status: ArcSwap::default(),
             forwarded: ArcSwap::default(),
-            trails: ArcSwapOption::empty(),
-            without_mark: ArcSwap::default(),
+            passing: Passing::default(),
             stopping: AtomicBool::new(false),
             neighbour: Waker::new()?,
             hold: Waker::new()?,
@@ -484,31 +481,6 @@ impl SharedState {
         if **self.forwarded.load() != vips {
             self.forwarded.store(Arc::new(vips));
             self.connections.wake();
-        }
-    }
-
-    /// Nodes that may have connections of shared addresses; `None`: no address is shared.
-    pub(crate) fn trails(&self) -> Option<Arc<Trails>> {
-        self.trails.load_full()
-    }
-
-    /// Replaces them. Called by the thread that directs packets.
-    pub(crate) fn set_trails(&self, trails: Option<Arc<Trails>>) {
-        if self.trails.load_full() != trails {
-            self.trails.store(trails);
-            self.hold.wake();
-        }
-    }
-
-    /// Nodes to which packets that this node does not know are not passed, because no mark is left.
-    pub(crate) fn without_mark(&self) -> Arc<BTreeSet<IpAddr>> {
-        self.without_mark.load_full()
-    }
-
-    /// Set by the hold thread.
-    pub(crate) fn set_without_mark(&self, nodes: BTreeSet<IpAddr>) {
-        if **self.without_mark.load() != nodes {
-            self.without_mark.store(Arc::new(nodes));
         }
     }
 

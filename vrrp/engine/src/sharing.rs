@@ -64,7 +64,7 @@ impl SharingThread {
 
     pub(crate) fn status(&self) -> Arc<SharingStatus> {
         let status = self.status.load_full();
-        let without_mark = self.shared.without_mark();
+        let without_mark = self.shared.passing.without_mark();
         if status.without_mark == *without_mark {
             return status;
         }
@@ -112,8 +112,8 @@ impl SharingThread {
             let shares = self.wanted.load_full().unwrap_or_default();
             let is_new = !installed.as_ref().is_some_and(|installed| Arc::ptr_eq(installed, &shares));
             let status = keeper.round(&shares, follower.table(), begun);
-            if status.error.is_none() {
-                self.shared.set_trails(keeper.trails());
+            if status.error.is_none() && self.shared.passing.set_trails(keeper.trails()) {
+                self.shared.wake_hold();
             }
             self.status.store(Arc::new(status));
             installed = Some(shares);

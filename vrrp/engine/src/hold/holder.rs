@@ -156,9 +156,9 @@ impl<'a> Holder<'a> {
         }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
-            self.forwarding = moves.follow(requests, shared.trails(), counted, now);
+            self.forwarding = moves.follow(requests, shared.passing.trails(), counted, now);
         }
-        shared.set_without_mark(self.without_mark(shared));
+        shared.passing.set_without_mark(self.without_mark(shared));
         let moved = &self.forwarding.moved;
         let forwarded = moved.iter().filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded);
         shared.set_forwarded(forwarded.map(|(vip, _)| *vip).collect());
@@ -182,7 +182,7 @@ impl<'a> Holder<'a> {
     fn without_mark(&self, shared: &SharedState) -> BTreeSet<IpAddr> {
         match &self.moves {
             Some(moves) => moves.without_mark().clone(),
-            None => shared.trails().iter().flat_map(|trails| trails.nodes()).collect(),
+            None => shared.passing.trails().iter().flat_map(|trails| trails.nodes()).collect(),
         }
     }
 

@@ -1,8 +1,10 @@
-//! Nodes that may have connections of lots which have had other servers. Pure.
+//! Nodes that may have connections of lots which have had other servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
 use windlass_dataplane::marked_ways::NextHop;
 use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, SharingLink};
 use windlass_kernel::port::Protocol;
@@ -18,6 +20,41 @@ pub(crate) struct Trails {
     pub(crate) addresses: BTreeSet<IpAddr>,
     /// Nodes that are asked one after the other about a packet of a lot, for addresses with such lots.
     pub(crate) services: BTreeMap<(IpAddr, Protocol), Trail>,
+}
+
+/// Trails, as the thread that directs packets gives them to the hold thread, and what that thread cannot do.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    trails: ArcSwapOption<Trails>,
+    without_mark: ArcSwap<BTreeSet<IpAddr>>,
+}
+
+impl Passing {
+    /// Returns the trails; `None`: no address is shared.
+    pub(crate) fn trails(&self) -> Option<Arc<Trails>> {
+        self.trails.load_full()
+    }
+
+    /// Replaces the trails. Returns true if they are others.
+    pub(crate) fn set_trails(&self, trails: Option<Arc<Trails>>) -> bool {
+        let is_new = self.trails() != trails;
+        if is_new {
+            self.trails.store(trails);
+        }
+        is_new
+    }
+
+    /// Returns the nodes that are not asked, because no mark is left.
+    pub(crate) fn without_mark(&self) -> Arc<BTreeSet<IpAddr>> {
+        self.without_mark.load_full()
+    }
+
+    /// Replaces those nodes.
+    pub(crate) fn set_without_mark(&self, nodes: BTreeSet<IpAddr>) {
+        if **self.without_mark.load() != nodes {
+            self.without_mark.store(Arc::new(nodes));
+        }
+    }
 }
 
 /// Nodes of an address's lots.
