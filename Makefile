@@ -59,7 +59,7 @@ crds: ## Generate manifests/crds from the Rust types
 	@cargo run --quiet -p windlass-api --example crds
 
 .PHONY: evidence
-evidence: ## Generate docs/evidence: the tests that show each rule of docs/dev
+evidence: ## Generate docs/evidence (the tests that show each rule of docs/dev) and the pages of fields, flags and metrics
 	@cargo run --quiet -p windlass --example evidence
 
 .PHONY: bench-failover

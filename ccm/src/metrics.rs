@@ -42,14 +42,14 @@ impl Metrics {
         let election = ElectionMetrics {
             master: register_int_gauge_vec_with_registry!(
                 "leader_election_master_status",
-                "Whether this process leads (1) or stands by (0)",
+                "1 on the replica that holds the lease, else 0",
                 &["name"],
                 registry
             )?
             .with_label_values(&[election_name]),
             slow_paths: register_int_counter_vec_with_registry!(
                 "leader_election_slowpath_total",
-                "Renewals of the lease for which it had to be read first",
+                "Lease renewals that had to read the lease first",
                 &["name"],
                 registry
             )?
@@ -58,30 +58,31 @@ impl Metrics {
         let service = ServiceMetrics {
             node_driven_syncs: register_int_counter_with_registry!(
                 "service_controller_loadbalancer_sync_total",
-                "Load balancer updates because the node set changed",
+                "Load balancers updated to a changed node set",
                 registry
             )?,
             node_sync_errors: register_int_counter_with_registry!(
                 "service_controller_nodesync_error_total",
-                "Load balancer updates for a changed node set that failed",
+                "Updates of load balancers to a changed node set that failed",
                 registry
             )?,
             node_sync_seconds: register_histogram_with_registry!(
                 "service_controller_nodesync_latency_seconds",
-                "Time from a change of the nodes until every load balancer was brought to it",
+                "Time from a change of the nodes to the update of every load balancer",
                 buckets.clone(),
                 registry
             )?,
             update_nodes_seconds: register_histogram_with_registry!(
                 "service_controller_update_loadbalancer_host_latency_seconds",
-                "Time to bring one load balancer to a changed node set",
+                "Time to update one load balancer to a changed node set",
                 buckets,
                 registry
             )?,
         };
         let syncs = register_int_counter_vec_with_registry!(
             "windlass_ccm_syncs_total",
-            "Synchronisations by controller and result (success, pending, error)",
+            "Synchronisations of Services (`service`), Nodes (`node`) and Nodes that are not ready \
+             (`node-lifecycle`) by result: `success`, `pending`, `error`",
             &["controller", "result"],
             registry
         )?;

@@ -36,7 +36,7 @@ pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncementSpec {
-    /// Precedence among Announcements that select the same virtual IP: the lowest number applies; of equal ones, the oldest. Default: 100.
+    /// Precedence among Announcements that select the same virtual IP: the lowest number applies; among equals, the oldest. Default: 100.
     #[serde(default = "default_priority")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub priority: i32,
@@ -44,31 +44,31 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::object_names")]
     pub pools: Vec<String>,
-    /// Namespaces whose Services it applies to, besides those that `namespaceSelectors` select.
-    /// With both empty, all.
+    /// Names of namespaces whose Services it applies to, besides those that `namespaceSelectors` select. Default: all, if both are empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::namespaces")]
     pub namespaces: Vec<String>,
-    /// Namespaces whose Services it applies to, by label: one selector that matches is enough. Default: those that `namespaces`
-    /// names, or all.
+    /// Labels of namespaces whose Services it applies to: one selector that matches is enough. Default: all, if `namespaces` is empty,
+    /// too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub namespace_selectors: Vec<LabelSelector>,
-    /// Services that it applies to, by label: one selector that matches is enough; with none, all. If several Services share an
-    /// address, the Service that had it first decides.
+    /// Labels of Services that it applies to: one selector that matches is enough. Of Services that share an address, the first owner
+    /// decides. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
-    /// Nodes that announce, by label: one selector that matches is enough; with none, all.
+    /// Labels of nodes that announce: one selector that matches is enough. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub node_selectors: Vec<LabelSelector>,
-    /// Preferred nodes: Windlass adds up the weights of all entries that match a node. Of the nodes without faults, those with
-    /// the highest sum announce. Default: all alike.
+    /// Preferred nodes: Windlass adds up the weights of all entries that match a node. Among nodes without faults, those with the
+    /// greatest sum announce. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::node_preferences")]
     pub preferred_nodes: Vec<PreferredNodes>,
-    /// Handling of the addresses of a node that is unschedulable, as after `kubectl cordon` and `kubectl drain`. Default: Serve.
+    /// Handling of the addresses of a node that is cordoned. `Serve`: it keeps them. `Yield`: they move, and come back after `kubectl
+    /// uncordon`, unless all nodes are cordoned. Default: Serve.
     #[serde(default)]
     pub unschedulable_nodes: UnschedulableNodePolicy,
     /// Interfaces that announce, as `eth0` or `bond*`. They announce an address even if their subnet does not hold it.
@@ -76,8 +76,8 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::interface_patterns")]
     pub interfaces: Vec<String>,
-    /// Interfaces that do not announce, as `docker*`. An interface that `interfaces` names without `*` announces nevertheless.
-    /// Default: the bridges of containers and virtual machines.
+    /// Interfaces that do not announce, unless `interfaces` names them without `*`. Default: the bridges of containers and virtual
+    /// machines.
     #[serde(default = "default_excluded_interfaces")]
     #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
     pub exclude_interfaces: Vec<String>,
@@ -86,10 +86,13 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
-    /// Reaction when another host of the LAN claims an address that is announced. Default: Defend.
+    /// Reaction if another host of the LAN begins to use an announced address. `Defend`: the node announces it again, at most once in 10
+    /// s. `Yield`: it stops while the other host answers, then returns. Default: Defend.
     #[serde(default)]
     pub address_conflict: AddressConflictPolicy,
-    /// Handling of established connections when an address moves from one node to another. Default: Forward.
+    /// Handling of established TCP connections when an address moves. `Forward`: they stay established while the former node lives, which
+    /// receives their packets. `Replicate`: they also survive the death of the node, if their backend lives. `None`: they end. Default:
+    /// Forward.
     #[serde(default)]
     pub connections: ConnectionPolicy,
     /// Settings of VRRP, by which the nodes elect the one that announces.
@@ -186,31 +189,28 @@ impl ConnectionPolicy {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct VrrpSettings {
-    /// Time between two adverts, in milliseconds, a multiple of 10: failover takes up to 3 times as long plus the skew.
-    /// Default: 100.
+    /// Time between two adverts, in milliseconds, in steps of 10. A failover takes up to three intervals and the skew time. Default: 100.
     #[serde(default = "default_interval")]
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// Time for which a preferred node waits before it replaces a node that announces, in seconds. It replaces a node that stops sending
-    /// adverts without this delay. Default: 0.
+    /// Time for which a better node waits before it takes addresses from a healthy one, in seconds. Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
     pub preempt_delay_seconds: u32,
-    /// Transport of adverts to the other nodes. Default: Multicast.
+    /// Transport of adverts to the other nodes: `Multicast`, or `Unicast` for LANs without multicast. Default: Multicast.
     #[serde(default)]
     pub transport: Transport,
     /// True if nodes that multicast does not reach receive adverts by unicast, too. Default: true.
     #[serde(default = "default_unicast_fallback")]
     pub unicast_fallback: bool,
-    /// True if virtual IPs use the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, instead of the node's own: for
-    /// hosts, routers and firewalls that ignore gratuitous ARP. The LAN must let a second MAC address through each node's port.
-    /// Default: false.
+    /// True if virtual IPs use the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, for hosts and firewalls that
+    /// ignore gratuitous ARP. Each node's switch port must accept a second MAC address. Default: false.
     #[serde(default, rename = "virtualMAC")]
     pub virtual_mac: bool,
-    /// Signing of adverts: nodes sign their adverts and accept only signed adverts. Default: neither.
+    /// Signing of adverts: nodes sign their adverts and accept only signed adverts. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
-    /// VRIDs that Windlass may use. Default: 1 to 255.
+    /// VRIDs that Windlass may use. It begins at 64, and avoids VRIDs in use. Default: 1 to 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::vrid_range")]
     pub vrid_range: Option<VridRange>,

@@ -32,7 +32,7 @@ pub struct NodeNetworkSpec {
     /// Version of the agent that wrote this.
     #[serde(default)]
     pub agent_version: String,
-    /// Restrictions that the agent obeys, and whose violation would do harm: see [`Capability`]. An agent that reports none is older than
+    /// Restrictions that the agent obeys, and whose violation would do harm. An agent that reports none is older than
     /// this field, and obeys none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 63)))]

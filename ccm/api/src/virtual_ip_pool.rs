@@ -37,76 +37,81 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPPoolSpec {
-    /// CIDRs (`192.0.2.0/28`, every address usable), inclusive ranges (`192.0.2.10-192.0.2.20`) and single addresses.
+    /// CIDRs (`192.0.2.0/28`, every address usable), inclusive ranges (`192.0.2.10-192.0.2.20`) and single addresses, of both families.
     #[schemars(schema_with = "crate::validation::address_ranges")]
     pub addresses: Vec<String>,
-    /// Addresses left out of `addresses`, in the same forms. A Service that has one of these already keeps it. Default: nothing.
+    /// Parts of `addresses` to leave out, in the same notation. A Service that has one of these already keeps it. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::excluded_ranges")]
     pub exclude: Vec<String>,
-    /// True if Services that name no pool may get an address from this one. Default: true.
+    /// True if Services that name neither the pool nor one of its addresses may get an address from it. Default: true.
     #[serde(default = "yes")]
     pub auto_assign: bool,
     /// True if the pool gives no new addresses; Services keep the addresses that they have. Default: false.
     #[serde(default)]
     pub disabled: bool,
-    /// Addresses that Windlass does not give, because some equipment treats them specially. Default: None.
+    /// Addresses that Windlass does not give, because some equipment treats them specially. `Subnet`: the first and last address of each
+    /// IPv4 CIDR up to /30, the first of each IPv6 CIDR up to /126, and in each IPv6 CIDR up to /64 the 128 of RFC 2526.
+    /// `SubnetAndClassC`: also every IPv4 address that ends in .0 or .255. Default: None.
     #[serde(default)]
     pub avoid_reserved: AvoidReserved,
-    /// Pools are searched in ascending order of this number; of equal ones, those that select their Services first, then
-    /// by name. Default: 100.
+    /// Pools are searched in ascending order of this number; among equals, those with selectors first, then by name. Default: 100.
     #[serde(default = "default_priority")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub priority: i32,
-    /// Namespaces whose Services may use the pool, besides those that `namespaceSelectors` select. With both empty, all.
+    /// Names of namespaces whose Services may use the pool, besides those that `namespaceSelectors` select. Default: all, if both are
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::namespaces")]
     pub namespaces: Vec<String>,
-    /// Namespaces whose Services may use the pool, by label: one selector that matches is enough. Default:
-    /// those that `namespaces` names, or all.
+    /// Labels of namespaces whose Services may use the pool: one selector that matches is enough. Default: all, if `namespaces` is empty,
+    /// too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub namespace_selectors: Vec<LabelSelector>,
-    /// Services that may use the pool, by label: one selector that matches is enough; with none, all.
+    /// Labels of Services that may use the pool: one selector that matches is enough. Namespace and Service must both match. Default:
+    /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
-    /// Handling of Services of the namespaces that the pool selects when it has no address left: they get one of another pool, or wait. If
-    /// they wait, pools for all namespaces give them none at all. Default: UseOthers.
+    /// Handling of Services of the selected namespaces when the pool is full. `UseOthers`: they get an address of another pool. `Wait`:
+    /// they wait; pools for all namespaces never give them an address. Default: UseOthers.
     #[serde(default)]
     pub when_full: WhenFull,
-    /// Largest number of addresses of each family for the Services of one namespace, including addresses kept back for them. The Services
-    /// keep the addresses that they have. Default: any number.
+    /// Largest number of addresses of each family for one namespace, with external IPs and addresses in quarantine. Services keep the
+    /// addresses that they have. Default: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_namespace: Option<u32>,
-    /// Largest number of addresses of each family for one Service, including addresses kept back for it. It keeps the addresses that it has.
-    /// Default: any number.
+    /// Largest number of addresses of each family for one Service, with external IPs and addresses in quarantine. It keeps the addresses
+    /// that it has. Default: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::limit")]
     pub max_per_service: Option<u32>,
-    /// Order in which its free addresses are given. Default: Lowest.
+    /// Free address that is given first: `Lowest`, `Highest`, or with `LeastRecentlyUsed` one that was never given, else the one released
+    /// longest ago (of 65,536 releases since the controller started). Default: Lowest.
     #[serde(default)]
     pub allocation_order: AllocationOrder,
-    /// Time before another Service can get a released address, in seconds: stale neighbour tables, DNS and clients must not reach a
-    /// foreign Service. Default: 60.
+    /// Time for which a released address is reserved for its Service, in seconds: stale neighbour tables, DNS and clients must not reach
+    /// another Service. Default: 60.
     #[serde(default = "default_quarantine")]
     #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
-    /// Time for which a released address stays with the namespace of its Service, in seconds, if longer than `quarantineSeconds`. Meanwhile
-    /// another Service of the namespace can get it by naming it: DNS names and clients of the namespace may still use the address.
-    /// Default: 0.
+    /// Time for which a released address is reserved for the namespace of its Service, in seconds, if longer than `quarantineSeconds`:
+    /// another Service of the namespace can get it by naming it. Default: 0.
     #[serde(default)]
     #[schemars(schema_with = "crate::validation::namespace_quarantine_seconds")]
     pub namespace_quarantine_seconds: u32,
-    /// Handling of Services whose address is removed from every pool. Default: Keep.
+    /// Handling of an address that is in no pool any more. `Keep`: its Service keeps it, and a condition reports that. `Move`: its
+    /// Service gets another one, which works before the old one is withdrawn. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
-    /// Handling of an address of this pool for which another host of the LAN answers before its first use. Default: Refuse.
+    /// Handling of an address for which another host of the LAN answers before its first use. `Refuse`: no node announces it, and a
+    /// Service that does not show it yet gets another. `Claim`: nodes announce it, and a condition reports the conflict. Default: Refuse.
     #[serde(default)]
     pub on_address_in_use: OnAddressInUse,
-    /// True if Windlass announces addresses of this pool that a Service names in `spec.externalIPs`, for Services that the selectors above
-    /// let use the pool. A client that may write that field may take any address of the pool (CVE-2020-8554). Default: false.
+    /// True if nodes announce addresses of the pool in `spec.externalIPs` of Services that the selectors admit. A client that may write
+    /// that field may take any address of the pool (CVE-2020-8554). Default: false.
     #[serde(default, rename = "allowExternalIPs")]
     pub allow_external_ips: bool,
 }

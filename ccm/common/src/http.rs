@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Client;
-use prometheus::{Registry, labels, opts, register_int_gauge_with_registry};
+use prometheus::{Registry, register_int_gauge_vec_with_registry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::client::ClientMetrics;
@@ -20,12 +20,13 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Registers `windlass_build_info`.
 pub fn register_build(registry: &Registry, role: &str) -> prometheus::Result<()> {
-    let build = opts!(
+    let build = register_int_gauge_vec_with_registry!(
         "windlass_build_info",
-        "Version and role of this process; the value is always 1",
-        labels! { "version" => env!("CARGO_PKG_VERSION"), "role" => role }
-    );
-    register_int_gauge_with_registry!(build, registry)?.set(1);
+        "Version and role of the process; the value is always 1",
+        &["version", "role"],
+        registry
+    )?;
+    build.with_label_values(&[env!("CARGO_PKG_VERSION"), role]).set(1);
     Ok(())
 }
 

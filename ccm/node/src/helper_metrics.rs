@@ -17,14 +17,15 @@ pub(crate) fn helpers(all: &[PartStatus]) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_engine_helper_away",
-            "1 while a thread or a part of the process that the election does not need is missing: it \
-             panicked, failed or stalls",
+            "1 while a thread or a part of the process that announcing does not need panicked, failed \
+             or stalls; for a part (`agent-…`, `vip-…`, `windlass-nat`) from a panic until it has run \
+             for a minute",
             ["thread"],
             all.iter().map(|part| (thread(part), i64::from(part.error.is_some()))),
         ),
         counters(
             "windlass_engine_helper_faults_total",
-            "Times a thread or a part of the process that the election does not need panicked, failed or \
+            "Times a thread or a part of the process that announcing does not need panicked, failed or \
              stalled",
             ["thread"],
             all.iter().map(|part| (thread(part), part.faults)),

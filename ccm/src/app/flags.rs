@@ -18,10 +18,10 @@ mod tests;
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true)]
 pub struct Flags {
-    /// Name of this provider, and no other: manifests name it
+    /// Name of the cloud provider: only the one of this program
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
-    /// File with settings of this provider
+    /// File with settings of the provider
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<String>,
     /// Kubeconfig of the API server [default: the pod's service account]
@@ -30,10 +30,10 @@ pub struct Flags {
     /// URL of the API server, in place of the kubeconfig's or of KUBERNETES_SERVICE_HOST
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
-    /// Requests a second to the API server, in the long run [default: 20 where --kube-api-burst is given, else no limit]
+    /// Requests to the API server per second, in the long run [default: 20 if --kube-api-burst is given, else no limit]
     #[arg(long, value_name = "NUMBER", value_parser = rate, allow_negative_numbers = true)]
     pub kube_api_qps: Option<f64>,
-    /// Requests to the API server that may come at once [default: 30 where --kube-api-qps is given, else no limit]
+    /// Requests to the API server in a burst [default: 30 if --kube-api-qps is given, else no limit]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub kube_api_burst: Option<u32>,
     /// The controllers and their pace.
@@ -56,30 +56,30 @@ pub struct Flags {
 /// Selection and speed of the controllers.
 #[derive(Debug, Clone, Args)]
 pub struct ControllerFlags {
-    /// Name of the cluster, told to the provider
+    /// Name of the cluster, passed to the provider
     #[arg(long, default_value = "kubernetes", value_name = "NAME")]
     pub cluster_name: String,
-    /// Controllers to run: * for all, foo for foo, -foo for all but foo; the names are cloud-node-controller,
-    /// cloud-node-lifecycle-controller, service-lb-controller, node-route-controller
+    /// Controllers to run: * for all, foo for foo, -foo for all but foo; the names are cloud-node-controller (or cloud-node),
+    /// cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)
     #[arg(long, default_value = "*", value_name = "LIST", value_delimiter = ',', action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub controllers: Vec<String>,
-    /// Services worked on at the same time
+    /// Services processed in parallel
     #[arg(long, default_value_t = 1, value_name = "COUNT", allow_negative_numbers = true)]
     pub concurrent_service_syncs: i32,
-    /// Nodes worked on at the same time
+    /// Nodes processed in parallel
     #[arg(long, default_value_t = 1, value_name = "COUNT", allow_negative_numbers = true)]
     pub concurrent_node_syncs: i32,
-    /// Nodes whose addresses are looked at at the same time; 0: as --concurrent-node-syncs
+    /// Nodes whose addresses are checked in parallel; the larger of this and --concurrent-node-syncs counts
     #[arg(long, default_value_t = 0, value_name = "COUNT", allow_negative_numbers = true)]
     pub concurrent_node_status_updates: i32,
-    /// Nodes looked at at the same time for whether their machines still exist
+    /// Nodes that are not ready whose machines are checked in parallel
     #[arg(long, default_value_t = 16, value_name = "COUNT", allow_negative_numbers = true)]
     pub concurrent_node_lifecycle_syncs: i32,
-    /// Time between two looks at whether the machines of nodes that are not ready still exist
+    /// Interval of checks whether the machines of Nodes that are not ready exist
     #[arg(long, default_value = "5s", value_name = "DURATION", allow_hyphen_values = true)]
     pub node_monitor_period: GoDuration,
-    /// Time between two looks at the addresses of all nodes
+    /// Interval of checks of the addresses of all Nodes
     #[arg(long, default_value = "5m", value_name = "DURATION", allow_hyphen_values = true)]
     pub node_status_update_frequency: GoDuration,
     /// Time between the starts of two controllers
@@ -90,14 +90,14 @@ pub struct ControllerFlags {
 /// Leader election.
 #[derive(Debug, Clone, Args)]
 pub struct ElectionFlags {
-    /// Work only while holding the lease, so that several replicas may run
+    /// Work only while holding the lease, so that several replicas can run
     #[arg(long, default_value = "true", value_parser = go_bool, action = ArgAction::Set, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub leader_elect: bool,
-    /// How long others believe a leader that has fallen silent
+    /// Time for which candidates wait for a silent leader
     #[arg(long, default_value = "15s", value_name = "DURATION", allow_hyphen_values = true)]
     pub leader_elect_lease_duration: GoDuration,
-    /// Longest time that the leader continues without a successful renewal; shorter than the lease's duration
+    /// Time for which a leader works without renewal; shorter than the lease's duration, and than an hour
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub leader_elect_renew_deadline: GoDuration,
     /// Time between two attempts to get or renew the lease
@@ -120,7 +120,7 @@ pub struct LoggingFlags {
     /// Log verbosity: 4 for debugging, 6 for everything
     #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "LEVEL", allow_negative_numbers = true)]
     pub verbosity: i32,
-    /// Form of the log lines
+    /// Format of the log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub logging_format: LogFormat,
     /// Log filter that replaces the one of `-v`: for binaries with a flag of their own.

@@ -18,7 +18,7 @@ pub struct ServingFlags {
     /// HTTPS port of /healthz, /livez, /readyz and /metrics; 0: none
     #[arg(long, default_value_t = 10258, value_name = "PORT")]
     pub secure_port: u16,
-    /// Folder of the certificate, made if it is not there [default: a self-signed one in memory]
+    /// Folder of the HTTPS certificate, created if missing [default: self-signed, in memory]
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FOLDER")]
     pub cert_dir: String,
     /// Certificate of the HTTPS port, with its chain
@@ -27,20 +27,20 @@ pub struct ServingFlags {
     /// Private key of --tls-cert-file
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
     pub tls_private_key_file: String,
-    /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13
+    /// Oldest accepted version of TLS: VersionTLS12 or VersionTLS13
     #[arg(long, default_value = "", hide_default_value = true, value_name = "VERSION")]
     pub tls_min_version: String,
-    /// Paths that anybody may read
+    /// Paths that need no authorization
     #[arg(long, default_value = "/healthz,/readyz,/livez", value_name = "LIST", value_delimiter = ',',
           action = ArgAction::Append)]
     pub authorization_always_allow_paths: Vec<String>,
-    /// How long the API server's word on a token is believed
+    /// Cache time of the API server's answer on a token
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub authentication_token_webhook_cache_ttl: GoDuration,
-    /// How long a permission is believed
+    /// Cache time of a permission
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub authorization_webhook_cache_authorized_ttl: GoDuration,
-    /// How long a refusal is believed
+    /// Cache time of a refusal
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub authorization_webhook_cache_unauthorized_ttl: GoDuration,
 }

@@ -30,20 +30,21 @@ impl ClientMetrics {
         Ok(Self {
             requests: register_int_counter_vec_with_registry!(
                 "rest_client_requests_total",
-                "Calls to the API server by method and the status code of the answer",
+                "Calls to the API server by status code (`<error>` without an answer) and method; a \
+                 watch counts when it opens",
                 &["code", "method", "host"],
                 registry
             )?,
             seconds: register_histogram_vec_with_registry!(
                 "rest_client_request_duration_seconds",
-                "Time until a call to the API server was answered in full, watches apart",
+                "Time until the whole answer of the API server arrived; without watches",
                 &["verb", "host"],
                 BUCKETS.to_vec(),
                 registry
             )?,
             waits: register_histogram_vec_with_registry!(
                 "rest_client_rate_limiter_duration_seconds",
-                "Time a call to the API server was held back by this process' own limit",
+                "Delay of a call to the API server by the process's own limit",
                 &["verb", "host"],
                 BUCKETS.to_vec(),
                 registry

@@ -36,7 +36,8 @@ impl QueueMetrics {
         Ok(Self {
             depth: register_int_gauge_vec_with_registry!(
                 "workqueue_depth",
-                "Items waiting",
+                "Items waiting: Services (`service`), Nodes (`Nodes`), Nodes that are not ready \
+                 (`node-lifecycle`)",
                 LABELS,
                 registry
             )?,
@@ -162,13 +163,18 @@ impl InFlight {
 
 impl UnfinishedWork {
     fn new() -> prometheus::Result<Self> {
-        let gauge = |name, help| GaugeVec::new(Opts::new(name, help), LABELS);
         Ok(Self {
             queues: Arc::default(),
-            unfinished: gauge("workqueue_unfinished_work_seconds", "Age of all work under way, summed up")?,
-            longest: gauge(
-                "workqueue_longest_running_processor_seconds",
-                "Age of the oldest work under way",
+            unfinished: GaugeVec::new(
+                Opts::new("workqueue_unfinished_work_seconds", "Age of all work in progress, summed up"),
+                LABELS,
+            )?,
+            longest: GaugeVec::new(
+                Opts::new(
+                    "workqueue_longest_running_processor_seconds",
+                    "Age of the oldest work in progress",
+                ),
+                LABELS,
             )?,
         })
     }

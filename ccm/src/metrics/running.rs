@@ -12,7 +12,7 @@ impl RunningMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let controllers = register_int_gauge_vec_with_registry!(
             "running_managed_controllers",
-            "Whether the controller of this name runs (1) or has stopped (0)",
+            "1 while the controller runs: `service`, `cloud-node` or `cloud-node-lifecycle`",
             &["manager", "name"],
             registry
         )?;

@@ -41,21 +41,20 @@ struct Cli {
 enum Role {
     /// Gives addresses to Services and decides which nodes may announce them (cloud-controller-manager)
     Controller(Box<ControllerArgs>),
-    /// Announces on this node the addresses it is to announce, electing by VRRP among the nodes
+    /// Announces this node's addresses, for which it takes part in VRRP elections
     Agent(Box<AgentArgs>),
-    /// Asks the agent that runs here, or `windlass vip`, for a page, as its probes do, and prints it: fails unless all is well
+    /// Prints a page of the agent or of `windlass vip`, in its container; exit code 1 unless it is healthy
     Probe(ProbeArgs),
-    /// Holds virtual IPs of this host's own programs, such as the API server's, electing by VRRP; needs no cluster
+    /// Holds addresses of this host's own programs, such as the API server's, by VRRP; needs no cluster
     Vip(Box<VipArgs>),
-    /// Converts another load balancer's configuration from standard input to standard output. Exit code 0: nothing was lost; 1: an object
-    /// was left out, or there is none; 3: all objects were converted, and a setting was not. Standard error has a line for each, with its
-    /// consequence and what to do
+    /// Converts another load balancer's configuration from standard input to standard output. Exit code 0: all was converted; 1: an object
+    /// was left out, or there is none; 3: a setting was left out. Standard error has a line for each, with its consequence and a remedy
     #[command(subcommand)]
     Convert(convert::Source),
-    /// Removes the remains of Windlass from a cluster from which its controller and agents are gone: finalizers and addresses of
-    /// Services, and its own objects but for pools and Announcements
+    /// Removes the remains of Windlass after controller and agents are gone: finalizers and addresses of Services, and its own objects
+    /// except pools and Announcements
     Uninstall(UninstallArgs),
-    /// Prints which build this is: version, commit, when that was made, compiler and target
+    /// Prints version, commit and its time, compiler and target
     Version(VersionArgs),
     /// Prints the completion of a shell for this program: `source <(windlass completion bash)`
     Completion(CompletionArgs),
@@ -65,7 +64,7 @@ enum Role {
 
 #[derive(Debug, Args)]
 struct VersionArgs {
-    /// Form of what is printed
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = version::Output::Text, value_name = "FORMAT")]
     output: version::Output,
 }
@@ -92,7 +91,7 @@ struct VipArgs {
     command: Option<VipCommand>,
     #[command(flatten)]
     log: LogArgs,
-    /// Unix socket on which health and metrics are served to `windlass probe`
+    /// Unix socket for `windlass probe`
     #[arg(long, default_value = vip::SOCKET, value_name = "FILE")]
     socket: PathBuf,
     #[command(flatten)]
@@ -104,18 +103,17 @@ struct UninstallArgs {
     /// Kubeconfig of an admin [default: the pod's service account]
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only print what would be done
+    /// Only print the changes
     #[arg(long)]
     dry_run: bool,
-    /// Continue although a program renews the lease kube-system/cloud-controller-manager or windlass-system/windlass-controller, as
-    /// another cloud controller manager may
+    /// Continue although a program renews the lease kube-system/cloud-controller-manager or windlass-system/windlass-controller
     #[arg(long)]
     even_so: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum VipCommand {
-    /// Prints how a node runs them: a static pod or a unit of systemd, with comments that explain its use
+    /// Prints a static pod or a systemd unit that runs `windlass vip`, with comments that explain its use
     Manifest(Box<vip::ManifestArgs>),
 }
 
@@ -124,14 +122,14 @@ struct ProbeArgs {
     /// /livez, /readyz, /healthz or /metrics
     #[arg(default_value = "/livez")]
     page: String,
-    /// The --socket of whom is asked: `windlass vip` has another default
+    /// Socket of the program: that of `windlass vip` is /run/windlass/vip.sock
     #[arg(long, default_value = SOCKET, value_name = "FILE")]
     socket: PathBuf,
 }
 
 #[derive(Debug, Args)]
 struct LogArgs {
-    /// Form of the log lines
+    /// Format of the log lines
     #[arg(long, value_enum, default_value_t = logging::LogFormat::Text, value_name = "FORMAT")]
     log_format: logging::LogFormat,
     /// Least severe level logged: error, warn, info, debug or trace, also per module as in info,kube_client=debug
@@ -144,7 +142,7 @@ struct LogArgs {
 struct ControllerArgs {
     #[command(flatten)]
     log: LogArgs,
-    /// Serve Services without loadBalancerClass; those of class windlass.dev/windlass are always served
+    /// Serve Services without loadBalancerClass. Those of class windlass.dev/windlass are always served, other classes never
     #[arg(long, default_value = "true", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     classless_services: bool,
@@ -153,11 +151,10 @@ struct ControllerArgs {
     #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     compat_annotations: bool,
-    /// Time for which a node has to be ready before it receives its part of the addresses that others have, one virtual router in each
-    /// tenth of that
+    /// Time for which a node must be ready before it gets its share of addresses; a tenth of it passes between two moves
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     rebalance_settle_seconds: u32,
-    /// Serve a read-only page about pools, addresses, nodes, moves and problems at /status, for whom the API server lets (docs/alerts.md)
+    /// Serve the read-only status page at /status
     #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     status_page: bool,
@@ -172,54 +169,53 @@ struct AgentArgs {
     /// Kubeconfig of the API server [default: the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Name of the Node this agent runs on
+    /// Name of the Node that the agent runs on
     #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = node_name)]
     node_name: String,
-    /// Folder of the last known state, from which the agent starts when the API server is away
+    /// Folder of the last known state, from which the agent starts without the API server
     #[arg(long, default_value = "/var/lib/windlass", value_name = "FOLDER")]
     state_dir: PathBuf,
-    /// Folder of the keys that sign VRRP adverts, where the Secret windlass-vrrp-keys is mounted: each file is a key and named by
-    /// its id. It need not be there
+    /// Mount point of the Secret windlass-vrrp-keys with the keys that sign adverts: each file is a key, named by its id. It may be
+    /// missing
     #[arg(long, default_value = "/etc/windlass/vrrp-keys", value_name = "FOLDER")]
     vrrp_keys_dir: PathBuf,
-    /// Unix socket on which the same pages are served to `windlass probe`
+    /// Unix socket for `windlass probe`
     #[arg(long, default_value = SOCKET, value_name = "FILE")]
     socket: PathBuf,
     #[command(flatten)]
     serving: ServingFlags,
-    /// Run the VRRP timers with real-time priority where the system allows it
+    /// Run the VRRP timers with real-time priority, if the system allows it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     realtime: bool,
-    /// Answer ping to virtual IPs and refuse what no Service takes, by an nftables table of its own; auto: not beside IPVS, and
-    /// where something takes packets before the table sees them it is not relied on
+    /// Guard: answer ping to virtual IPs and refuse packets that no Service takes, by an nftables table. auto: not beside IPVS; not
+    /// relied on beside eBPF proxies, which take packets before it
     #[arg(long, default_value = "auto", num_args = 0..=1, default_missing_value = "true", value_name = "auto|true|false",
           value_parser = guard_mode)]
     guard: GuardMode,
-    /// Time after an address came here in which established connections that this node does not know are forwarded to the node that had it;
-    /// 0: never. Needs the guard
+    /// Time after a move for which the node forwards unknown established connections to the previous node; 0: never. Without a
+    /// forwarded packet for that long, forwarding stops. Needs the guard
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     forwarding_window_seconds: u32,
-    /// Bits of packet and connection marks that identify the nodes that handed addresses over
+    /// Bits of packet and connection marks that identify previous nodes, 15 at a time by default. Not those of kube-proxy (0xc000),
+    /// Cilium (0xffff0f00), Calico (0xffff0000), Tailscale (0xff0000)
     #[arg(long, default_value_t, value_name = "BITS", value_parser = mark_mask)]
     forwarding_mark_mask: MarkMask,
-    /// UDP port by which nodes tell each other established connections, where an Announcement wants connections: Replicate; the same on
-    /// all nodes
+    /// UDP port on which nodes exchange established connections for connections: Replicate; the same on all nodes
     #[arg(long, default_value_t = ConnectionReplication::default().port, value_name = "PORT",
           value_parser = clap::value_parser!(u16).range(1..))]
     replication_port: u16,
-    /// Address at which kube-proxy reports its health, its --healthz-bind-address; empty: it is not asked
+    /// Address of kube-proxy's health check (its --healthz-bind-address); empty: not checked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
-    /// Address at which kube-proxy reports its mode, its --metrics-bind-address; empty: it is not asked
+    /// Address at which kube-proxy reports its mode (its --metrics-bind-address); empty: not read
     #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_metrics_address: OptionalAddress,
-    /// The bit of packet marks by which kube-proxy knows what it masquerades, its masqueradeBit; read from kube-proxy's configuration
-    /// where this is not given
+    /// kube-proxy's masqueradeBit, if kube-proxy does not answer at /configz [default: from kube-proxy's configuration]
     #[arg(long, value_name = "BIT", value_parser = clap::value_parser!(u8).range(..32))]
     kube_proxy_masquerade_bit: Option<u8>,
-    /// Time for which this node keeps announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with their
-    /// definitions or by a lost database, not by the controller; 0: not at all
+    /// Time for which the node announces addresses whose VirtualIPs or VirtualRouters vanish together, not by the controller:
+    /// definitions deleted, or database lost; 0: not at all
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     deletion_hold_seconds: u32,
 }
@@ -284,7 +280,8 @@ const AGENT_REVIEWS: [(&str, &str); 3] = [
     ("authorization_webhook_cache_unauthorized_ttl", "30s"),
 ];
 
-fn command() -> Command {
+/// Returns the definition of the command line, as `--help` shows it.
+pub fn command() -> Command {
     let cli = Cli::command().mut_subcommand("controller", |controller| {
         controller.mut_arg("concurrent_service_syncs", |flag| flag.default_value(SERVICE_SYNCS))
     });
@@ -343,7 +340,7 @@ fn completion(shell: Shell) -> String {
 
 /// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage; more: see
 /// [`windlass_cli::inspect`].
-pub(crate) fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let args = subcommand_first(std::env::args_os().collect());
     let program = args.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let cli = match Cli::from_arg_matches(&named(&program).get_matches_from(args)) {

@@ -1,8 +1,4 @@
-//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert`, `windlass vip`, `windlass uninstall`,
-//! `windlass version`, and what [`windlass_cli::inspect`] answers.
-
-mod cli;
-mod version;
+//! The Windlass binary.
 
 use std::process::ExitCode;
 
@@ -11,5 +7,5 @@ use std::process::ExitCode;
 compile_error!("Windlass is to be built with panics that unwind: leave `panic` out of the profile");
 
 fn main() -> ExitCode {
-    cli::run()
+    windlass::run()
 }

@@ -63,7 +63,7 @@ pub(crate) fn node_preferences(_: &mut SchemaGenerator) -> Schema {
             "required": ["weight", "selector"],
             "properties": {
                 "weight": {
-                    "description": "1 to 100.",
+                    "description": "Weight of the nodes that the selector matches, 1 to 100.",
                     "type": "integer",
                     "format": "int32",
                     "minimum": 1,
@@ -92,12 +92,12 @@ pub(crate) fn key_ids(generator: &mut SchemaGenerator) -> Schema {
 
 /// The first and the last of some VRIDs, or none.
 pub(crate) fn vrid_range(_: &mut SchemaGenerator) -> Schema {
-    let vrid = json!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 });
+    let vrid = |description: &str| json!({ "description": description, "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 });
     json_schema!({
         "type": "object",
         "nullable": true,
         "required": ["first", "last"],
-        "properties": { "first": vrid.clone(), "last": vrid },
+        "properties": { "first": vrid("Lowest VRID."), "last": vrid("Highest VRID.") },
         "x-kubernetes-validations": [{
             "rule": "self.first <= self.last",
             // (The message cannot name them: the API server reckons with a number of any length when it becomes text.)

@@ -11,65 +11,63 @@ use super::output::Output;
 /// Subcommands that read the state of a cluster, or act on it.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Shows on one screen what is wrong in the cluster and what to do about it, then what there is
+    /// Lists errors and warnings with remedies, then a summary of the cluster
     ///
-    /// Exit code 0: nothing is wrong; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server to ask;
-    /// 2: bad usage.
+    /// Exit code 0: no errors; 3: errors; 4: a part of the cluster could not be read; 1: no API server; 2: bad usage.
     Status(StatusArgs),
-    /// Checks a cluster before Windlass is installed and after, with --host this host as well; only reads, but for --pairs
+    /// Tests whether the cluster is fit for Windlass, before the installation and after; only reads, except with --pairs
     ///
-    /// Exit code 0: no finding is an error; 3: there are errors; 4: part of the cluster could not be read; 1: there is no API server
-    /// to ask.
+    /// Exit code 0: no errors; 3: errors; 4: a part of the cluster could not be read; 1: no API server.
     Check(CheckArgs),
-    /// Lists Services of type LoadBalancer: their addresses, the node that announces them, and what they wait for
+    /// Lists Services of type LoadBalancer: addresses, the node that announces them, and what they wait for
     #[command(visible_alias = "service")]
     Services(ListArgs),
-    /// Lists VirtualIPPools: how full they are, and what is wrong with them
+    /// Lists VirtualIPPools: numbers of addresses, and problems
     #[command(visible_alias = "pool")]
     Pools(ListArgs),
-    /// Lists nodes: whether an agent runs there, what it announces, and what fails
+    /// Lists nodes: agent, announced addresses, and failed checks
     #[command(visible_alias = "node")]
     Nodes(ListArgs),
-    /// Lists VirtualRouters: the node that is Active in each, and the candidates in their order
+    /// Lists VirtualRouters: the Active node of each, and the ranked candidates
     #[command(visible_alias = "router")]
     Routers(ListArgs),
-    /// Lists VirtualIPs: the Services that have each address, and the node that announces it
+    /// Lists VirtualIPs: the Services of each address, and the node that announces it
     Vips(ListArgs),
-    /// Explains why a Service waits, or the whole path to an address: pool, virtual router, nodes in their order, moves
+    /// Shows why a Service waits, or the path to a Service or address: pool, virtual router, ranked nodes, moves
     ///
-    /// Exit code 0: it works; 3: it does not; 4: part of the cluster could not be read; 1: there is nothing of that name.
+    /// Exit code 0: it works; 3: it does not; 4: a part of the cluster could not be read; 1: no such object.
     Explain(ExplainArgs),
-    /// Prints moves of addresses and problems as they come and go, until it is stopped
+    /// Prints moves of addresses and problems until Ctrl-C
     Watch(WatchArgs),
     /// Sends packets of VRRP to other nodes and prints whose arrive: what the pods of `check --pairs` do
     #[command(hide = true)]
     Exchange(ExchangeArgs),
-    /// Has a node give its addresses to others, by the label node.kubernetes.io/exclude-from-external-load-balancers, and waits for it
+    /// Moves the addresses off a node, by the label node.kubernetes.io/exclude-from-external-load-balancers, and waits for it
     ///
-    /// Pods stay; other load balancers go by the label, too. Exit code 0: it announces nothing any more; 3: it still does.
+    /// Pods stay; other load balancers obey the label, too. Exit code 0: the node announces nothing any more; 3: it still does.
     Drain(DrainArgs),
-    /// Takes that label off a node again
+    /// Removes that label: the node may announce again
     Undrain(UndrainArgs),
-    /// Has a node announce an address, and all others of its virtual router with it, before all nodes that could as well, until it is undone
+    /// Makes a node announce an address, with all others of its virtual router, until `move ADDRESS --undo`
     ///
-    /// Exit code 0: it announces them (with --undo: the wish is taken back); 3: it does not yet; 1: it cannot, and why.
+    /// Exit code 0: the node announces them (with --undo: the preference is removed); 3: it does not yet; 1: it cannot, with the reason.
     Move(MoveArgs),
-    /// Frees an address that is kept back (in quarantine), for any Service
+    /// Frees an address in quarantine for any Service
     Release(ReleaseArgs),
-    /// Writes what somebody who helps needs to see into one file: objects, problems, logs of Windlass' pods; no Secret
+    /// Writes a file for support: objects, problems, logs of Windlass' pods; no Secret
     Bundle(BundleArgs),
 }
 
 /// The cluster that is asked.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// Kubeconfig [default: as kubectl's, that is $KUBECONFIG or ~/.kube/config; in a pod its service account]
+    /// Kubeconfig [default: $KUBECONFIG or ~/.kube/config; in a pod its service account]
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Time within which the API server has to answer
+    /// Time limit of each request
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     timeout_seconds: u32,
 }
@@ -86,7 +84,7 @@ impl ClusterArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// Another form than text; wide: every problem, none left out
+    /// Output format instead of text; wide leaves nothing out
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
 }
@@ -96,19 +94,19 @@ pub struct StatusArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// Also this host, which is a node: its kernel, settings and ports, and whose adverts of VRRP arrive. Needs root
+    /// Also test this host, which is a node: kernel, settings, ports, and the VRRP adverts that arrive. Needs root
     #[arg(long)]
     pub(super) host: bool,
-    /// Also whether VRRP passes between every two nodes: for this a pod runs on each for some seconds
+    /// Also test VRRP between every two nodes, by a pod on each ready node for some seconds
     #[arg(long)]
     pub(super) pairs: bool,
-    /// Image of those pods [default: that of the agents; if there are none, the one of this version]
+    /// Image of those pods [default: the agents', before the installation the one of this version]
     #[arg(long, requires = "pairs", value_name = "IMAGE")]
     pub(super) image: Option<String>,
-    /// Time for which to listen for adverts, and for the packets of pairs
+    /// Time for which adverts, and the packets of pairs, are received
     #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) listen_seconds: u16,
-    /// Another form than text; wide: every finding, none left out
+    /// Output format instead of text; wide leaves nothing out
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
 }
@@ -132,16 +130,16 @@ pub struct ExchangeArgs {
 pub struct ListArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// Namespace of Services [default: that of the context]; what has no namespace is shown of all
+    /// Namespace of Services [default: that of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
     /// Services of all namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     pub(super) all_namespaces: bool,
-    /// Only these
+    /// Names of the objects to list [default: all]
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
-    /// Another form than a table; wide: with further columns
+    /// Output format instead of a table; wide has further columns
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
 }
@@ -157,7 +155,7 @@ pub struct ExplainArgs {
     /// A Service, as web or shop/web, or an address, as 192.0.2.10
     #[arg(value_name = "SERVICE|ADDRESS")]
     pub(super) subject: String,
-    /// Another form than text
+    /// Output format instead of text
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,
 }
@@ -167,7 +165,7 @@ pub struct ExplainArgs {
 pub struct WatchArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// Interval between two looks at the cluster
+    /// Interval of reading the cluster
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) interval_seconds: u32,
 }
@@ -177,7 +175,7 @@ pub struct WatchArgs {
 pub struct DrainArgs {
     #[command(flatten)]
     pub(super) node: UndrainArgs,
-    /// Time to wait until the node announces nothing any more; 0: not at all
+    /// Longest wait until it is done; 0: no wait
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(super) wait_seconds: u32,
 }
@@ -190,7 +188,7 @@ pub struct UndrainArgs {
     /// The node
     #[arg(value_name = "NODE")]
     pub(super) name: String,
-    /// Only print what would be done
+    /// Only print the changes
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -203,16 +201,16 @@ pub struct MoveArgs {
     /// The address
     #[arg(value_name = "ADDRESS")]
     pub(super) address: IpAddr,
-    /// The node that is to announce it
+    /// Node that announces it
     #[arg(long, value_name = "NODE", required_unless_present = "undo", conflicts_with = "undo", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) to: Option<String>,
-    /// Take back what a move before has asked for
+    /// Remove the preference of an earlier move
     #[arg(long)]
     pub(super) undo: bool,
-    /// Only print what would be done
+    /// Only print the changes
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Time to wait until the node announces it; 0: not at all
+    /// Longest wait until it is done; 0: no wait
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(super) wait_seconds: u32,
 }
@@ -225,7 +223,7 @@ pub struct ReleaseArgs {
     /// The address
     #[arg(value_name = "ADDRESS")]
     pub(super) address: IpAddr,
-    /// Only print what would be done
+    /// Only print the changes
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -235,7 +233,7 @@ pub struct ReleaseArgs {
 pub struct BundleArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// A file that is not there yet [default: windlass-bundle-TIME.json in this folder]
+    /// A new file [default: windlass-bundle-TIME.json in this folder]
     #[arg(value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
 }

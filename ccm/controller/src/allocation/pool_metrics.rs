@@ -38,7 +38,8 @@ impl PoolMetrics {
         vec![
             gauges(
                 "windlass_pool_addresses",
-                "Addresses of the pool, by family: total, assigned, quarantined, available",
+                "Addresses of a pool: `total` (usable), `assigned`, `quarantined`, `available`, up to \
+                 2^63; on the leader",
                 ["pool", "family", "state"],
                 state.as_deref().map(addresses).unwrap_or_default(),
             ),
@@ -50,31 +51,32 @@ impl PoolMetrics {
             ),
             gauges(
                 "windlass_pool_foreign_external_ips",
-                "Entries of spec.externalIPs with addresses of the pool that are refused: kube-proxy takes traffic to them",
+                "Refused entries of `spec.externalIPs` with addresses of the pool: kube-proxy takes \
+                 traffic to them",
                 ["pool"],
                 state.as_deref().map(foreign_external_ips).unwrap_or_default(),
             ),
             gauges(
                 "windlass_pool_contested_external_ips",
-                "Those of them on a port of an address' owner: kube-proxy decides which of both Services is served",
+                "Refused entries of `spec.externalIPs` on a port that the address's owner uses, too",
                 ["pool"],
                 state.as_deref().map(contested_external_ips).unwrap_or_default(),
             ),
             gauges(
                 "windlass_node_report_doubts",
-                "Findings in the report of the node that Windlass ignores; none: it uses all of the report",
+                "Rejected findings in the report of a node",
                 ["node"],
                 state.as_deref().map(doubts).unwrap_or_default(),
             ),
             gauges(
                 "windlass_agents",
-                "Agents that report, by their version; more than one version for long: an update stands still",
+                "Reporting agents by version; `other`: no version, or more than 16 versions",
                 ["version"],
                 state.as_deref().map(versions).unwrap_or_default(),
             ),
             gauges(
                 "windlass_services_waiting",
-                "Services that cannot be given the addresses they ask for",
+                "Services that do not get the addresses they request",
                 [],
                 state.as_deref().map(|state| ([], shown(state.waiting.len() as u128))),
             ),

@@ -41,8 +41,7 @@ pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntG
 pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge> {
     register_int_gauge_with_registry!(
         "windlass_agent_held_addresses",
-        "Virtual IPs that this node keeps announcing although their VirtualIP or VirtualRouter was deleted \
-         while in service, not by the controller",
+        "Virtual IPs that this node announces although their objects were deleted by accident",
         registry
     )
 }
@@ -55,8 +54,8 @@ pub(crate) fn service_proxy(
     samples::register(registry, move || {
         vec![gauges(
             "windlass_agent_service_proxy",
-            "1 for the service proxy of this node: nftables or iptables (kube-proxy's mode), ipvs, ebpf \
-             (before netfilter), switch (without netfilter) or unknown",
+            "1 for the service proxy of this node: `nftables` or `iptables` (kube-proxy's mode), \
+             `ipvs`, `ebpf` (before netfilter), `switch` (without netfilter) or `unknown`",
             ["proxy"],
             [([proxy.borrow().name().to_owned()], 1_i64)],
         )]
@@ -95,7 +94,7 @@ fn conflicts(links: &[LinkStatus], seen: BTreeMap<String, u64>) -> MetricFamily 
     conflicts.extend(seen);
     counters(
         "windlass_address_conflicts_total",
-        "Times another host used a virtual IP of this node (counted at most once a minute for each)",
+        "Times another host used a virtual IP of this node (at most one a minute for each)",
         ["interface"],
         conflicts.into_iter().map(|(interface, count)| ([interface], count)),
     )
@@ -114,9 +113,10 @@ fn checks(failed: &FailedChecks) -> MetricFamily {
     let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
     gauges(
         "windlass_agent_check_failed",
-        "1 while a check fails, which ranks this node below all nodes whose checks pass: kube-proxy, \
-         forwarding by the kernel, the pod network after a boot, the engine's lateness, a check of an \
-         Announcement, or a health check node port",
+        "1 while a check fails, which ranks this node below all nodes whose checks pass: `kube-proxy`, \
+         `forwarding` by the kernel, `pod-network` after a boot, `lateness` of the engine, `endpoints` \
+         (health check node port), or a check of an Announcement as `httpGet \
+         http://localhost:8404/healthz`",
         ["check", "port"],
         [kube_proxy, forwarding, network, lateness].into_iter().chain(actions).chain(endpoints),
     )
@@ -133,13 +133,14 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
     let mut families = vec![
         gauges(
             "windlass_vrrp_state",
-            "State of the virtual router on this node: 0 initialize, 1 backup, 2 active",
+            "State of the virtual router on this node: 0 initialize, 1 backup, 2 active. Over all \
+             nodes one is 2",
             ROUTER,
             routers.iter().map(|router| (labels(router), state(router.state))),
         ),
         gauges(
             "windlass_vrrp_addresses",
-            "Virtual IPs that the virtual router carries",
+            "Virtual IPs of the virtual router",
             ROUTER,
             routers
                 .iter()
@@ -147,8 +148,8 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         ),
         gauges(
             "windlass_vrrp_peers_without_multicast",
-            "Candidates that VRRP multicast does not reach from this node or back, so that unicast takes its \
-             place",
+            "Candidates to which this node uses unicast: on the Active the nodes that do not receive \
+             its multicast, on a Backup the Active",
             ROUTER,
             routers.iter().map(|router| {
                 (labels(router), i64::try_from(router.without_multicast.len()).unwrap_or(i64::MAX))
@@ -156,45 +157,69 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         ),
         gauges(
             "windlass_vrrp_failed",
-            "1 while the virtual router cannot run on this node; the agent's log has the reason",
+            "1 while the virtual router cannot run on this node (interface gone, no carrier, …); the \
+             agent's log has the reason",
             ROUTER,
             routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
         ),
     ];
-    let each: [(&str, &str, Read); 9] = [
-        ("windlass_vrrp_transitions_total", "Times this node became Active", |r| r.counters.became_active),
-        ("windlass_vrrp_adverts_sent_total", "Adverts sent", |r| r.counters.adverts_sent),
-        ("windlass_vrrp_adverts_received_total", "Valid adverts received from the other candidates", |r| {
-            r.counters.adverts_received
-        }),
-        ("windlass_vrrp_send_errors_total", "Adverts and ARP packets that the kernel refused to send", |r| {
-            r.counters.send_errors
-        }),
-        ("windlass_vrrp_contentions_total", "Adverts of a lesser Active received while Active", |r| {
-            r.counters.contentions
-        }),
-        (
+    let each = |read: Read| routers.iter().map(move |router| (labels(router), read(router)));
+    families.extend([
+        counters(
+            "windlass_vrrp_transitions_total",
+            "Times this node became Active",
+            ROUTER,
+            each(|r| r.counters.became_active),
+        ),
+        counters(
+            "windlass_vrrp_adverts_sent_total",
+            "Adverts sent, with resignations and unicast",
+            ROUTER,
+            each(|r| r.counters.adverts_sent),
+        ),
+        counters(
+            "windlass_vrrp_adverts_received_total",
+            "Valid adverts received from the other candidates",
+            ROUTER,
+            each(|r| r.counters.adverts_received),
+        ),
+        counters(
+            "windlass_vrrp_send_errors_total",
+            "Adverts and ARP packets that the kernel refused to send",
+            ROUTER,
+            each(|r| r.counters.send_errors),
+        ),
+        counters(
+            "windlass_vrrp_contentions_total",
+            "Adverts of a lesser Active received while Active: two nodes were Active for a moment",
+            ROUTER,
+            each(|r| r.counters.contentions),
+        ),
+        counters(
             "windlass_vrrp_interval_mismatches_total",
             "Accepted adverts whose interval differs from the configured one",
-            |r| r.counters.interval_mismatches,
+            ROUTER,
+            each(|r| r.counters.interval_mismatches),
         ),
-        (
+        counters(
             "windlass_vrrp_stranger_adverts_total",
-            "Ignored adverts with the virtual router's VRID from hosts that are not candidates",
-            |r| r.counters.foreign_adverts,
+            "Ignored adverts with the VRID of the virtual router from hosts that are not candidates",
+            ROUTER,
+            each(|r| r.counters.foreign_adverts),
         ),
-        ("windlass_vrrp_replies_total", "ARP requests and neighbour solicitations answered", |r| {
-            r.counters.replies
-        }),
-        (
+        counters(
+            "windlass_vrrp_replies_total",
+            "ARP requests and neighbour solicitations answered for the virtual IPs",
+            ROUTER,
+            each(|r| r.counters.replies),
+        ),
+        counters(
             "windlass_vrrp_announcements_total",
             "Gratuitous ARP and unsolicited neighbour advertisements sent",
-            |r| r.counters.announcements,
+            ROUTER,
+            each(|r| r.counters.announcements),
         ),
-    ];
-    families.extend(each.map(|(name, help, read)| {
-        counters(name, help, ROUTER, routers.iter().map(|router| (labels(router), read(router))))
-    }));
+    ]);
     families
 }
 
@@ -206,13 +231,13 @@ fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
     vec![
         counters(
             "windlass_vrrp_rejected_total",
-            "Packets refused, by reason",
+            "Packets refused before they reached a virtual router, by reason",
             ["interface", "reason"],
             rejected,
         ),
         counters(
             "windlass_vrrp_strangers_total",
-            "Adverts received from VRRP and CARP routers that are not candidates",
+            "Adverts of VRRP and CARP routers that are not candidates, with any VRID",
             ["interface"],
             links.iter().map(|link| ([link.interface.clone()], link.foreign_adverts)),
         ),
@@ -223,13 +248,13 @@ fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_forwarded_addresses",
-            "Virtual IPs whose older connections this node forwards to the node that handed them over",
+            "Virtual IPs whose older connections this node forwards to the former node",
             [],
             [([], i64::try_from(status.addresses).unwrap_or(i64::MAX))],
         ),
         counters(
             "windlass_forwarded_packets_total",
-            "Packets forwarded to nodes that handed virtual IPs over",
+            "Packets of older connections forwarded to former nodes",
             [],
             [([], status.packets)],
         ),
@@ -242,7 +267,7 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_replicated_connections",
-            "Established connections of this node's virtual IPs that it replicates to other nodes",
+            "Established connections that this node replicates to other nodes",
             [],
             [([], number(status.connections))],
         ),
@@ -260,8 +285,7 @@ fn replication(status: &ReplicationStatus) -> Vec<MetricFamily> {
         ),
         counters(
             "windlass_replication_refused_total",
-            "Replication datagrams from another node's address that were refused: malformed, or without a \
-             valid signature",
+            "Refused replication datagrams of another node: malformed, or without a valid signature",
             ["peer"],
             status.peers.iter().map(|peer| ([peer.peer.to_string()], peer.refused)),
         ),
@@ -299,7 +323,7 @@ fn lateness(lateness: &Lateness) -> Vec<MetricFamily> {
     vec![
         family(
             "windlass_engine_lateness_seconds",
-            "Delay between the due time of the virtual routers' timers and their handling",
+            "Delay of the engine's timers, and so of adverts and takeovers",
             MetricType::HISTOGRAM,
             vec![metric],
         ),

@@ -47,13 +47,3 @@ fn the_table_is_sorted_so_that_a_flag_is_in_it_once() {
     let names: Vec<_> = NOOP_FLAGS.iter().map(|flag| flag.name).collect();
     assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
 }
-
-#[test]
-fn the_page_names_each_flag_beside_its_reason() {
-    let page = include_str!("../../../../docs/dev/ccm-contract.md");
-    for flag in NOOP_FLAGS {
-        let (name, reason) = (format!("`--{}`", flag.name), format!(" | {} |", flag.reason));
-        let found = page.lines().any(|line| line.contains(&name) && line.ends_with(&reason));
-        assert!(found, "{name}{reason}");
-    }
-}

@@ -1,9 +1,11 @@
-//! Writes `docs/evidence/*.md` from the marks of the tests: `cargo run -p windlass --example evidence`, or `make evidence`. Fails if a mark
-//! or a page of `docs/dev` is wrong.
+//! Writes `docs/evidence/*.md` from the marks of the tests, and the pages of [`tables`] from the code: `make evidence`. Fails if a mark or a
+//! page of `docs/dev` is wrong.
 
 mod render;
 #[path = "../../tests/it/repository.rs"]
 mod repository;
+#[path = "tables.rs"]
+mod tables;
 
 use std::fs;
 use std::io;
@@ -16,16 +18,19 @@ fn main() -> ExitCode {
     for fault in &faults {
         eprintln!("evidence: {fault}");
     }
-    let folder = render::folder();
-    if let Err(error) = write(&folder, &evidence.files()) {
-        eprintln!("evidence: cannot write {}: {error}", folder.display());
+    let (docs, folder) = (repository::root().join("docs"), render::folder());
+    let written = write_folder(&folder, &evidence.files());
+    let written =
+        written.and_then(|()| tables::pages().iter().try_for_each(|page| write(&docs, page.0, &page.1)));
+    if let Err(error) = written {
+        eprintln!("evidence: cannot write below {}: {error}", docs.display());
         return ExitCode::FAILURE;
     }
     if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Makes the folder hold these files and no other.
-fn write(folder: &Path, files: &[(String, String)]) -> io::Result<()> {
+fn write_folder(folder: &Path, files: &[(String, String)]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -34,14 +39,16 @@ fn write(folder: &Path, files: &[(String, String)]) -> io::Result<()> {
             println!("evidence: {} removed", entry.file_name().display());
         }
     }
-    for (name, text) in files {
-        let path = folder.join(name);
-        if fs::read_to_string(&path).is_ok_and(|old| old == *text) {
-            println!("evidence: {name} is up to date");
-        } else {
-            fs::write(&path, text)?;
-            println!("evidence: {name} written");
-        }
+    files.iter().try_for_each(|(name, text)| write(folder, name, text))
+}
+
+/// Writes a file that differs.
+fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+        println!("evidence: {name} is up to date");
+        return Ok(());
     }
-    Ok(())
+    println!("evidence: {name} written");
+    fs::write(&path, text)
 }

@@ -205,6 +205,7 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
     }
 }
 
+// shows: field-reports F-76
 #[test]
 fn no_pod_of_the_manifests_comes_to_a_node_without_linux() {
     for yaml in [
@@ -233,43 +234,6 @@ fn the_manifest_mounts_the_keys_where_the_agent_looks_and_needs_no_secret() {
     assert_eq!(mount["readOnly"], true);
     let Role::Agent(args) = parse(&["agent", "--node-name=n1"]).unwrap().role else { panic!("an agent") };
     assert_eq!(args.vrrp_keys_dir, Path::new(mount["mountPath"].as_str().unwrap()));
-}
-
-/// The first two cells of the rows of the table whose first heading is `heading`.
-fn table<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
-    let rows = page.lines().skip_while(|line| !line.starts_with(&format!("| {heading} |")));
-    let rows = rows.skip(2).map_while(|line| line.strip_prefix("| ")?.split_once(" | "));
-    rows.map(|(first, rest)| (first, rest.split('|').next().unwrap_or_default().trim())).collect()
-}
-
-#[test]
-fn the_page_has_every_flag_with_its_default_and_no_other() {
-    let page = include_str!("../../../../docs/reference.md");
-    let command = command();
-    for role in ["controller", "agent"] {
-        let mut written = table(page, &format!("flag of the {role}"));
-        written.extend(table(page, "flag of both"));
-        if role == "controller" {
-            written.extend(table(page, "flag of every cloud-controller-manager"));
-        }
-        let flags = command.find_subcommand(role).unwrap().get_arguments().filter_map(|flag| {
-            let name = flag.get_long().filter(|name| !["help", "version"].contains(name))?;
-            // Those are in docs/dev/ccm-contract.md.
-            if flag.get_help_heading() == Some(app::NOOP_HEADING) {
-                return None;
-            }
-            Some((format!("`--{name}`"), flag.get_default_values()))
-        });
-        for (flag, defaults) in flags {
-            let row = written.iter().position(|(name, _)| *name == flag);
-            let (_, default) = written.remove(row.unwrap_or_else(|| panic!("{role}: {flag} is missing")));
-            for expected in defaults {
-                let expected = expected.to_str().unwrap();
-                assert_eq!(default.trim_matches('`'), expected, "{role}: {flag}");
-            }
-        }
-        assert_eq!(written, [], "{role}");
-    }
 }
 
 /// Flags that the chart gives itself, or that would only say again what another value says.

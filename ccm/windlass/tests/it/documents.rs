@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    JSONSchemaProps, JSONSchemaPropsOrArray,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde_json::Value;
 use windlass_api::{
-    ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
-    LOAD_BALANCER_CLASS, NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_DEFENDED,
-    REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS,
-    VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool,
-    address_allocated, announced, applied, connections_replicated, event, multicast_heard, node_event,
-    pool_announceable, pool_ready,
+    ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS,
+    NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_DEFENDED, REASON_OUTSIDE_POOLS,
+    SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS,
+    VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool, address_allocated, announced,
+    applied, connections_replicated, event, multicast_heard, node_event, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -53,71 +50,16 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || "./-".contains(c)
 }
 
-/// The schemas of the fields of `spec` and of `status` of a kind.
-fn schemas<K: kube::CustomResourceExt>() -> [JSONSchemaProps; 2] {
+/// The schema of `spec` of a kind.
+fn spec<K: kube::CustomResourceExt>() -> JSONSchemaProps {
     let crd = K::crd();
     let schema = crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
-    let fields = schema.and_then(|schema| schema.properties.as_ref()).expect("properties");
-    ["spec", "status"].map(|field| fields[field].clone())
+    fields(schema.expect("a schema"))["spec"].clone()
 }
 
 /// The schemas of the fields of an object.
 fn fields(schema: &JSONSchemaProps) -> &BTreeMap<String, JSONSchemaProps> {
     schema.properties.as_ref().expect("fields")
-}
-
-/// Checks that the table of these fields has each, with each value that it may have, and no other.
-fn assert_on_page(page: &str, heading: &str, schema: &JSONSchemaProps) {
-    let fields = fields(schema);
-    assert_eq!(column(page, heading, 1), set(fields.keys()));
-    let rows: BTreeSet<String> = column(page, heading, 3).union(&column(page, heading, 2)).cloned().collect();
-    for (field, schema) in fields {
-        for value in schema.enum_.iter().flatten().filter_map(|value| value.0.as_str()) {
-            assert!(rows.contains(value), "{heading}: {field} may be {value}");
-        }
-    }
-}
-
-#[test]
-fn every_field_of_a_pool_is_on_the_page_and_every_field_on_the_page_exists() {
-    let [spec, status] = schemas::<VirtualIPPool>();
-    let page = read("docs/pools.md");
-    assert_on_page(&page, "field of `spec`", &spec);
-    for count in fields(&fields(&status)["ipv4"]).keys() {
-        assert!(spans(&page).contains(count), "status.ipv4.{count}");
-    }
-}
-
-#[test]
-fn every_field_of_an_announcement_is_on_the_page_and_every_field_on_the_page_exists() {
-    let [spec, status] = schemas::<Announcement>();
-    let page = read("docs/announcements.md");
-    assert_on_page(&page, "field of `spec`", &spec);
-    let vrrp = &fields(&spec)["vrrp"];
-    assert_on_page(&page, "field of `spec.vrrp`", vrrp);
-    let items = |field: &str| match fields(&spec)[field].items.as_ref().expect("items") {
-        JSONSchemaPropsOrArray::Schema(items) => items,
-        JSONSchemaPropsOrArray::Schemas(_) => panic!("one schema of all items"),
-    };
-    let check = items("checks");
-    assert_on_page(&page, "field of `spec.checks[]`", check);
-    let actions = ["httpGet", "tcpSocket", "grpc", "link"].map(|action| &fields(check)[action]);
-    let inner = [
-        items("preferredNodes"),
-        actions[0],
-        actions[1],
-        actions[2],
-        actions[3],
-        &fields(vrrp)["authentication"],
-        &fields(vrrp)["vridRange"],
-    ]
-    .map(fields);
-    let named = inner.into_iter().flat_map(BTreeMap::keys).chain(fields(&status).keys());
-    for field in named.filter(|field| *field != "conditions") {
-        assert!(spans(&page).contains(field), "{field}");
-    }
-    let default: Vec<String> = DEFAULT_EXCLUDED_INTERFACES.iter().map(|one| format!("`{one}`")).collect();
-    assert!(page.contains(&format!("| `excludeInterfaces` | {} |", default.join(", "))), "{default:?}");
 }
 
 /// What `kubectl explain` shows is the description, not the default.
@@ -142,8 +84,8 @@ fn assert_default_is_said(spec: &JSONSchemaProps) {
 
 #[test]
 fn every_field_of_a_pool_or_announcement_that_may_be_left_out_says_its_default() {
-    assert_default_is_said(&schemas::<VirtualIPPool>()[0]);
-    assert_default_is_said(&schemas::<Announcement>()[0]);
+    assert_default_is_said(&spec::<VirtualIPPool>());
+    assert_default_is_said(&spec::<Announcement>());
 }
 
 #[test]
@@ -151,19 +93,17 @@ fn the_example_of_a_pool_with_a_policy_has_every_field_but_the_one_that_needs_a_
     let example: Value =
         serde_saphyr::from_str(&read("manifests/examples/pool-with-policy.yaml")).expect("YAML");
     let written = set(example["spec"].as_object().expect("a spec").keys());
-    let mut fields = column(&read("docs/pools.md"), "field of `spec`", 1);
-    fields.remove("allowExternalIPs");
-    assert_eq!(written, fields);
+    let mut known = set(fields(&spec::<VirtualIPPool>()).keys());
+    known.remove("allowExternalIPs");
+    assert_eq!(written, known);
 }
 
 #[test]
 fn the_example_of_an_announcement_has_every_field() {
     let example: Value = serde_saphyr::from_str(&read("manifests/examples/announcement.yaml")).expect("YAML");
-    let page = read("docs/announcements.md");
-    for (value, heading) in
-        [(&example["spec"], "field of `spec`"), (&example["spec"]["vrrp"], "field of `spec.vrrp`")]
-    {
-        assert_eq!(set(value.as_object().expect("fields").keys()), column(&page, heading, 1));
+    let spec = spec::<Announcement>();
+    for (value, schema) in [(&example["spec"], &spec), (&example["spec"]["vrrp"], &fields(&spec)["vrrp"])] {
+        assert_eq!(set(value.as_object().expect("fields").keys()), set(fields(schema).keys()));
     }
 }
 

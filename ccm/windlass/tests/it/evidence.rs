@@ -1,7 +1,10 @@
-//! Each rule of `docs/dev` is shown by a test that names it, and `docs/evidence` lists these tests.
+//! Each rule of `docs/dev` is shown by a test that names it, and `docs/evidence` lists these tests. The pages of fields, flags and metrics
+//! are what the code generates.
 
 #[path = "../../examples/evidence/render.rs"]
 mod render;
+#[path = "../../examples/evidence/tables.rs"]
+mod tables;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,6 +33,14 @@ fn the_pages_of_evidence_are_what_the_marks_generate() {
         kept.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     let generated: BTreeSet<String> = files.into_iter().map(|(name, _)| name).collect();
     assert_eq!(kept, generated, "docs/evidence is stale: run `make evidence` and commit it");
+}
+
+#[test]
+fn the_pages_of_fields_flags_and_metrics_are_what_the_code_generates() {
+    for (name, text) in tables::pages() {
+        let kept = repository::read(format!("docs/{name}"));
+        assert!(kept == text, "docs/{name} is stale: run `make evidence` and commit it");
+    }
 }
 
 #[test]
@@ -109,4 +120,17 @@ fn what_is_missing_or_wrong_is_noticed() {
     for (fault, expected) in faults.iter().zip(expected) {
         assert!(fault.contains(expected), "{fault}: {expected}");
     }
+}
+
+#[test]
+fn a_metric_is_read_from_the_call_that_registers_it() {
+    let source = "const LABELS: &[&str] = &[\"name\"];\ngauges(\n    \"windlass_a\",\n    \"Of \\\n     two | lines\",\n    [\"b\", \"c\"],\n)
+        register_int_counter_with_registry!(\"windlass_d_total\", \"D\", registry)?;
+        register_histogram_vec_with_registry!(\"windlass_e\", \"E\", LABELS, buckets)?; call(\"windlass_f\")";
+    let expected = [
+        ["`windlass_a`", "`b`, `c`", "gauge", "Of two | lines"],
+        ["`windlass_d_total`", "", "counter", "D"],
+        ["`windlass_e`", "`name`", "histogram", "E"],
+    ];
+    assert_eq!(tables::metrics_of(source), expected);
 }
