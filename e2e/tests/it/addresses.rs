@@ -26,7 +26,7 @@ use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario};
 
 use crate::setup::{LIMIT, all_reset, keep_open, lab, served};
 
-// shows: threats T-09
+// shows: threats T-09; field-reports F-83
 #[test]
 fn deleted_service_gives_its_address_back_and_its_connections_are_reset() -> anyhow::Result<()> {
     scenario("deleted", lab(), async |lab| {

@@ -79,7 +79,7 @@ fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_c
     })
 }
 
-// shows: field-reports F-60; placement P-19
+// shows: field-reports F-60, F-79; placement P-19
 #[test]
 fn a_node_on_which_a_check_of_an_announcement_fails_gives_its_addresses_up_until_it_passes()
 -> anyhow::Result<()> {
@@ -129,7 +129,7 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
     })
 }
 
-// shows: field-reports F-52
+// shows: field-reports F-52, F-84
 #[test]
 fn a_node_one_of_whose_links_loses_its_carrier_gives_its_addresses_up_until_it_is_back() -> anyhow::Result<()>
 {

@@ -18,7 +18,7 @@ use crate::setup::{
 /// Of the client `c1`; `c2` has other addresses.
 const C1: [&str; 2] = ["192.0.2.101/32", "2001:db8::101/128"];
 
-// shows: ccm-contract S-37; threats T-09
+// shows: ccm-contract S-37; threats T-09; field-reports F-83
 #[test]
 fn only_source_ranges_reach_a_service_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
     scenario("sources-nft", lab().client("c2"), async |lab| restricted(lab).await)

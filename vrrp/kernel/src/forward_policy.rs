@@ -149,6 +149,7 @@ mod tests {
         chains_that_drop_all().unwrap().into_iter().map(DroppingChain::name).collect()
     }
 
+    // shows: field-reports F-79
     #[test]
     fn a_forward_chain_drops_all_only_if_none_of_its_rules_can_accept() {
         in_namespace(|| {

@@ -195,6 +195,7 @@ fn rows() -> Vec<(&'static [&'static str], &'static str, &'static str, Value)> {
     ]
 }
 
+// shows: field-reports F-76, F-86
 #[test]
 fn each_value_is_found_where_it_belongs() -> anyhow::Result<()> {
     let values: Value = serde_saphyr::from_str(&fs::read_to_string(format!("{}/values.yaml", folder()))?)?;

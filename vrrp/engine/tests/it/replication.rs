@@ -170,7 +170,7 @@ fn with_ports_and_source_ranges_guarded_they_go_on_too() {
     }
 }
 
-// shows: threats T-09
+// shows: threats T-09; field-reports F-83
 /// As all nodes do when the Service is deleted.
 #[test]
 fn what_outlived_a_node_ends_with_the_owner_of_its_address() {

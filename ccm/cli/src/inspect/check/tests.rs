@@ -326,6 +326,7 @@ fn what_is_usual_on_a_host_is_no_finding() {
 /// A change to a host on which nothing is wrong.
 type Fault = fn(&mut Host);
 
+// shows: field-reports F-84, F-86
 #[test]
 fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
     use Severity::{Error, Warning};

@@ -305,6 +305,7 @@ fn what_is_new_is_given_time_and_what_is_no_windlass_service_is_not_looked_at() 
     assert_eq!(told(&snapshot), []);
 }
 
+// shows: field-reports F-76
 #[test]
 fn a_node_with_windows_is_none_without_an_agent() {
     let mut snapshot = healthy();

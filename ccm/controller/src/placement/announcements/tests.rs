@@ -172,6 +172,7 @@ fn said(spec: &Value, findings: &AnnouncementFindings) -> String {
     format!("{status} {reason}: {message}")
 }
 
+// shows: field-reports F-80
 #[test]
 fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do() {
     let findings = AnnouncementFindings::default;

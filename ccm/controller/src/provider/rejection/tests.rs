@@ -34,6 +34,7 @@ fn pools_that_are_all_for_others_are_not_short_of_addresses() {
     }
 }
 
+// shows: field-reports F-85
 #[test]
 fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_a_pool() {
     let address = "192.0.2.12".parse().expect("an address");

@@ -15,6 +15,7 @@ use crate::agent::start::{Started, start};
 use crate::agent::state::StateFile;
 use crate::agent::{GuardMode, MasqueradeMark, Options};
 
+// shows: field-reports F-82
 #[test]
 fn a_state_without_an_identity_counts_as_of_this_cluster_and_one_of_another_is_found() {
     let folder = std::env::temp_dir().join(format!("windlass-cluster-{}", std::process::id()));
@@ -109,6 +110,7 @@ pub(in crate::agent) fn in_namespace<F: Future<Output = ()>>(
     ended.unwrap();
 }
 
+// shows: field-reports F-82
 #[test]
 fn an_agent_withdraws_the_state_of_another_cluster_from_its_engine_and_keeps_that_of_its_own() {
     in_namespace("other-cluster", |folder| async move { learn(&folder).await });

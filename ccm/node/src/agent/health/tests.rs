@@ -272,7 +272,7 @@ fn a_late_node_ranks_below_good_ones_and_above_those_that_are_about_to_serve_no_
     assert_eq!(all.collect::<Vec<_>>(), [90, 89, 88, 87, 86], "where all are late they rank as before");
 }
 
-// shows: placement P-17
+// shows: placement P-17; field-reports F-79
 #[test]
 fn a_node_that_does_not_forward_is_unfit_where_that_matters_and_one_without_a_pod_network_keeps_what_it_has()
 {

@@ -32,6 +32,7 @@ fn device(name: &str, hardware: bool) -> windlass_engine::InterfaceInfo {
     info
 }
 
+// shows: field-reports F-80
 #[test]
 fn a_network_card_is_the_nodes_whatever_its_name_is() {
     for name in ["lxc-lan", "kube-lan", "cni1", "veth9", "eth0"] {
@@ -181,6 +182,7 @@ fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_the
     assert_eq!(told, [("eth0", "n2"), ("eth0", "")]);
 }
 
+// shows: field-reports F-81
 #[test]
 fn of_two_interfaces_in_one_subnet_the_one_with_carrier_comes_first_until_the_other_has_had_it_for_a_minute()
 {

@@ -100,6 +100,7 @@ fn while_the_agent_runs_the_kernel_tells_of_ipvs_and_nobody_else() {
     }
 }
 
+// shows: field-reports F-78
 #[test]
 fn the_guard_refuses_nothing_untranslated_where_something_else_than_netfilter_serves() {
     use GuardMode::{Auto, Off, On};
@@ -119,6 +120,7 @@ fn the_guard_refuses_nothing_untranslated_where_something_else_than_netfilter_se
     }
 }
 
+// shows: field-reports F-78
 #[test]
 fn a_route_of_a_virtual_ip_alone_shows_a_proxy_and_no_other_route_does() {
     let vips = ["192.0.2.50", "2001:db8::50"].map(|vip| (vip.parse().unwrap(), "eth0".to_owned())).into();
@@ -141,6 +143,7 @@ fn a_route_of_a_virtual_ip_alone_shows_a_proxy_and_no_other_route_does() {
     assert_eq!(ServiceProxy::of(&told), ServiceProxy::Nftables);
 }
 
+// shows: field-reports F-78
 #[test]
 fn a_kube_proxy_that_is_restarted_stays_the_proxy_until_there_is_proof_of_another() {
     use ServiceProxy::{Iptables, Ipvs, Nftables, Unknown};

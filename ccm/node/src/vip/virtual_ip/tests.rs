@@ -90,6 +90,7 @@ fn the_interface_with_the_smallest_network_is_taken_and_of_several_alike_the_fir
     assert_eq!(vip.place().unwrap().interface, "eth0");
 }
 
+// shows: field-reports F-81
 #[test]
 fn of_two_interfaces_in_one_subnet_the_one_with_carrier_is_taken_and_a_larger_network_never_is() {
     // Carrier of docker0, whose network is larger, and of eth0 and eth9, which are in one subnet.

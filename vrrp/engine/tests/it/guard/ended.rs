@@ -88,7 +88,7 @@ fn answer(mut stream: &TcpStream) -> ErrorKind {
     }
 }
 
-// shows: threats T-09
+// shows: threats T-09; field-reports F-83
 #[test]
 fn each_end_of_a_connection_is_reset_when_its_port_source_or_owner_goes() {
     if !require_root() {
@@ -110,6 +110,7 @@ fn each_end_of_a_connection_is_reset_when_its_port_source_or_owner_goes() {
     }
 }
 
+// shows: field-reports F-83
 #[test]
 fn a_flow_of_udp_ends_with_its_port_source_or_owner() {
     if !require_root() {
@@ -178,7 +179,7 @@ fn known(scene: &Scene) -> usize {
     (list("ipv4", VIP.to_string()) + &list("ipv6", VIP6.to_string())).lines().count()
 }
 
-// shows: threats T-09
+// shows: threats T-09; field-reports F-83
 #[test]
 fn a_connection_does_not_reach_the_former_owners_pods_by_the_next_owners_address() {
     if !require_root() {

@@ -30,7 +30,7 @@ fn restrict(scene: &Scene, nodes: &[Node; 2], restrictions: &Arc<Restrictions>, 
     }
 }
 
-// shows: threats T-09
+// shows: threats T-09; field-reports F-83
 #[test]
 fn connections_that_are_forwarded_end_with_their_port_and_with_the_owner_of_their_address() {
     if !require_root() {

@@ -28,6 +28,7 @@ fn what_was_heard_of_in_the_window_goes_on_after_it_and_what_was_not_is_reset() 
     assert_eq!(heard.ask().unwrap(), 1);
 }
 
+// shows: field-reports F-77
 #[test]
 fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
     if !require_root() {

@@ -204,6 +204,7 @@ fn only_ethernet_interfaces_are_told_and_not_the_engines_own() {
     }
 }
 
+// shows: field-reports F-80
 #[test]
 fn network_cards_vlans_and_bonds_are_told_from_other_devices() {
     let kinds =

@@ -91,6 +91,7 @@ fn a_node_that_was_not_tried_and_one_that_cannot_send_are_told() {
     assert!(fact(&tried).starts_with("1 of 2 nodes tried it"), "{}", fact(&tried));
 }
 
+// shows: field-reports F-76
 #[test]
 fn a_pod_is_made_for_each_node_that_can_run_one_and_knows_the_addresses_of_all_others() {
     let with = |name: &str, addresses: &[&str]| {

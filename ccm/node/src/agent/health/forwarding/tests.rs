@@ -22,6 +22,7 @@ fn judged(name: &str, settings: &[(&str, &str)], bridged: &[HostRoute]) -> Vec<O
     found.into_values().map(sentence).collect()
 }
 
+// shows: field-reports F-79
 #[test]
 fn a_segment_is_judged_by_the_settings_that_the_kernel_forwards_by() {
     const V4: &str = "ipv4/ip_forward";
@@ -51,6 +52,7 @@ fn a_segment_is_judged_by_the_settings_that_the_kernel_forwards_by() {
     }
 }
 
+// shows: field-reports F-84
 #[test]
 fn a_bridge_fails_if_its_packets_pass_the_rules_of_the_family_and_a_route_leads_by_it_to_another_candidate() {
     const V4: &str = "bridge/bridge-nf-call-iptables";
@@ -100,6 +102,7 @@ fn judged_with(ruleset: &str) -> Option<Vec<(Family, String)>> {
     std::thread::scope(|scope| scope.spawn(body).join().expect("judged"))
 }
 
+// shows: field-reports F-79
 #[test]
 fn a_segment_fails_whose_packets_a_forward_chain_drops_and_the_sentence_names_the_chain() {
     let chain = |family: &str, table: &str, chain: &str, policy: &str, rule: &str| {

@@ -1,5 +1,6 @@
 use super::*;
 
+// shows: field-reports F-77
 #[test]
 fn rules_of_others_that_test_a_mark_are_read_and_those_of_windlass_passed_over() {
     let text = "0:\tfrom all lookup local\n\
