@@ -16,7 +16,7 @@ const CRATES: [(&str, usize, usize); 14] = [
     ("vrrp/kernel", 0, 0),
     ("vrrp/dataplane", 0, 0),
     ("vrrp/engine", 0, 0),
-    ("ccm", 0, 4),
+    ("ccm", 0, 0),
     ("ccm/api", 0, 0),
     ("ccm/common", 0, 0),
     ("ccm/node", 0, 0),

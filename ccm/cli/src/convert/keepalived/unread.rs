@@ -56,7 +56,7 @@ const ROWS: &[Row] = &[
      "it balances by IPVS. Name the servers in `balance.backends` (docs/dev/balancing.md), or keep keepalived for it"),
     (&["user"], NOTHING, "the command runs as the user of `windlass vip`. Make sure that this user may run it"),
     (&["global_defs", "garp_group", "enable_script_security", "script_user", "router_id", "vrrp_strict"],
-     "it configures keepalived's own operation. See docs/reference.md for the flags of Windlass", "it configures keepalived's own operation. See docs/api-vip.md for the settings of `windlass vip`"),
+     "it configures keepalived's own operation. See docs/flags.md for the flags of Windlass", "it configures keepalived's own operation. See docs/api-vip.md for the settings of `windlass vip`"),
 ];
 const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
 

@@ -70,7 +70,7 @@ const UNCONVERTED: &[(&str, &str)] = &[
     (
         "cp_namespace kubernetes_addr vip_nodename vip_loglevel prometheus_server health_check_port \
          k8s_config_file config_file annotation disable_service_updates enable_endpoints iptables_backend loadbalancer_",
-        "it configures kube-vip's own operation. See docs/reference.md for the flags of Windlass",
+        "it configures kube-vip's own operation. See docs/flags.md for the flags of Windlass",
     ),
 ];
 
