@@ -9,7 +9,7 @@
 //!                     ▼ VirtualRouters, VirtualIP.spec.virtualRouter, status of VirtualIPPools
 //! ```
 //!
-//! Decisions are pure; only `placement::apply`, `provider`, `allocation::external` and `state::watch` talk to the API server.
+//! Decisions are pure; only `placement::apply`, `provider` and `state::watch` talk to the API server.
 //! All of it runs only while this process leads. Nothing is kept outside the cluster: a new leader lists everything, rebuilds
 //! the ledger, and writes nothing if nothing changed.
 //!

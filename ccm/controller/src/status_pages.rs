@@ -49,12 +49,12 @@ impl SharedState {
     /// Returns the objects; `None` if not every list is complete. The state is locked only to count references, not to copy objects.
     pub fn objects(&self) -> Option<WatchedObjects> {
         let state = self.state();
-        if !state.ready {
+        if !state.allocation.is_ready() {
             return None;
         }
         let Stores { pools, announcements, vips, routers, networks, services, nodes, .. } = &state.stores;
         Some(WatchedObjects {
-            settings: state.settings,
+            settings: state.allocation.settings(),
             now: state.clock.now(),
             services: services.list(),
             nodes: nodes.list(),

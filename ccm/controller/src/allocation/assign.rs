@@ -7,12 +7,11 @@ use windlass_api::ServiceRef;
 use windlass_ccm::ServiceKey;
 use windlass_ipam::{Acquisition, AllocateError, Allocator, Labels, Plan, Request};
 
+use super::allocation_state::AllocationState;
 use super::ledger::Ledger;
 use super::request::{self, RequestError, asks_otherwise, owner, wants_address};
 use super::waiting::{AddressSource, Trigger, WaitingService};
-use crate::state::ClusterState;
-use crate::stores::created;
-use crate::stores::service_key;
+use crate::stores::{Stores, created, service_key};
 use windlass_ccm::store::Change;
 
 impl AddressSource for Ledger {
@@ -25,18 +24,18 @@ impl AddressSource for Ledger {
     }
 }
 
-impl ClusterState {
+impl AllocationState {
     /// The request of the Service by its spec and the labels of its namespace.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn base_request(&self, service: &Service) -> Result<Request, RequestError> {
+    pub(crate) fn base_request(&self, stores: &Stores, service: &Service) -> Result<Request, RequestError> {
         let none = Labels::new();
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        let namespace = self.stores.namespaces.get(namespace);
+        let namespace = stores.namespaces.get(namespace);
         let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
         let request = request::request(service, labels.unwrap_or(&none), self.settings)?;
-        self.check_room_for_sources(service)?;
+        self.check_room_for_sources(stores, service)?;
         Ok(request)
     }
 
@@ -81,7 +80,7 @@ impl ClusterState {
 
     /// These addresses were released by one or all of their holders, or entered or left quarantine, or the terms of a holder
     /// changed. Allocates to Services that wait for them, and returns these Services.
-    pub(crate) fn retry_waiting_for(
+    pub(super) fn retry_waiting_for(
         &mut self,
         addresses: impl IntoIterator<Item = IpAddr>,
     ) -> Vec<ServiceKey> {
@@ -90,7 +89,7 @@ impl ClusterState {
     }
 
     /// Allocates to waiting Services what `triggers` have made possible, and returns these Services.
-    pub(crate) fn retry_waiting(&mut self, triggers: &[Trigger<'_>]) -> Vec<ServiceKey> {
+    pub(super) fn retry_waiting(&mut self, triggers: &[Trigger<'_>]) -> Vec<ServiceKey> {
         self.waiting.retry(&mut self.ledger, triggers).iter().map(service_key).collect()
     }
 
@@ -101,15 +100,15 @@ impl ClusterState {
 
     /// Allocates to all Services without an address, in their order, once the ledger has been built. Otherwise the order of their
     /// syncs would decide.
-    pub(crate) fn allocate_to_all(&mut self) {
+    pub(super) fn allocate_to_all(&mut self, stores: &Stores) {
         let mut waiters = Vec::new();
-        for service in self.stores.services.list() {
+        for service in stores.services.list() {
             let Some(owner) = owner(&service).filter(|owner| self.ledger.held_by(owner).is_empty()) else {
                 continue;
             };
             let wants =
                 wants_address(&service, self.settings) && service.metadata.deletion_timestamp.is_none();
-            if let (true, Ok(request)) = (wants, self.full_request(&owner, &service)) {
+            if let (true, Ok(request)) = (wants, self.full_request(stores, &owner, &service)) {
                 waiters.push(WaitingService {
                     owner,
                     created: created(&service),
@@ -126,9 +125,9 @@ impl ClusterState {
 
     /// A Service changed. Returns it if its request changed, also by what the service controller does not look at: labels, and
     /// the selector of `externalTrafficPolicy: Local`.
-    pub(crate) fn on_request_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
+    pub(super) fn on_request_change(&mut self, stores: &Stores, change: &Change<Service>) -> Vec<ServiceKey> {
         let Some(owner) = change.old.as_ref().and_then(|service| owner(service)) else { return Vec::new() };
-        if !self.is_wanted(&owner) {
+        if !self.is_wanted(stores, &owner) {
             self.stop_waiting(&owner);
             self.forget_pool(&owner);
             return Vec::new();

@@ -6,7 +6,7 @@
 //! address reserves nothing: the refusal is reported on the Service that lists it, on the Services that have the address, and on the
 //! pool.
 
-mod claims;
+pub(crate) mod claims;
 mod decide;
 mod refused;
 mod services;

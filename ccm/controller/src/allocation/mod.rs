@@ -1,22 +1,23 @@
 //! Allocation of addresses to Services.
 //!
 //! In: pools, Services, their namespaces and the objects that claim addresses. Out: the ledger of holders, waiting Services, the
-//! request of a Service, and the status of pools. [`ledger`] is changed by what objects and statuses show ([`ownership`],
-//! [`rebuild`]) and by allocation ([`assign`]); only [`external`], for `spec.externalIPs`, calls the API server.
+//! request of a Service, and the status of pools. [`allocation_state`] owns what is known; its [`ledger`] is changed by what objects and
+//! statuses show ([`ownership`], [`rebuild`]) and by allocation ([`assign`]). Nothing here calls the API server.
 
-pub(crate) mod assign;
+pub(crate) mod allocation_state;
+mod assign;
 pub(crate) mod condition;
 pub(crate) mod external;
-pub(crate) mod foreign_services;
+mod foreign_services;
 pub(crate) mod ledger;
 pub(crate) mod ownership;
 pub(crate) mod pool_metrics;
 pub(crate) mod pools;
-pub(crate) mod rebuild;
+mod rebuild;
 pub(crate) mod request;
 pub(crate) mod settings;
-pub(crate) mod source_budget;
-pub(crate) mod source_elements;
-pub(crate) mod sources;
+mod source_budget;
+mod source_elements;
+mod sources;
 pub(crate) mod traffic;
-pub(crate) mod waiting;
+mod waiting;

@@ -34,7 +34,8 @@ impl PoolMetrics {
 
     fn families(&self) -> Vec<MetricFamily> {
         let shared = self.shared();
-        let mut state = shared.as_ref().map(|shared| shared.state()).filter(|state| state.ready);
+        let mut state =
+            shared.as_ref().map(|shared| shared.state()).filter(|state| state.allocation.is_ready());
         vec![
             gauges(
                 "windlass_pool_addresses",
@@ -78,7 +79,7 @@ impl PoolMetrics {
                 "windlass_services_waiting",
                 "Services that do not get the addresses they request",
                 [],
-                state.as_deref().map(|state| ([], shown(state.waiting.len() as u128))),
+                state.as_deref().map(|state| ([], shown(state.allocation.services_waiting() as u128))),
             ),
         ]
     }
@@ -90,12 +91,12 @@ fn shown(count: u128) -> i64 {
 
 fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
     let mut samples = Vec::new();
-    for reviewed in state.reviewed().iter() {
+    for reviewed in state.allocation.reviewed().iter() {
         for (family, name) in [(Family::V4, "ipv4"), (Family::V6, "ipv6")] {
             if reviewed.pool.addresses.count(family) == 0 {
                 continue;
             }
-            let counts = state.ledger.counts(&reviewed.pool.name, family);
+            let counts = state.allocation.ledger.counts(&reviewed.pool.name, family);
             for (state, count) in [
                 ("total", counts.total - counts.reserved),
                 ("assigned", counts.assigned),
@@ -111,7 +112,7 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
 }
 
 fn conflicts(state: &mut ClusterState) -> Vec<([String; 1], i64)> {
-    let findings = state.findings();
+    let findings = state.allocation.findings(&state.stores);
     of_pools(state, |pool| findings.get(pool).map_or(0, PoolFindings::conflicts))
 }
 
@@ -138,15 +139,15 @@ fn versions(state: &ClusterState) -> Vec<([String; 1], i64)> {
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.external_ips.refused().count(pool))
+    of_pools(state, |pool| state.allocation.external_ips.refused().count(pool))
 }
 
 fn contested_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.external_ips.refused().contested(pool))
+    of_pools(state, |pool| state.allocation.external_ips.refused().contested(pool))
 }
 
 fn of_pools(state: &ClusterState, count: impl Fn(&str) -> usize) -> Vec<([String; 1], i64)> {
-    let pools = state.reviewed();
+    let pools = state.allocation.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
     names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
 }

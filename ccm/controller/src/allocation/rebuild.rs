@@ -15,10 +15,10 @@ use windlass_api::ServiceRef;
 use windlass_ccm::{ServiceKey, slim};
 use windlass_ipam::{Family, Terms};
 
+use super::allocation_state::AllocationState;
 use super::condition;
 use super::ownership::shows;
 use super::request::{owner, status_addresses, terms, wants_address};
-use crate::state::ClusterState;
 use crate::stores::Stores;
 use crate::stores::created;
 use crate::stores::service_key;
@@ -39,67 +39,42 @@ enum ClaimStrength {
     None,
 }
 
-impl ClusterState {
-    /// Builds the ledger once every list is complete: first from the objects, which are claims, then from Services that show an
-    /// address without owning it, and only then for Services that wait.
-    pub(crate) fn rebuild_when_complete(&mut self) -> bool {
-        let Stores {
-            pools,
-            announcements,
-            vips,
-            routers,
-            networks,
-            services,
-            nodes,
-            namespaces,
-            endpoint_slices,
-            service_cidrs: _,
-            reports: _,
-        } = &self.stores;
-        let complete = pools.is_synced()
-            && announcements.is_synced()
-            && vips.is_synced()
-            && routers.is_synced()
-            && networks.is_synced()
-            && services.is_synced()
-            && nodes.is_synced()
-            && namespaces.is_synced()
-            && endpoint_slices.is_synced();
-        if self.ready || !complete {
-            return false;
+impl AllocationState {
+    /// Builds the ledger from complete lists: first from the objects, which are claims, then from Services that show an address
+    /// without owning it, and only then for Services that wait.
+    pub(crate) fn rebuild(&mut self, stores: &Stores, now: Timestamp) {
+        self.review_pools(stores);
+        for vip in stores.vips.iter() {
+            self.observe_vip(stores, now, vip, None);
         }
-        self.review_pools();
-        let vips: Vec<_> = self.stores.vips.iter().cloned().collect();
-        for vip in vips {
-            self.observe_vip(&vip, None);
-        }
-        self.adopt_all_shown();
-        self.record_shown_addresses();
-        self.record_terms();
-        self.resolve_sharing_conflicts();
+        self.adopt_all_shown(stores);
+        self.record_shown_addresses(stores);
+        self.record_terms(stores);
+        self.resolve_sharing_conflicts(stores);
         self.ready = true;
-        self.allocate_to_all();
-        true
+        self.allocate_to_all(stores);
     }
 
     /// Promises to all Services, the oldest first, the addresses that they show and do not hold. Returns those that got one, and
     /// those that show managed addresses that they do not hold.
-    pub(crate) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
+    pub(crate) fn adopt_all_shown(&mut self, stores: &Stores) -> Vec<ServiceKey> {
         let unheld = |service: &Arc<Service>| {
             let Some(owner) = owner(service) else { return false };
             status_addresses(service).any(|address| !self.ledger.holders(address).contains(&owner))
         };
-        let mut by_age: Vec<Arc<Service>> = self.stores.services.list().into_iter().filter(unheld).collect();
+        let mut by_age: Vec<Arc<Service>> = stores.services.list().into_iter().filter(unheld).collect();
         by_age.sort_by_cached_key(|service| (created(service), owner(service)));
         by_age
             .iter()
-            .filter_map(|service| self.adopt_shown(service).or_else(|| self.shows_address_of_others(service)))
+            .filter_map(|service| {
+                self.adopt_shown(stores, service).or_else(|| self.shows_address_of_others(stores, service))
+            })
             .collect()
     }
 
     /// The Service, if its status shows an address of a pool, or of another Service, that it does not hold.
-    fn shows_address_of_others(&self, service: &Service) -> Option<ServiceKey> {
-        let owner = owner(service).filter(|owner| self.is_wanted(owner))?;
+    fn shows_address_of_others(&self, stores: &Stores, service: &Service) -> Option<ServiceKey> {
+        let owner = owner(service).filter(|owner| self.is_wanted(stores, owner))?;
         let is_of_another = |address: IpAddr| !self.ledger.holders(address).contains(&owner);
         let mut shown = status_addresses(service).filter(|address| self.is_ours(*address));
         shown.any(is_of_another).then(|| service_key(&owner))
@@ -107,7 +82,7 @@ impl ClusterState {
 
     /// Promises the Service the addresses that its status shows and it does not hold, up to the number that it wants: another
     /// controller allocated them, or their objects were lost. Returns the Service if it got one.
-    fn adopt_shown(&mut self, service: &Service) -> Option<ServiceKey> {
+    fn adopt_shown(&mut self, stores: &Stores, service: &Service) -> Option<ServiceKey> {
         let owner = owner(service)?;
         let holds = |address: IpAddr| self.ledger.holders(address).contains(&owner);
         let unheld: Vec<IpAddr> = status_addresses(service).filter(|address| !holds(*address)).collect();
@@ -120,12 +95,12 @@ impl ClusterState {
         let mut adopted = false;
         for address in unheld {
             let condition_says = condition::says_has_address(service, address);
-            if !self.lacks(&owner, service, address)
+            if !self.lacks(stores, &owner, service, address)
                 || (self.ledger.pool_of(address).is_none() && !condition_says)
             {
                 continue;
             }
-            let Self { ledger, stores, ready, .. } = self;
+            let Self { ledger, ready, .. } = self;
             // As long as it runs the ledger knows whose a working address is; at the start only the objects say so.
             let is_known = *ready && ledger.was_in_use(address);
             let shown = |holder: &ServiceRef| stores.live(holder).is_some_and(|one| shows(&one, address));
@@ -140,7 +115,7 @@ impl ClusterState {
 
     /// Returns true if the Service, whose status shows `address`, has fewer addresses of its family than it wants. Counted are those
     /// that its status shows and those that work although its status does not show them: for these, the status is wrong.
-    fn lacks(&self, owner: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+    fn lacks(&self, stores: &Stores, owner: &ServiceRef, service: &Service, address: IpAddr) -> bool {
         let family = Family::of(address);
         let held = self.ledger.held_by(owner);
         let shown = held.iter().filter(|one| Family::of(**one) == family && shows(service, **one)).count();
@@ -150,10 +125,10 @@ impl ClusterState {
         let is_hidden = |one: &IpAddr| {
             self.ready
                 || condition_says(*one)
-                || (!condition_says(address) && !self.is_shown_by_another(owner, *one))
+                || (!condition_says(address) && !self.is_shown_by_another(stores, owner, *one))
         };
         let hidden = self.hidden(owner, service, family).into_iter().filter(is_hidden).count();
-        match self.base_request(service) {
+        match self.base_request(stores, service) {
             Ok(request) => {
                 request.families.list().contains(&family) && shown + hidden < usize::from(request.count)
             }
@@ -172,9 +147,9 @@ impl ClusterState {
     }
 
     /// Returns true if a Service that does not share with `owner` shows `address`, and our condition on that Service lists it.
-    fn is_shown_by_another(&self, owner: &ServiceRef, address: IpAddr) -> bool {
+    fn is_shown_by_another(&self, stores: &Stores, owner: &ServiceRef, address: IpAddr) -> bool {
         let mine = self.ledger.allocator().terms(owner);
-        let showing = self.stores.services.list().into_iter().filter(|other| shows(other, address));
+        let showing = stores.services.list().into_iter().filter(|other| shows(other, address));
         showing.filter(|other| condition::says_has_address(other, address)).any(|other| {
             let theirs = terms(&other, self.settings).ok();
             let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
@@ -183,29 +158,27 @@ impl ClusterState {
     }
 
     /// Records which addresses the status of their Services shows.
-    fn record_shown_addresses(&mut self) {
-        let Self { ledger, stores, .. } = self;
+    fn record_shown_addresses(&mut self, stores: &Stores) {
         for service in stores.services.list() {
             let Some(owner) = owner(&service) else { continue };
             for address in status_addresses(&service) {
-                ledger.mark_shown(address, &owner);
+                self.ledger.mark_shown(address, &owner);
             }
         }
     }
 
     /// Records the sharing terms of all Services.
-    fn record_terms(&mut self) {
-        let Self { ledger, stores, settings, .. } = self;
+    fn record_terms(&mut self, stores: &Stores) {
         for service in stores.services.list() {
-            if let (Some(owner), Ok(terms)) = (owner(&service), terms(&service, *settings)) {
-                ledger.set_terms(&owner, &terms);
+            if let (Some(owner), Ok(terms)) = (owner(&service), terms(&service, self.settings)) {
+                self.ledger.set_terms(&owner, &terms);
             }
         }
     }
 
     /// Orders the holders of an address that cannot share it, because a Service changed while no controller ran, or the object was
     /// edited by hand: the best [`ClaimStrength`] comes first, and the Service that was edited later gives way.
-    fn resolve_sharing_conflicts(&mut self) {
+    fn resolve_sharing_conflicts(&mut self, stores: &Stores) {
         let mut later: BTreeMap<(ClaimStrength, Option<Timestamp>), Vec<_>> = BTreeMap::new();
         for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
             let allocator = self.ledger.allocator();
@@ -215,10 +188,10 @@ impl ClusterState {
                 pairs.into_iter().any(|(mine, theirs)| mine.fits(theirs).is_err())
             };
             for one in holders.iter().filter(clash) {
-                let service = self.stores.service(one);
+                let service = stores.service(one);
                 let edited = service.as_deref().and_then(slim::edited);
                 later
-                    .entry((self.claim_strength(one, address), edited))
+                    .entry((self.claim_strength(stores, one, address), edited))
                     .or_default()
                     .push((address, one.clone()));
             }
@@ -229,11 +202,11 @@ impl ClusterState {
         }
     }
 
-    fn claim_strength(&self, holder: &ServiceRef, address: IpAddr) -> ClaimStrength {
-        let Some(service) = self.stores.service(holder) else { return ClaimStrength::None };
+    fn claim_strength(&self, stores: &Stores, holder: &ServiceRef, address: IpAddr) -> ClaimStrength {
+        let Some(service) = stores.service(holder) else { return ClaimStrength::None };
         let service = &*service;
         let Some(now) = owner(service) else { return ClaimStrength::None };
-        if !self.is_wanted(&now) {
+        if !self.is_wanted(stores, &now) {
             return ClaimStrength::None;
         }
         if condition::says_has_address(service, address) {
@@ -246,13 +219,20 @@ impl ClusterState {
             self.ledger.held_by(&now).into_iter().filter(|one| {
                 *one != address && Family::of(*one) == Family::of(address) && shows(service, *one)
             });
-        let is_satisfied =
-            self.base_request(service).is_ok_and(|request| others.count() >= usize::from(request.count));
+        let is_satisfied = self
+            .base_request(stores, service)
+            .is_ok_and(|request| others.count() >= usize::from(request.count));
         if is_satisfied { ClaimStrength::Satisfied } else { ClaimStrength::Lacking }
     }
 
-    /// The status of a Service changed, perhaps by another controller: what it waits for, or holds, may change too.
-    pub(crate) fn on_status_change(&mut self, change: &Change<Service>) -> Option<ServiceKey> {
+    /// The status of a Service changed, perhaps by another controller: what it waits for, or holds, may change too. `is_contested`: such
+    /// changes come again and again, and have a schedule of their own.
+    pub(super) fn on_status_change(
+        &mut self,
+        stores: &Stores,
+        change: &Change<Service>,
+        is_contested: bool,
+    ) -> Option<ServiceKey> {
         let (old, new) = (change.old.as_ref(), change.new.as_ref()?);
         let shown: Vec<IpAddr> = status_addresses(new).collect();
         if old.is_some_and(|old| status_addresses(old).eq(shown.iter().copied())) {
@@ -263,9 +243,8 @@ impl ClusterState {
             self.ledger.mark_shown(*address, &holder);
         }
         // The service controller may have seen this status before the pool existed that makes it wrong.
-        let is_paced = self.status_conflicts.is_ongoing(&holder, self.clock.now());
-        let wrong = |state: &Self| state.shows_address_of_others(new).filter(|_| !is_paced);
-        let key = self.adopt_shown(new).or_else(|| wrong(self));
+        let wrong = |state: &Self| state.shows_address_of_others(stores, new).filter(|_| !is_contested);
+        let key = self.adopt_shown(stores, new).or_else(|| wrong(self));
         let Self { waiting, ledger, .. } = self;
         waiting.shows(ledger.allocator(), &holder, shown);
         key

@@ -13,10 +13,11 @@ use windlass_api::{
 };
 use windlass_ccm::store::Change;
 
+use super::allocation_state::AllocationState;
 use super::request::{MOST_PORTS, wants_address};
 use super::settings::Settings;
 use super::sources;
-use crate::state::ClusterState;
+use crate::stores::Stores;
 
 #[cfg(test)]
 mod tests;
@@ -73,20 +74,20 @@ impl VipTraffic {
     }
 }
 
-impl ClusterState {
+impl AllocationState {
     /// Returns the settings for the object of `address` if these Services own it. With several owners the policy is `Local` if all
     /// have it: a node without an endpoint serves the others.
-    pub(crate) fn traffic_of(&self, address: IpAddr, owners: &[ServiceRef]) -> VipTraffic {
+    pub(crate) fn traffic_of(&self, stores: &Stores, address: IpAddr, owners: &[ServiceRef]) -> VipTraffic {
         let mut traffic = VipTraffic::default();
         let (mut policies, mut unknown_sources, mut unknown_policy) = (Vec::new(), false, false);
         let mut ports = BTreeSet::new();
         for owner in owners {
-            let Some(service) = self.stores.live(owner) else {
+            let Some(service) = stores.live(owner) else {
                 (unknown_sources, unknown_policy) = (true, true);
                 continue;
             };
             ports.extend(sources::ports(&service));
-            traffic.sources.extend(self.sources_at(address, &service));
+            traffic.sources.extend(self.sources_at(stores, address, &service));
             match policy(&service, self.settings) {
                 Some((policy, port)) => {
                     policies.push(policy);
@@ -95,8 +96,8 @@ impl ClusterState {
                 None => unknown_policy = true,
             }
         }
-        let known = self.vip(address).map(|vip| &vip.spec);
-        traffic.ports = self.ports_of(address, ports, unknown_sources, !traffic.sources.is_empty());
+        let known = stores.vip(address).map(|vip| &vip.spec);
+        traffic.ports = self.ports_of(stores, address, ports, unknown_sources, !traffic.sources.is_empty());
         if unknown_sources {
             let known = known.into_iter().flat_map(|known| &known.sources);
             let kept: Vec<PortSources> =
@@ -118,16 +119,16 @@ impl ClusterState {
         if traffic.external_traffic_policy.is_cluster() {
             traffic.health_check_node_ports.clear();
         }
-        traffic.on_address_in_use = self.on_address_in_use(address);
+        traffic.on_address_in_use = self.on_address_in_use(stores, address);
         traffic.health_check_node_ports.sort_unstable();
         traffic.health_check_node_ports.dedup();
         traffic
     }
 
     /// Returns the setting of its pool, or the last known one if there is no pool.
-    fn on_address_in_use(&self, address: IpAddr) -> OnAddressInUse {
-        let pool = self.ledger.pool_of(address).and_then(|pool| self.stores.pools.get(&pool.name));
-        let known = self.vip(address).map(|vip| vip.spec.on_address_in_use);
+    fn on_address_in_use(&self, stores: &Stores, address: IpAddr) -> OnAddressInUse {
+        let pool = self.ledger.pool_of(address).and_then(|pool| stores.pools.get(&pool.name));
+        let known = stores.vip(address).map(|vip| vip.spec.on_address_in_use);
         let said = pool.map(|pool| pool.spec.on_address_in_use).or(known).unwrap_or_default();
         if said.refuses() { OnAddressInUse::Refuse } else { said }
     }
@@ -137,18 +138,19 @@ impl ClusterState {
     /// nothing is refused for that; but where not everybody may use each port, nobody may use those that the object does not name.
     fn ports_of(
         &self,
+        stores: &Stores,
         address: IpAddr,
         mut ports: BTreeSet<RestrictedPort>,
         unknown_owner: bool,
         is_restricted: bool,
     ) -> Vec<RestrictedPort> {
         if unknown_owner {
-            match self.vip(address).map(|vip| &vip.spec.ports) {
+            match stores.vip(address).map(|vip| &vip.spec.ports) {
                 Some(known) if !known.is_empty() => ports.extend(known),
                 Some(_) | None => return Vec::new(),
             }
         }
-        let has_room = ports.len() <= MOST_PORTS && self.has_room_for_ports(address, ports.len());
+        let has_room = ports.len() <= MOST_PORTS && self.has_room_for_ports(stores, address, ports.len());
         if !has_room && !is_restricted {
             return Vec::new();
         }

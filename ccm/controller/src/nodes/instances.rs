@@ -1,6 +1,6 @@
 //! Machines behind the nodes, as far as they are known on bare metal (service-contract §2.5).
 
-mod addresses;
+pub(crate) mod addresses;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -96,20 +96,20 @@ impl Instances for Provider {
 
     async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {
         let state = self.shared.state();
-        if !state.ready {
+        if !state.allocation.is_ready() {
             return Err(ProviderError::RetryAfter {
                 after: UNKNOWN,
                 reason: "the addresses in use are not all known yet".to_owned(),
             });
         }
         let vip = |address| {
-            let holder = state.ledger.holders(address).first()?;
-            let object = state.vip(address);
+            let holder = state.ledger().holders(address).first()?;
+            let object = state.stores.vip(address);
             let since = object.and_then(|vip| vip.metadata.creation_timestamp.as_ref()).map(|time| time.0);
             Some(Vip { service: format!("{}/{}", holder.namespace, holder.name), since })
         };
         let network = state.stores.reports().get(&node.name_any()).map(|network| &**network);
-        let known = metadata(node, network, vip, |address| state.ledger.pool_of(address).is_some())
+        let known = metadata(node, network, vip, |address| state.ledger().pool_of(address).is_some())
             .map_err(|reason| ProviderError::RetryAfter { after: UNKNOWN, reason })?;
         let configured = self.shared.inventory.metadata_of(node);
         Ok(Some(InstanceMetadata {

@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use windlass_api::{InterfaceInfo, NodeNetwork, VirtualRouter};
-use windlass_ccm::store::Store;
+use windlass_ccm::store::{Change, Store};
 use windlass_common::bridges::is_inside_the_node;
 
 use crate::placement::plan::{Dissent, Lans};
@@ -332,7 +332,7 @@ pub(crate) fn machine_ids(node: &Node) -> Option<(&str, &str)> {
 }
 
 /// Part of a Node from which the nodes' networks are judged: its addresses, machine and readiness.
-pub(crate) fn reported(node: &Node) -> impl PartialEq + use<> {
+fn reported(node: &Node) -> impl PartialEq + use<> {
     let addresses = node.status.as_ref().and_then(|status| status.addresses.clone());
     let ids = machine_ids(node).map(|(uuid, machine)| (uuid.to_owned(), machine.to_owned()));
     (addresses, ids, is_ready(node))
@@ -468,8 +468,25 @@ pub(crate) struct NodeReports {
 }
 
 impl NodeReports {
-    /// A report changed, or a Node came, went, or has other addresses.
-    pub(crate) fn changed(&mut self) {
+    /// The report of a node came, changed or went.
+    pub(crate) fn on_network_change(&mut self, change: &Change<NodeNetwork>) {
+        let [old, new] = [&change.old, &change.new].map(|network| network.as_ref().map(|one| &one.spec));
+        if old != new {
+            self.changed();
+        }
+    }
+
+    /// A Node came, changed or went. Returns true if the reports are to be judged anew.
+    pub(crate) fn on_node_change(&mut self, change: &Change<Node>) -> bool {
+        let [old, new] = [&change.old, &change.new].map(|node| node.as_ref().map(|node| reported(node)));
+        let is_different = old != new;
+        if is_different {
+            self.changed();
+        }
+        is_different
+    }
+
+    fn changed(&mut self) {
         if let Some(review) = self.now.take() {
             self.before = Some(review);
         }

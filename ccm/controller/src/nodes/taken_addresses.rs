@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use windlass_api::NodeNetwork;
+use windlass_ccm::store::Change;
 
 use super::reports::{Doubt, MAX_TAKEN, ReviewedReports};
 
@@ -108,6 +109,15 @@ impl TakenAddresses {
         let believed = self.by_node.get(node).into_iter().flatten();
         believed.filter(|(_, (at, _))| is_lately(*at, now)).map(|(address, _)| *address).collect()
     }
+}
+
+/// Returns the addresses that a node sees at other hosts now and did not before.
+pub(crate) fn newly_seen(change: &Change<NodeNetwork>) -> Vec<IpAddr> {
+    let [old, new] = [&change.old, &change.new].map(|network| -> BTreeSet<IpAddr> {
+        let seen = network.iter().flat_map(|network| &network.spec.duplicates);
+        seen.map(|seen| seen.address).collect()
+    });
+    new.difference(&old).copied().collect()
 }
 
 fn is_lately(at: Timestamp, now: Timestamp) -> bool {

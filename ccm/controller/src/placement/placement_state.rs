@@ -1,6 +1,6 @@
 //! The state of the placement: derived from the cluster's objects, and updated or dropped by their changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use windlass_common::failures;
 
 use super::announcements::Announcements;
 use super::endpoints::{EndpointIndex, ServingNodes};
-use super::plan::{PlacementClass, ReadyRouters, Topology};
+use super::plan::{Flaw, PlacementClass, ReadyRouters, Topology};
 use super::router_loads::RouterLoads;
 use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
 use crate::allocation::pools::ReviewedPool;
 use crate::stores::Stores;
 
-/// Derived state of the placement. Whoever changes a store hands the change to it.
+/// Derived state of the placement. It is given each change of the stores.
 #[derive(Debug, Default)]
 pub(crate) struct PlacementState {
     /// VIPs of each virtual router.
@@ -30,6 +30,8 @@ pub(crate) struct PlacementState {
     announcements: Arc<Announcements>,
     /// Nodes with endpoints.
     endpoints: EndpointIndex,
+    /// Reasons that clients do not reach addresses that are announced.
+    flaws: BTreeMap<IpAddr, Flaw>,
 }
 
 impl PlacementState {
@@ -125,13 +127,13 @@ impl PlacementState {
     }
 
     /// Returns the virtual router of a VIP whose object is being made.
-    pub(crate) fn expected(&self, address: IpAddr) -> Option<&str> {
+    pub(super) fn expected(&self, address: IpAddr) -> Option<&str> {
         self.loads.expected(address)
     }
 
     /// Takes the next virtual router for new VIPs of this class for `address`, by their loads and `partners`, the first nodes of the holder's
     /// other addresses. `made` are those routers, if they are not known.
-    pub(crate) fn take_router(
+    pub(super) fn take_router(
         &mut self,
         address: IpAddr,
         class: PlacementClass,
@@ -143,6 +145,19 @@ impl PlacementState {
         let router = ready.next(partners, |router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());
         Some(router)
+    }
+
+    /// The reason that clients do not reach an address that is announced.
+    pub(crate) fn flaw(&self, address: IpAddr) -> Option<&Flaw> {
+        self.flaws.get(&address)
+    }
+
+    /// Records the flaws of addresses, and returns the addresses whose flaw changed.
+    pub(super) fn set_flaws(&mut self, now: BTreeMap<IpAddr, Flaw>) -> BTreeSet<IpAddr> {
+        let before = std::mem::replace(&mut self.flaws, now);
+        let mut changed: BTreeSet<IpAddr> = before.keys().chain(self.flaws.keys()).copied().collect();
+        changed.retain(|address| before.get(address) != self.flaws.get(address));
+        changed
     }
 
     /// Forgets the topology, as after a restart.

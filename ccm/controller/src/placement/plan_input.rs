@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
 
 use super::announcements::{Announcements, SelectedBy};
 use super::node_traits::ready_since;
+use super::placement_state::PlacementState;
 use super::plan::{Need, PlacementClass, PlanInput, ReadyRouters, Topology, first};
-use crate::state::ClusterState;
+use crate::allocation::allocation_state::AllocationState;
 use crate::stores::Stores;
 
 #[cfg(test)]
@@ -23,25 +24,31 @@ mod tests;
 /// Namespace that every cluster has from its beginning to its end, with a UID of its own.
 const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
 
-/// The input of a plan.
-pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
-    let announcements = Arc::clone(state.placement.announcements());
-    let topology = state.placement.topology(&state.stores);
-    let vips: Vec<_> = state.stores.vips.iter().cloned().collect();
-    let now = Instant::now();
+/// The input of a plan. `now`: the time of the objects.
+pub(crate) fn input(
+    stores: &Stores,
+    allocation: &AllocationState,
+    placement: &mut PlacementState,
+    now: Timestamp,
+) -> PlanInput {
+    let announcements = Arc::clone(placement.announcements());
+    let topology = placement.topology(stores);
+    let vips: Vec<_> = stores.vips.iter().cloned().collect();
+    let instant = Instant::now();
     let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
-    let serving = local.map(|vip| (vip.spec.address, state.placement.serving(&state.stores, &vip.spec, now)));
+    let serving = local.map(|vip| (vip.spec.address, placement.serving(stores, &vip.spec, instant)));
     let serving = serving.collect();
-    let settling = state.settings.settling;
+    let settling = allocation.settings().settling;
     let settled_at = |node: Arc<Node>| Some((node.name_any(), settled(&node, settling)?));
-    let settled = state.stores.nodes.list().into_iter().filter_map(settled_at).collect();
-    let now = state.clock.now();
+    let settled = stores.nodes.list().into_iter().filter_map(settled_at).collect();
     let selected = if announcements.is_empty() {
         BTreeMap::new()
     } else {
-        vips.iter().map(|vip| (vip.spec.address, state.selected_by(&vip.spec))).collect()
+        vips.iter()
+            .map(|vip| (vip.spec.address, placement.selected_by(stores, allocation, &vip.spec)))
+            .collect()
     };
-    let input = input_without_vips(&state.stores, topology, announcements);
+    let input = input_without_vips(stores, topology, announcements);
     PlanInput { selected, vips, serving, now, settling, settled, ..input }
 }
 
@@ -63,47 +70,57 @@ fn input_without_vips(
     PlanInput { announcements, routers, topology, cluster, ..PlanInput::default() }
 }
 
-impl ClusterState {
+impl PlacementState {
     /// The Announcements that select a virtual IP: by its pool and the Service that has had it the longest.
-    pub(crate) fn selected_by(&self, vip: &VirtualIPSpec) -> SelectedBy {
-        let announcements = self.placement.announcements();
+    pub(crate) fn selected_by(
+        &self,
+        stores: &Stores,
+        allocation: &AllocationState,
+        vip: &VirtualIPSpec,
+    ) -> SelectedBy {
+        let announcements = self.announcements();
         if announcements.is_empty() {
             return SelectedBy::default();
         }
-        let pool = self.ledger.pool_of(vip.address).map_or(&vip.pool, |pool| &pool.name);
-        let service = vip.owners.iter().find_map(|owner| self.stores.live(owner));
-        let requester = service.map(|service| self.requester(&service));
+        let pool = allocation.ledger().pool_of(vip.address).map_or(&vip.pool, |pool| &pool.name);
+        let service = vip.owners.iter().find_map(|owner| stores.live(owner));
+        let requester = service.map(|service| stores.requester(&service));
         announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
     }
 
     /// The nodes that are first for these VIPs. `None`: of one of them nobody has decided yet.
-    fn first_nodes(&self, addresses: &[IpAddr]) -> Option<BTreeSet<String>> {
+    fn first_nodes(&self, stores: &Stores, addresses: &[IpAddr]) -> Option<BTreeSet<String>> {
         let first_node = |address: &IpAddr| {
-            let vip = self.stores.vips.get(&virtual_ip_name(*address));
+            let vip = stores.vip(*address);
             let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
-            let router = router.or_else(|| self.placement.expected(*address))?;
-            first(&self.stores.routers.get(router)?.spec).map(str::to_owned)
+            let router = router.or_else(|| self.expected(*address))?;
+            first(&stores.routers.get(router)?.spec).map(str::to_owned)
         };
         addresses.iter().map(first_node).collect()
     }
 
     /// Returns the virtual router that `vip`, which is about to be created for `holder`, can name immediately, which saves a second
     /// write. Its Announcement is known. `None`: the planner decides when the object exists.
-    pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
+    pub(crate) fn router_for_new_vip(
+        &mut self,
+        stores: &Stores,
+        allocation: &AllocationState,
+        holder: &ServiceRef,
+        vip: &VirtualIP,
+    ) -> Option<String> {
         let VirtualIPSpec { address, external_traffic_policy: policy, .. } = vip.spec;
         if !policy.is_cluster() {
             return None;
         }
-        let held = self.ledger.held_by(holder).into_iter().filter(|other| *other != address);
+        let held = allocation.ledger().held_by(holder).into_iter().filter(|other| *other != address);
         let (siblings, others): (Vec<_>, Vec<_>) =
             held.partition(|other| other.is_ipv4() == address.is_ipv4());
         if !siblings.is_empty() {
             return None;
         }
-        let partners = self.first_nodes(&others)?;
-        let Self { placement, stores, .. } = self;
-        let topology = placement.topology(stores);
-        let announcement = placement.announcements().get(vip.spec.announcement.as_deref())?;
+        let partners = self.first_nodes(stores, &others)?;
+        let topology = self.topology(stores);
+        let announcement = self.announcements().get(vip.spec.announcement.as_deref())?;
         let segment = topology.segment(address, announcement)?;
         let class = match topology.need(&vip.spec) {
             Need::Nothing => PlacementClass::new(segment, announcement, policy, Need::Nothing),
@@ -114,6 +131,6 @@ impl ClusterState {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
             ReadyRouters::new(&input, segment, name.as_deref())
         };
-        placement.take_router(address, class, &partners, made)
+        self.take_router(address, class, &partners, made)
     }
 }

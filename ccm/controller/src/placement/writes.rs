@@ -19,7 +19,7 @@ use super::announcements::{self, AnnouncementFindings, SelectedBy};
 use super::plan::{self, PlacementPlan, PlanInput, Unplaced};
 use super::plan_input;
 use super::status_throttle::{CountedKind, StatusThrottle};
-use crate::allocation::pools::{self, Announceability, PoolFindings, ReviewedPool};
+use crate::allocation::pools::{self, Announceability, PoolFindings};
 use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 use crate::stores::Stores;
@@ -74,10 +74,12 @@ impl PlannedWrites {
     pub(crate) fn new(shared: &SharedState) -> Option<Self> {
         let (input, now) = {
             let mut state = shared.state();
-            if !state.ready {
+            if !state.allocation.is_ready() {
                 return None;
             }
-            (plan_input::input(&mut state), state.clock.now())
+            let ClusterState { stores, allocation, placement, clock, .. } = &mut *state;
+            let now = clock.now();
+            (plan_input::input(stores, allocation, placement, now), now)
         };
         let plan = plan::plan(&input);
         let look_again =
@@ -99,10 +101,10 @@ impl PlannedWrites {
             }
         }
         let mut state = shared.state();
-        let reviewed = state.reviewed();
-        writes.add_pools(&mut state, &reviewed, now);
+        writes.add_pools(&mut state, now);
         writes.add_announcements(&state, &input, &plan, now);
-        let keys = state.set_flaws(plan.flaws(&input));
+        let flawed = state.placement.set_flaws(plan.flaws(&input));
+        let keys = state.allocation.services_with(flawed);
         drop(state);
         if !keys.is_empty() {
             shared.services_to_sync.push(keys);
@@ -208,11 +210,11 @@ impl PlannedWrites {
             spec.insert("announcement".to_owned(), json!(placement.announcement));
         }
         // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
-        let pool = state.ledger.pool_of(vip.spec.address).map_or(&vip.spec.pool, |pool| &pool.name);
+        let pool = state.ledger().pool_of(vip.spec.address).map_or(&vip.spec.pool, |pool| &pool.name);
         if vip.spec.pool != *pool {
             spec.insert("pool".to_owned(), json!(pool));
         }
-        let former = state.former_pools(&vip.spec, pool);
+        let former = state.allocation.former_pools(&state.stores, &vip.spec, pool);
         if vip.spec.former_pools != former {
             let former = if former.is_empty() { Value::Null } else { json!(former) };
             spec.insert("formerPools".to_owned(), former);
@@ -223,7 +225,9 @@ impl PlannedWrites {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
         if vip.spec.quarantine.is_none() {
-            state.traffic_of(vip.spec.address, &vip.spec.owners).patch(Some(&vip.spec), &mut spec);
+            let (address, owners) = (vip.spec.address, &vip.spec.owners);
+            let traffic = state.allocation.traffic_of(&state.stores, address, owners);
+            traffic.patch(Some(&vip.spec), &mut spec);
         }
         let name = vip.name_any();
         if !spec.is_empty() {
@@ -238,14 +242,15 @@ impl PlannedWrites {
         }
     }
 
-    fn add_pools(&mut self, state: &mut ClusterState, reviewed: &Arc<[ReviewedPool]>, now: Timestamp) {
-        let findings = state.findings();
-        let announceability_by_pool = state.placement.announceability_by_pool(&state.stores, reviewed);
+    fn add_pools(&mut self, state: &mut ClusterState, now: Timestamp) {
+        let ClusterState { stores, allocation, placement, .. } = state;
+        let (reviewed, findings) = (allocation.reviewed(), allocation.findings(stores));
+        let announceability_by_pool = placement.announceability_by_pool(stores, &reviewed);
         let none = PoolFindings::default();
-        for pool in state.stores.pools.iter() {
+        for pool in stores.pools.iter() {
             let name = pool.name_any();
             let Some(reviewed) = reviewed.iter().find(|one| one.pool.name == name) else { continue };
-            let counts = |family| state.ledger.counts(&name, family);
+            let counts = |family| allocation.ledger().counts(&name, family);
             let findings = findings.get(&name).unwrap_or(&none);
             let generation = pool.metadata.generation;
             let announceability = announceability_by_pool.get(&name).unwrap_or(&Announceability::Unknown);

@@ -13,6 +13,7 @@ use windlass_ipam::PlannedAddress;
 
 use super::load_balancer::Provider;
 use crate::allocation::ledger::{ClaimAction, ObservedVip};
+use crate::state::ClusterState;
 use crate::stores::call::call;
 
 impl Provider {
@@ -49,7 +50,8 @@ impl Provider {
     fn with_traffic(&self, mut spec: Value, address: IpAddr, owners: &[ServiceRef]) -> Value {
         let state = self.shared.state();
         if let Some(patch) = spec.as_object_mut() {
-            state.traffic_of(address, owners).patch(state.vip(address).map(|vip| &vip.spec), patch);
+            let traffic = state.allocation.traffic_of(&state.stores, address, owners);
+            traffic.patch(state.stores.vip(address).map(|vip| &vip.spec), patch);
         }
         spec
     }
@@ -59,12 +61,12 @@ impl Provider {
         let name = virtual_ip_name(*address);
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
         {
-            let mut state = self.shared.state();
+            let ClusterState { stores, allocation, placement, .. } = &mut *self.shared.state();
             let owners = std::slice::from_ref(holder);
-            state.traffic_of(*address, owners).set(&mut object.spec);
-            object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
-            object.spec.announcement = state.selected_by(&object.spec).applied;
-            object.spec.virtual_router = state.router_for_new_vip(holder, &object);
+            allocation.traffic_of(stores, *address, owners).set(&mut object.spec);
+            object.spec.former_pools = allocation.former_pools(stores, &object.spec, &object.spec.pool);
+            object.spec.announcement = placement.selected_by(stores, allocation, &object.spec).applied;
+            object.spec.virtual_router = placement.router_for_new_vip(stores, allocation, holder, &object);
         }
         let what = || format!("claim {address}: creating VirtualIP {name:?}");
         match call(read(strict::create(&self.vips, &object)), what).await {
@@ -138,7 +140,7 @@ impl Provider {
     /// Learns from the API server whose `address` is. What `holder` was promised of it is over, unless it owns it.
     pub(crate) async fn read(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         let name = virtual_ip_name(address);
-        let known = self.shared.state().vip(address).cloned();
+        let known = self.shared.state().stores.vip(address).cloned();
         match call(read_opt(self.vips.get_opt(&name)), || format!("read VirtualIP {name:?}")).await? {
             Some(object) => self.shared.learn_vip(object, holder),
             None => self.shared.vip_absent(address, holder, known.as_deref()),

@@ -21,7 +21,7 @@ use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{Acquisition, Families, Plan, PlannedAddress, SharingConflict};
 
 use super::outcome::{self, Announcement, announcement, foreign, is_own, status};
-use super::rejection::{Rejection, allocation_rejected};
+use super::rejection::{Rejection, StaysWith, allocation_rejected};
 use crate::allocation::ledger::{ClaimAction, ObservedVip, ReleaseAction};
 use crate::allocation::request::{asks_otherwise, owner, status_addresses};
 use crate::allocation::settings::Settings;
@@ -78,31 +78,34 @@ fn next_step(
     holder: &ServiceRef,
     service: &Service,
 ) -> (Result<EnsureStep, ProviderError>, Vec<ServiceKey>) {
-    if !state.ready {
+    if !state.allocation.is_ready() {
         return (Err(not_ready()), Vec::new());
     }
     // The Service may have changed since the call: the latest version decides.
     let latest = state.stores.live(holder);
     let service = latest.as_deref().unwrap_or(service);
-    let request = match state.full_request(holder, service) {
+    let request = match state.allocation.full_request(&state.stores, holder, service) {
         Ok(request) => request,
         Err(error) => {
-            state.stop_waiting(holder);
-            let known = state.ledger.allocator().terms(holder).cloned();
-            let lost = known
-                .map_or_else(Vec::new, |terms| state.ledger.allocator().sharing_conflicts(holder, &terms));
+            state.allocation.stop_waiting(holder);
+            let allocator = state.ledger().allocator();
+            let known = allocator.terms(holder);
+            let lost = known.map_or_else(Vec::new, |terms| allocator.sharing_conflicts(holder, terms));
             return (Ok(reject(state, holder, service, &lost, Rejection::from(&error))), Vec::new());
         }
     };
     let summary = RequestSummary { families: request.families, pool: request.pool.clone() };
-    let lost = state.ledger.allocator().sharing_conflicts(holder, &request.terms);
-    let (placed, affected) = state.allocate(holder, service, request);
+    let lost = state.ledger().allocator().sharing_conflicts(holder, &request.terms);
+    let (placed, affected) = state.allocation.allocate(holder, service, request);
     let step = match placed {
         Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
-            let (of_node, of_service) =
-                (|address| state.node_with(address), |address| state.foreign_service_with(address));
-            let rejection = allocation_rejected(&error, of_node, of_service, state.stays_with(&error));
+            let (of_node, of_service) = (
+                |address| state.allocation.node_with(address),
+                |address| state.allocation.foreign_service_with(address),
+            );
+            let stays_with = StaysWith::of(state.ledger(), &error);
+            let rejection = allocation_rejected(&error, of_node, of_service, stays_with);
             reject(state, holder, service, &lost, rejection)
         }
     };
@@ -113,14 +116,16 @@ fn next_step(
 /// quarantine, by hand is created again.
 fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Option<EnsureStep> {
     let shown = shown(service);
-    let kept = state.held_as_load_balancer(holder).into_iter().filter(|address| shown.contains(address));
-    kept.into_iter().find_map(|address| match state.ledger.claim_action(holder, address) {
-        claim @ (ClaimAction::Create | ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_)) => {
-            let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
-            let planned = PlannedAddress { address, pool, how: Acquisition::Kept };
-            Some(EnsureStep::Claim { planned, claim, replaces: None })
+    let held = state.allocation.held_as_load_balancer(&state.stores, holder).into_iter();
+    held.filter(|address| shown.contains(address)).find_map(|address| {
+        match state.ledger().claim_action(holder, address) {
+            claim @ (ClaimAction::Create | ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_)) => {
+                let pool = state.ledger().pool_of(address).map(|pool| pool.name.clone());
+                let planned = PlannedAddress { address, pool, how: Acquisition::Kept };
+                Some(EnsureStep::Claim { planned, claim, replaces: None })
+            }
+            ClaimAction::Owned => None,
         }
-        ClaimAction::Owned => None,
     })
 }
 
@@ -151,9 +156,9 @@ fn release_unshown(
     error: ProviderError,
 ) -> EnsureStep {
     let shown = shown(service);
-    let mut addresses = state.held_as_load_balancer(holder);
+    let mut addresses = state.allocation.held_as_load_balancer(&state.stores, holder);
     addresses.retain(|address| {
-        !shown.contains(address) && (is_among(lost, *address) || !state.ledger.was_in_use(*address))
+        !shown.contains(address) && (is_among(lost, *address) || !state.ledger().was_in_use(*address))
     });
     EnsureStep::Release { addresses, error }
 }
@@ -170,13 +175,13 @@ fn correct_status(
 ) -> Option<EnsureStep> {
     let shown = shown(service);
     let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared);
-    let mut keeps = state.held_as_load_balancer(holder);
+    let mut keeps = state.allocation.held_as_load_balancer(&state.stores, holder);
     keeps.retain(|address| {
-        !is_among(lost, *address) && (shown.contains(address) || state.ledger.was_in_use(*address))
+        !is_among(lost, *address) && (shown.contains(address) || state.ledger().was_in_use(*address))
     });
     // Somebody else wrote an address of a pool that the Service does not hold.
     let is_foreign = |address: &IpAddr| {
-        state.ledger.pool_of(*address).is_some() && !state.ledger.holders(*address).contains(holder)
+        state.ledger().pool_of(*address).is_some() && !state.ledger().holders(*address).contains(holder)
     };
     let is_right = keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_foreign);
     if why.is_none() && is_right {
@@ -185,7 +190,7 @@ fn correct_status(
     keeps.sort_by_key(|address| {
         status_addresses(service).position(|shown| shown == *address).unwrap_or(usize::MAX)
     });
-    let status = status(keeps, foreign(service, |address| state.is_ours(address)));
+    let status = status(keeps, foreign(service, |address| state.allocation.is_ours(address)));
     let message = why.into_iter().chain([rejection.message.clone()]).collect::<Vec<_>>().join("; ");
     let result = Ok(Ensured::Refused { status, reason: rejection.reason, message });
     Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None, taken: Vec::new() })
@@ -200,7 +205,7 @@ fn unshared(SharingConflict { address, holder, why }: &SharingConflict<ServiceRe
 fn why_left(state: &ClusterState, lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
-        || state.ledger.pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
+        || state.ledger().pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
     collision.or_else(outside)
 }
 
@@ -214,7 +219,7 @@ fn next_step_by_plan(
 ) -> EnsureStep {
     let shown = shown(service);
     for planned in &plan.addresses {
-        let claim = state.ledger.claim_action(holder, planned.address);
+        let claim = state.ledger().claim_action(holder, planned.address);
         if claim != ClaimAction::Owned {
             // An address that it never showed was given to it by somebody who edited the object.
             let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
@@ -224,24 +229,24 @@ fn next_step_by_plan(
         }
     }
     // What was in use stays, also where somebody has removed it from the status.
-    let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
+    let was_used = |address: IpAddr| shown.contains(&address) || state.ledger().was_in_use(address);
     let announcement_of = |address: IpAddr| {
-        let vip = state.vip(address).map(|vip| &**vip);
-        announcement(address, vip, was_used(address), state.flaws.get(&address))
+        let vip = state.stores.vip(address).map(|vip| &**vip);
+        announcement(address, vip, was_used(address), state.placement.flaw(address))
     };
     for PlannedAddress { address, .. } in &plan.addresses {
         if let Announcement::Taken { message } = announcement_of(*address)
-            && !state.is_shown_by_any_owner(*address)
+            && !state.allocation.is_shown_by_any_owner(&state.stores, *address)
             && let Some(node) = state.node_that_sees_a_stranger_with(*address)
             && let ReleaseAction::LastOwner(object) | ReleaseAction::Leave { object, .. } =
-                state.ledger.release_action(holder, *address)
+                state.ledger().release_action(holder, *address)
         {
             return EnsureStep::QuarantineTaken { address: *address, object, node, why: message };
         }
     }
-    let ours = |address: IpAddr| state.is_ours(address);
+    let ours = |address: IpAddr| state.allocation.is_ours(address);
     let mut own = shown.clone();
-    own.retain(|address| state.ledger.holders(*address).contains(holder));
+    own.retain(|address| state.ledger().holders(*address).contains(holder));
     let pool = summary.pool.as_deref();
     let result =
         outcome::ensure_result(plan, summary.families, pool, &own, announcement_of, foreign(service, ours));
@@ -250,7 +255,8 @@ fn next_step_by_plan(
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
     let in_use = plan.addresses.iter().map(|planned| planned.address).filter(|address| was_used(*address));
-    let taken = in_use.filter_map(|address| outcome::newly_taken(service, state.vip(address)?)).collect();
+    let taken =
+        in_use.filter_map(|address| outcome::newly_taken(service, state.stores.vip(address)?)).collect();
     EnsureStep::Finish { result, unused, moved, taken }
 }
 
@@ -263,11 +269,11 @@ fn unused(
     holder: &ServiceRef,
 ) -> (Vec<IpAddr>, Option<String>) {
     let wanted = |address: &IpAddr| plan.addresses.iter().any(|planned| planned.address == *address);
-    let mut unused = state.held_as_load_balancer(holder);
+    let mut unused = state.allocation.held_as_load_balancer(&state.stores, holder);
     unused.retain(|address| !wanted(address) && !shown.contains(address));
     let listed = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let outside: Vec<IpAddr> =
-        unused.iter().copied().filter(|address| state.ledger.pool_of(*address).is_none()).collect();
+        unused.iter().copied().filter(|address| state.ledger().pool_of(*address).is_none()).collect();
     let now: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
     let moved = (!outside.is_empty()).then(|| {
         format!("moved from {}, which no pool holds any more, to {}", listed(&outside), listed(&now))
@@ -278,7 +284,7 @@ fn unused(
 impl Provider {
     /// A provider over `shared`, which watches keep current.
     pub(crate) fn new(client: Client, shared: Arc<SharedState>, events: EventSink) -> Self {
-        let settings = shared.state().settings;
+        let settings = shared.state().allocation.settings();
         Self { shared, vips: Api::all(client.clone()), client, settings, events }
     }
 
@@ -369,7 +375,7 @@ impl LoadBalancer for Provider {
 
     fn is_own_ingress(&self, entry: &LoadBalancerIngress) -> bool {
         let state = self.shared.state();
-        is_own(entry, |address| state.is_ours(address))
+        is_own(entry, |address| state.allocation.is_ours(address))
     }
 
     async fn get(
@@ -379,10 +385,10 @@ impl LoadBalancer for Provider {
     ) -> Result<Option<LoadBalancerStatus>, ProviderError> {
         let holder = holder_of(service)?;
         let state = self.shared.state();
-        if !state.ready {
+        if !state.allocation.is_ready() {
             return Err(not_ready());
         }
-        let held = state.held_as_load_balancer(&holder);
+        let held = state.allocation.held_as_load_balancer(&state.stores, &holder);
         Ok((!held.is_empty()).then(|| status(held, Vec::new())))
     }
 
@@ -424,7 +430,7 @@ impl LoadBalancer for Provider {
 
     async fn ensure_deleted(&self, _cluster: &str, service: &Service) -> Result<(), ProviderError> {
         let holder = holder_of(service)?;
-        if !self.shared.state().ready {
+        if !self.shared.state().allocation.is_ready() {
             return Err(not_ready());
         }
         self.withdraw_all(&holder).await

@@ -12,3 +12,4 @@ pub(crate) mod rejection;
 pub(crate) mod release;
 pub(crate) mod status_conflict;
 pub(crate) mod upkeep;
+pub(crate) mod vip_summary;

@@ -9,6 +9,8 @@ use windlass_ccm::store::Change;
 use windlass_common::failures;
 use windlass_common::priorities::{Class, class};
 
+use crate::stores::Stores;
+
 #[cfg(test)]
 mod tests;
 
@@ -31,10 +33,24 @@ pub(crate) struct NodeChanges(Vec<NodeChange>);
 
 impl NodeChanges {
     /// Adds a change, if there is room.
-    pub(crate) fn add(&mut self, change: NodeChange) {
+    fn add(&mut self, change: NodeChange) {
         if self.0.len() < MOST {
             self.0.push(change);
         }
+    }
+
+    /// Adds a report for the Services of a `VirtualIP` if another node announces it than before.
+    pub(crate) fn on_vip_change(&mut self, stores: &Stores, change: &Change<VirtualIP>) {
+        let Some((vip, from, to)) = nodes(change) else { return };
+        let router = vip.spec.virtual_router.as_ref().and_then(|name| stores.routers.get(name));
+        let node = stores.nodes.get(from);
+        let known = Known {
+            router: router.map(AsRef::as_ref),
+            node: node.as_deref(),
+            network: stores.networks.get(from).map(AsRef::as_ref),
+        };
+        let message = message(vip.spec.address, from, to, known);
+        self.add(NodeChange { owners: vip.spec.owners.clone(), message });
     }
 
     /// Takes all of them, to report them now.
@@ -45,7 +61,7 @@ impl NodeChanges {
 
 /// The nodes of a change, from which and to which; `None`: it is of something else. An address that nobody announced meanwhile has not
 /// gone from one node to another.
-pub(crate) fn nodes(change: &Change<VirtualIP>) -> Option<(&VirtualIP, &str, &str)> {
+fn nodes(change: &Change<VirtualIP>) -> Option<(&VirtualIP, &str, &str)> {
     let (old, new) = (change.old.as_deref()?, change.new.as_deref()?);
     let from = announces(old)?;
     let to = announces(new)?;
@@ -58,7 +74,7 @@ fn announces(vip: &VirtualIP) -> Option<&str> {
 
 /// State of the cluster as an address moves from one node to another.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known<'a> {
+struct Known<'a> {
     /// The virtual router that carries it.
     pub(crate) router: Option<&'a VirtualRouter>,
     /// The node that had it, and what its agent reports.
@@ -67,7 +83,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Returns the message about an address that moved.
-pub(crate) fn message(address: IpAddr, from: &str, to: &str, known: Known<'_>) -> String {
+fn message(address: IpAddr, from: &str, to: &str, known: Known<'_>) -> String {
     format!("{address} is announced by node {to}, before by node {from}: {}", why(from, to, known))
 }
 

@@ -7,6 +7,7 @@ use windlass_api::{ServiceRef, address_allocated};
 use windlass_ccm::ProviderError;
 use windlass_ipam::{AllocateError, PoolRefusal, QuarantineCause, Quarantined, RefusalReason};
 
+use crate::allocation::ledger::Ledger;
 use crate::allocation::request::RequestError;
 
 /// Reason and message of the condition of a Service that is given no address.
@@ -80,6 +81,19 @@ pub(crate) enum StaysWith {
     Service,
     /// Its namespace, by the setting of the pool.
     Namespace,
+}
+
+impl StaysWith {
+    /// Returns the holder that the address of `error` stays with.
+    pub(crate) fn of(ledger: &Ledger, error: &AllocateError<ServiceRef>) -> Self {
+        let AllocateError::Quarantined { address, .. } = error else { return Self::Service };
+        let pool = ledger.pool_of(*address);
+        if pool.is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero()) {
+            Self::Namespace
+        } else {
+            Self::Service
+        }
+    }
 }
 
 /// Returns the text that an address stays with its holder, and until when.

@@ -19,7 +19,7 @@ impl Provider {
     /// Releases `address` of `holder`, if it holds it.
     pub(crate) async fn withdraw(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         for _ in 0..MAX_STEPS {
-            let part = self.shared.state().ledger.release_action(holder, address);
+            let part = self.shared.state().ledger().release_action(holder, address);
             match part {
                 ReleaseAction::None => return Ok(()),
                 ReleaseAction::Read => self.read(holder, address).await?,
@@ -48,8 +48,7 @@ impl Provider {
                     tracing::info!(service = %holder, %address, "address released");
                 }
             }
-            let affected = self.shared.state().holder_left(address, holder);
-            self.shared.promises_changed(affected);
+            self.shared.holder_left(address, holder);
         }
         Err(ProviderError::Transient(format!(
             "cannot release {address}: its VirtualIP changed {MAX_STEPS} times meanwhile"
@@ -58,11 +57,14 @@ impl Provider {
 
     /// Releases all load balancer addresses of `holder`.
     pub(crate) async fn withdraw_all(&self, holder: &ServiceRef) -> Result<(), ProviderError> {
-        let held = self.shared.state().held_as_load_balancer(holder);
+        let held = {
+            let state = self.shared.state();
+            state.allocation.held_as_load_balancer(&state.stores, holder)
+        };
         for address in held {
             self.withdraw(holder, address).await?;
         }
-        self.shared.state().stop_waiting(holder);
+        self.shared.state().allocation.stop_waiting(holder);
         Ok(())
     }
 
@@ -106,7 +108,7 @@ impl Provider {
         address: IpAddr,
         object: &ObservedVip,
     ) -> Result<(), ProviderError> {
-        let is_in_service = self.shared.state().vip(address).is_some_and(|vip| vip.is_placed());
+        let is_in_service = self.shared.state().stores.vip(address).is_some_and(|vip| vip.is_placed());
         if !is_in_service {
             return self.delete(holder, address, object).await;
         }
@@ -116,9 +118,8 @@ impl Provider {
             message: format!("Service {holder} released it: it is about to be deleted"),
         };
         self.put_in_quarantine(holder, address, object, &quarantine).await?;
-        let ended =
-            self.shared.state().ledger.object(address).filter(|one| one.quarantine.is_some()).cloned();
-        match ended {
+        let ended = self.shared.state().ledger().object(address).cloned();
+        match ended.filter(|one| one.quarantine.is_some()) {
             Some(ended) => self.end_quarantine(address, &ended).await,
             // It has changed meanwhile.
             None => Ok(()),
@@ -141,8 +142,8 @@ impl Provider {
 /// Returns the end of the quarantine of `address` if its last owner leaves it now. `None`: there is none, because its pool sets that,
 /// no pool holds it, or no node ever announced it.
 fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -> Option<Timestamp> {
-    let pool = state.ledger.pool_of(address)?;
-    let vip = state.vip(address).filter(|vip| version(&***vip) == object.version);
+    let pool = state.ledger().pool_of(address)?;
+    let vip = state.stores.vip(address).filter(|vip| version(&***vip) == object.version);
     let untouched = vip.is_some_and(|vip| never_announced(vip));
     let time = pool.policy.kept_back_for();
     (!untouched && !time.is_zero()).then(|| state.clock.now() + time)

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Service};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 use windlass_api::{ServiceRef, event, node_event};
 use windlass_ccm::ProviderError;
@@ -17,11 +18,13 @@ use windlass_ccm::lenient::{Lenient, read, read_opt};
 
 use super::load_balancer::Provider;
 use super::node_changes::NodeChange;
+use crate::allocation::external::claims::ExternalIpClaim;
 use crate::allocation::ownership::is_orphaned;
 use crate::allocation::request::is_object_name;
 use crate::nodes::report_condition::{self, Due};
 use crate::nodes::reports::DoubtsByNode;
-use crate::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
+use crate::state::ClusterState;
+use crate::state::wakeup::{ReconcileReport, Reconciler, Urgency, Wakeup};
 use crate::stores::call::{CallFailed, call};
 
 /// Delay between the end of a quarantine and the deletion of its object.
@@ -58,9 +61,8 @@ impl Provider {
         let conditions = self.report_conditions(&doubts);
         let claims = self.external_claims().await;
         let (orphan_candidates, due) = {
-            let mut state = self.shared.state();
-            let now = state.clock.now();
-            (state.take_orphan_candidates(), state.ledger.ended_quarantines(now))
+            let ClusterState { stores, allocation, clock, .. } = &mut *self.shared.state();
+            (allocation.take_orphan_candidates(stores), allocation.ledger().ended_quarantines(clock.now()))
         };
         let decision_time = began.elapsed();
         let claims = stream::iter(claims)
@@ -76,6 +78,38 @@ impl Provider {
             .map(|(address, object)| async move { self.end_quarantine(address, &object).await });
         failures.extend(failures_of(ended).await);
         ReconcileReport { decision_time, failures }
+    }
+
+    /// Returns the external IPs to claim. Reports refused ones, once each. Addresses that a Service holds and may no longer have are
+    /// orphans.
+    pub(crate) async fn external_claims(&self) -> Vec<ExternalIpClaim> {
+        let first = self.shared.state().allocation.begin_external_ip_pass();
+        let (mut claims, mut after, mut changed) = (Vec::new(), None, false);
+        loop {
+            let steps = {
+                let ClusterState { allocation, stores, .. } = &mut *self.shared.state();
+                allocation.external_ip_steps(stores, after.as_ref())
+            };
+            for (service, reason, message) in steps.events {
+                // Whoever lists what it may not have must not drown what its victims are told.
+                if reason == event::EXTERNAL_IP_REFUSED && !self.events.has_room() {
+                    continue;
+                }
+                self.events.send_once(service, EventType::Warning, reason, message, first);
+            }
+            claims.extend(steps.claims);
+            changed |= steps.changed;
+            after = steps.last;
+            if after.is_none() {
+                break;
+            }
+            // What else this thread has to do does not wait for all of them, either.
+            yield_now().await;
+        }
+        if changed {
+            self.shared.planner_wakeup.request(Urgency::Soon);
+        }
+        claims
     }
 
     /// Reports doubts about the nodes' reports: in the log, and on the Node, if there is one.
@@ -149,7 +183,7 @@ impl Provider {
     async fn remove_orphan(&self, orphan_candidate: ServiceRef) -> Result<(), ProviderError> {
         let removed = self.remove_if_orphaned(&orphan_candidate).await;
         if removed.is_err() {
-            self.shared.state().orphan_candidates.insert(orphan_candidate);
+            self.shared.state().allocation.add_orphan_candidate(orphan_candidate);
         }
         removed
     }
@@ -161,9 +195,9 @@ impl Provider {
             return Ok(());
         }
         let orphans = {
-            let state = self.shared.state();
-            let mut held = state.held_as_load_balancer(owner);
-            held.retain(|address| !state.wants_as_external_ip(owner, found.as_ref(), *address));
+            let ClusterState { stores, allocation, .. } = &*self.shared.state();
+            let mut held = allocation.held_as_load_balancer(stores, owner);
+            held.retain(|address| !allocation.wants_as_external_ip(stores, owner, found.as_ref(), *address));
             held
         };
         if orphans.is_empty() {
@@ -193,7 +227,7 @@ impl Provider {
     async fn quarantine_ends(&self) {
         let wait = {
             let state = self.shared.state();
-            state.ledger.next_quarantine_end().map(|due| due.duration_since(state.clock.now()))
+            state.ledger().next_quarantine_end().map(|due| due.duration_since(state.clock.now()))
         };
         match wait {
             None => std::future::pending().await,

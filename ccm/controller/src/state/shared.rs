@@ -13,6 +13,7 @@ use windlass_ccm::watch::Event;
 
 use super::ClusterState;
 use super::watched_kinds::WatchedKind;
+use crate::allocation::allocation_state::AllocationState;
 use crate::allocation::settings::Settings;
 use crate::nodes::inventory::MachineInventory;
 use crate::state::wakeup::{Urgency, Wakeup};
@@ -48,8 +49,9 @@ impl SharedState {
         nodes: Informer<Node>,
     ) -> Self {
         let stores = Stores { services, nodes, ..Stores::default() };
+        let allocation = AllocationState::new(settings);
         Self {
-            state: Mutex::new(ClusterState { settings, stores, clock, ..ClusterState::default() }),
+            state: Mutex::new(ClusterState { stores, allocation, clock, ..ClusterState::default() }),
             ..Self::default()
         }
     }
@@ -85,20 +87,22 @@ impl SharedState {
     pub(crate) fn learn_vip(&self, vip: VirtualIP, requester: &ServiceRef) {
         let vip = vip.slimmed();
         self.update(|state| {
+            let ClusterState { stores, allocation, clock, .. } = state;
             // The watch was faster: the object is gone again. Ledger and store are updated in one step, or a deletion in
             // between would reach only one of them.
-            if state.stores.vips.is_gone(&vip) {
-                return (Vec::new(), state.vip_absent(vip.spec.address, requester));
+            if stores.vips.is_gone(&vip) {
+                let keys = allocation.cancel_promise(stores, clock.now(), vip.spec.address, requester, false);
+                return (Vec::new(), keys);
             }
-            let keys = state.observe_vip(&vip, Some(requester));
-            (state.stores.vips.learn(Arc::new(vip)).into_iter().collect(), keys)
+            let keys = allocation.observe_vip(stores, clock.now(), &vip, Some(requester));
+            (stores.vips.learn(Arc::new(vip)).into_iter().collect(), keys)
         });
         self.request_reconcile(Urgency::Soon);
     }
 
     /// The addresses that are promised to Services changed, which no object may show: pools count them. `keys`: the Services to
     /// sync.
-    pub(crate) fn promises_changed(&self, keys: Vec<ServiceKey>) {
+    fn promises_changed(&self, keys: Vec<ServiceKey>) {
         self.services_to_sync.push(keys);
         self.request_reconcile(Urgency::Soon);
     }
@@ -109,16 +113,28 @@ impl SharedState {
         if let Some(known) = known {
             self.forget(known);
         }
-        let keys = self.state().vip_absent(address, requester);
+        self.cancel_promise(address, requester, false);
+    }
+
+    /// `holder` has released `address`, unless the object still names it.
+    pub(crate) fn holder_left(&self, address: IpAddr, holder: &ServiceRef) {
+        self.cancel_promise(address, holder, true);
+    }
+
+    fn cancel_promise(&self, address: IpAddr, holder: &ServiceRef, parts: bool) {
+        let keys = {
+            let ClusterState { stores, allocation, clock, .. } = &mut *self.state();
+            allocation.cancel_promise(stores, clock.now(), address, holder, parts)
+        };
         self.promises_changed(keys);
     }
 
     /// We deleted the object with this UID, and no Service is to create it again.
     pub(crate) fn vip_deleted(&self, address: IpAddr, uid: &str) {
         let (keys, known) = {
-            let mut state = self.state();
-            let keys = state.vip_deleted(address, uid, false);
-            (keys, state.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
+            let ClusterState { stores, allocation, clock, .. } = &mut *self.state();
+            let keys = allocation.vip_deleted(stores, clock.now(), address, uid, false);
+            (keys, stores.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
         };
         self.promises_changed(keys);
         if let Some(known) = known {
@@ -139,7 +155,7 @@ impl SharedState {
         let mut state = self.state();
         let (notify, mut keys) = update(&mut state);
         for one in &notify {
-            keys.extend(K::on_change(&mut state, one));
+            keys.extend(state.on_change(K::watched(one)));
         }
         let rebuilt = state.rebuild_when_complete();
         let urgency = notify.iter().map(|change| K::urgency(&state, change)).max();
@@ -168,11 +184,11 @@ impl SharedState {
     /// Reviews the pools, and queues the affected Services. `false`: the lists are not complete yet.
     pub(crate) fn review_pools(&self) -> bool {
         let woken = {
-            let mut state = self.state();
-            if !state.ready {
+            let ClusterState { stores, allocation, .. } = &mut *self.state();
+            if !allocation.is_ready() {
                 return false;
             }
-            state.review_pools().1
+            allocation.review_pools(stores).1
         };
         self.services_to_sync.push(woken);
         true

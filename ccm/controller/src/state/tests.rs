@@ -1,10 +1,12 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node};
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::{Announcement, NodeNetwork, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::store::Change;
 use windlass_ccm::watch::Event;
 
 use super::shared::SharedState;
@@ -12,6 +14,7 @@ use super::watched_kinds::WatchedKind;
 use super::*;
 use crate::allocation::ledger::ClaimAction;
 use crate::allocation::request::owner;
+use crate::placement::plan::why_unplaced;
 use crate::state::wakeup::Urgency;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
@@ -72,9 +75,9 @@ fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Servic
     shared.list::<Namespace>(vec![]);
     shared.list::<EndpointSlice>(vec![]);
     shared.list::<Announcement>(vec![]);
-    assert!(!shared.state().ready, "nobody is given anything before every list is complete");
+    assert!(!shared.state().allocation.is_ready(), "nobody is given anything before every list is complete");
     shared.list(pools);
-    assert!(shared.state().ready);
+    assert!(shared.state().allocation.is_ready());
     shared
 }
 
@@ -90,8 +93,8 @@ fn named(shared: &SharedState) -> Vec<String> {
 fn wait(shared: &SharedState, service: &Service) {
     let owner = owner(service).expect("an owner");
     let mut state = shared.state();
-    let wanted = state.base_request(service).expect("a request");
-    assert!(state.allocate(&owner, service, wanted).0.is_err(), "there must be no address left");
+    let wanted = state.allocation.base_request(&state.stores, service).expect("a request");
+    assert!(state.allocation.allocate(&owner, service, wanted).0.is_err(), "there must be no address left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,19 +106,22 @@ async fn a_promise_that_comes_to_nothing_brings_a_pass_that_counts_it_no_more() 
     while pass().await.is_ok() {}
     let (owner, address) =
         (owner(&service("a", 0, None)).expect("an owner"), "192.0.2.1".parse().expect("an address"));
-    let wanted = shared.state().base_request(&service("a", 0, None)).expect("a request");
-    assert!(shared.state().allocate(&owner, &service("a", 0, None), wanted).0.is_ok());
+    let service = service("a", 0, None);
+    let mut state = shared.state();
+    let wanted = state.allocation.base_request(&state.stores, &service).expect("a request");
+    assert!(state.allocation.allocate(&owner, &service, wanted).0.is_ok());
+    drop(state);
     shared.vip_absent(address, &owner, None);
-    assert!(shared.state().ledger.held_by(&owner).is_empty());
+    assert!(shared.state().ledger().held_by(&owner).is_empty());
     assert!(pass().await.is_ok());
 }
 
 fn claims(shared: &SharedState) -> Vec<String> {
     let state = shared.state();
-    let claims = state.ledger.claims().flat_map(|(address, holders)| {
+    let claims = state.ledger().claims().flat_map(|(address, holders)| {
         let state = &state;
         holders.iter().map(move |holder| {
-            let claim = match state.ledger.claim_action(holder, address) {
+            let claim = match state.ledger().claim_action(holder, address) {
                 ClaimAction::Owned => "object",
                 ClaimAction::Create => "reserved",
                 ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_) => "another's object",
@@ -163,13 +169,14 @@ fn a_restart_knows_what_was_known_before() {
         )
     };
     let (before, after) = (build(), build());
-    assert_eq!(before.state().ledger, after.state().ledger);
+    assert_eq!(before.state().ledger(), after.state().ledger());
     for name in ["a", "b"] {
         let service = service(name, 1, None);
         let owner = owner(&service).expect("an owner");
-        let held = before.state().ledger.held_by(&owner);
-        let wanted = after.state().base_request(&service).expect("a request");
-        let given = after.state().ledger.allocate(&owner, &wanted).expect("kept");
+        let held = before.state().ledger().held_by(&owner);
+        let mut after = after.state();
+        let wanted = after.allocation.base_request(&after.stores, &service).expect("a request");
+        let given = after.allocation.allocate(&owner, &service, wanted).0.expect("kept");
         assert_eq!([given.addresses[0].address], held[..]);
     }
 }
@@ -273,8 +280,8 @@ fn a_service_is_named_when_another_lets_it_share_or_no_longer() {
     let place = |service: &Service| {
         let owner = owner(service).expect("an owner");
         let mut state = shared.state();
-        let wanted = state.base_request(service).expect("a request");
-        let (placed, affected) = state.allocate(&owner, service, wanted);
+        let wanted = state.allocation.base_request(&state.stores, service).expect("a request");
+        let (placed, affected) = state.allocation.allocate(&owner, service, wanted);
         (placed.is_ok(), affected.into_iter().map(|key| key.name).collect::<Vec<_>>())
     };
     assert_eq!(place(&with_port("a", 80)), (true, vec![]));
@@ -380,7 +387,8 @@ fn addresses_of_nodes_are_never_given_but_a_bound_vip_is_none() {
         "spec": { "interfaces": [
             { "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/16", "192.0.2.2/32"] } ] },
     })));
-    let (reviewed, _) = shared.state().review_pools();
+    assert!(shared.review_pools());
+    let reviewed = shared.state().allocation.reviewed();
     assert_eq!(reviewed[0].pool.addresses.to_string(), "192.0.2.0, 192.0.2.2-192.0.2.3");
     assert_eq!(reviewed[0].problems.len(), 1);
 }

@@ -1,28 +1,23 @@
-//! The kinds that the controller watches: what a change of each means to the state, and how soon the planner is to run.
+//! The kinds that the controller watches: what is kept of each, and how soon the planner is to run after a change.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use kube::ResourceExt as _;
 use windlass_api::{
     Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_ROUTER_ANNOTATIONS, VirtualIP, VirtualIPPool,
     VirtualRouter,
 };
-use windlass_ccm::ServiceKey;
 use windlass_ccm::store::Change;
 
 use super::ClusterState;
 use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
-use crate::nodes::reports::reported;
 use crate::placement::endpoints;
 use crate::placement::node_traits::ready_since;
 use crate::state::wakeup::Urgency;
-use crate::stores::{ObjectStore, Stores, kept, service_key};
+use crate::stores::{ObjectStore, Stores, kept};
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
@@ -35,15 +30,28 @@ pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
         self
     }
 
-    /// Updates the state after a change of the store, and returns the Services to sync.
-    fn on_change(_state: &mut ClusterState, _change: &Change<Self>) -> Vec<ServiceKey> {
-        Vec::new()
-    }
+    /// Returns the change for [`ClusterState::on_change`].
+    fn watched(change: &Change<Self>) -> WatchedChange<'_>;
 
     /// Returns how soon the planner is to run after a change.
     fn urgency(_state: &ClusterState, _change: &Change<Self>) -> Urgency {
         Urgency::Now
     }
+}
+
+/// Change of an object of one of the watched kinds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WatchedChange<'a> {
+    Pool(&'a Change<VirtualIPPool>),
+    Announcement(&'a Change<Announcement>),
+    VirtualIp(&'a Change<VirtualIP>),
+    VirtualRouter(&'a Change<VirtualRouter>),
+    NodeNetwork(&'a Change<NodeNetwork>),
+    Service(&'a Change<Service>),
+    Namespace(&'a Change<Namespace>),
+    Node(&'a Change<Node>),
+    ServiceCidr,
+    EndpointSlice(&'a Change<EndpointSlice>),
 }
 
 /// Returns true if the object existed before and after, with the same `part`.
@@ -56,16 +64,8 @@ impl WatchedKind for VirtualIPPool {
         &mut stores.pools
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        if !state.ready {
-            return Vec::new();
-        }
-        let mut keys = state.review_pools().1;
-        let on_removal = |pool: &Option<Arc<Self>>| pool.as_ref().map(|pool| pool.spec.on_removal);
-        if on_removal(&change.old) != on_removal(&change.new) {
-            keys.extend(state.services_outside_pools());
-        }
-        keys
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::Pool(change)
     }
 
     /// Its status is what the planner itself wrote last.
@@ -79,9 +79,8 @@ impl WatchedKind for Announcement {
         &mut stores.announcements
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_announcement_change(&state.stores, change);
-        Vec::new()
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::Announcement(change)
     }
 
     /// Its status is what the planner itself wrote last.
@@ -99,6 +98,10 @@ impl WatchedKind for VirtualIP {
         &mut stores.vips
     }
 
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::VirtualIp(change)
+    }
+
     fn slimmed(mut self) -> Self {
         kept::metadata(&mut self.metadata, VIRTUAL_IP_ANNOTATIONS);
         self.spec.owners.shrink_to_fit();
@@ -106,11 +109,6 @@ impl WatchedKind for VirtualIP {
             status.conditions.shrink_to_fit();
         }
         self
-    }
-
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_vip_change(change);
-        state.on_vip_change(change)
     }
 
     /// A VIP that is not placed waits for that. A changed status does not affect the plan.
@@ -127,14 +125,13 @@ impl WatchedKind for VirtualRouter {
         &mut stores.routers
     }
 
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::VirtualRouter(change)
+    }
+
     fn slimmed(mut self) -> Self {
         kept::metadata(&mut self.metadata, VIRTUAL_ROUTER_ANNOTATIONS);
         self
-    }
-
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_router_change(change);
-        Vec::new()
     }
 
     /// Returns the urgency: a change of the Active node matters if another one is to be Active; the rest of the status is for people
@@ -156,25 +153,8 @@ impl WatchedKind for NodeNetwork {
         &mut stores.networks
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_network_change(change);
-        let [old, new] = [&change.old, &change.new].map(|network| network.as_ref().map(|one| &one.spec));
-        if old != new {
-            state.stores.reports.changed();
-        }
-        if old.map(|spec| &spec.duplicates) != new.map(|spec| &spec.duplicates) {
-            state.pools.findings_changed();
-        }
-        let addresses = |network: &Arc<Self>| {
-            let spec = &network.spec;
-            (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
-        };
-        if let Some(new) = &change.new
-            && change.old.as_ref().map(addresses) != Some(addresses(new))
-        {
-            state.readdressed_nodes.push(new.name_any());
-        }
-        services_with_strangers_seen(state, change)
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::NodeNetwork(change)
     }
 
     /// Its metadata does not matter here.
@@ -183,22 +163,13 @@ impl WatchedKind for NodeNetwork {
     }
 }
 
-/// The Services of addresses that the node sees at other hosts now and did not before.
-fn services_with_strangers_seen(state: &ClusterState, change: &Change<NodeNetwork>) -> Vec<ServiceKey> {
-    let seen = |network: &Option<Arc<NodeNetwork>>| -> BTreeSet<IpAddr> {
-        network.iter().flat_map(|network| &network.spec.duplicates).map(|seen| seen.address).collect()
-    };
-    let (old, new) = (seen(&change.old), seen(&change.new));
-    new.difference(&old).flat_map(|address| state.ledger.holders(*address)).map(service_key).collect()
-}
-
 impl WatchedKind for Service {
     fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
         &mut stores.services
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.on_service_change(change)
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::Service(change)
     }
 
     /// Returns the urgency: an address that the Service left is not urgent; a change of the clients that may send to it, or of the
@@ -213,8 +184,8 @@ impl WatchedKind for Namespace {
         &mut stores.namespaces
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.on_namespace_change(change)
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::Namespace(change)
     }
 
     /// Its labels matter to pools, for new addresses, and to Announcements.
@@ -228,14 +199,8 @@ impl WatchedKind for Node {
         &mut stores.nodes
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        let [old, new] = [&change.old, &change.new].map(|node| node.as_ref().map(|node| reported(node)));
-        if old != new {
-            state.stores.reports.changed();
-            state.pools.findings_changed();
-        }
-        state.placement.on_node_change(change, old != new);
-        Vec::new()
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::Node(change)
     }
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
@@ -257,6 +222,10 @@ impl WatchedKind for ServiceCIDR {
     fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
         &mut stores.service_cidrs
     }
+
+    fn watched(_: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::ServiceCidr
+    }
 }
 
 impl WatchedKind for EndpointSlice {
@@ -264,13 +233,12 @@ impl WatchedKind for EndpointSlice {
         &mut stores.endpoint_slices
     }
 
-    fn slimmed(self) -> Self {
-        endpoints::slimmed(self)
+    fn watched(change: &Change<Self>) -> WatchedChange<'_> {
+        WatchedChange::EndpointSlice(change)
     }
 
-    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.placement.on_endpoints_change(&state.stores, state.ready, change);
-        Vec::new()
+    fn slimmed(self) -> Self {
+        endpoints::slimmed(self)
     }
 
     /// Pods come and go all the time; where they are matters to few Services.

@@ -9,6 +9,7 @@ pub(crate) mod clock;
 pub(crate) mod kept;
 pub(crate) mod key_queue;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,10 +17,13 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::Resource;
-use windlass_api::{Announcement, NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{
+    Announcement, NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter, virtual_ip_name,
+};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer, Store, key};
 use windlass_ccm::watch::Event;
+use windlass_ipam::Requester;
 
 use crate::nodes::reports::{NodeReports, ReviewedReports};
 
@@ -70,6 +74,37 @@ impl<K: Resource> ObjectStore<K> for Informer<K> {
 }
 
 impl Stores {
+    /// Returns true if every list is complete. (An API server may not have ServiceCIDRs.)
+    pub(crate) fn are_complete(&self) -> bool {
+        let Self {
+            pools,
+            announcements,
+            vips,
+            routers,
+            networks,
+            services,
+            nodes,
+            namespaces,
+            endpoint_slices,
+            service_cidrs: _,
+            reports: _,
+        } = self;
+        pools.is_synced()
+            && announcements.is_synced()
+            && vips.is_synced()
+            && routers.is_synced()
+            && networks.is_synced()
+            && services.is_synced()
+            && nodes.is_synced()
+            && namespaces.is_synced()
+            && endpoint_slices.is_synced()
+    }
+
+    /// The object that claims `address`.
+    pub(crate) fn vip(&self, address: IpAddr) -> Option<&Arc<VirtualIP>> {
+        self.vips.get(&virtual_ip_name(address))
+    }
+
     /// The reports of the nodes, as far as they are believed.
     pub(crate) fn reports(&self) -> &Arc<ReviewedReports> {
         self.reports.reviewed(|| self.nodes.list(), &self.networks, &self.routers)
@@ -89,6 +124,17 @@ impl Stores {
     /// The Service, if it is the same and not just one of that name.
     pub(crate) fn live(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
         self.service(owner).filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid))
+    }
+
+    /// The Service as the selectors of pools and Announcements see it.
+    pub(crate) fn requester(&self, service: &Service) -> Requester {
+        let namespace = service.metadata.namespace.clone().unwrap_or_default();
+        let labels = self.namespaces.get(&namespace).and_then(|one| one.metadata.labels.clone());
+        Requester {
+            namespace,
+            namespace_labels: labels.unwrap_or_default(),
+            labels: service.metadata.labels.clone().unwrap_or_default(),
+        }
     }
 }
 

@@ -1,22 +1,19 @@
-//! External IPs: claims permitted ones, reports refused ones.
+//! External IPs: decides which are claimed, and what is reported of refused ones.
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
-use tokio::task::yield_now;
 use windlass_api::{ServiceRef, event};
-use windlass_ccm::events::EventType;
 use windlass_ipam::{Acquisition, Families, Family, PlannedAddress, PoolRefusal, QuarantineCause, Request};
 
 use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
 use super::refused::Refused;
 use super::{excess, external_ips};
+use crate::allocation::allocation_state::AllocationState;
 use crate::allocation::ledger::ClaimAction;
 use crate::allocation::request::terms;
-use crate::provider::load_balancer::Provider;
-use crate::state::ClusterState;
-use crate::state::wakeup::Urgency;
+use crate::stores::Stores;
 
 /// Number of entries that are decided on before the state is released, or the next Service's turn comes: this bounds the wait of
 /// others, whatever the entries.
@@ -24,59 +21,40 @@ const PORTION: usize = 256;
 
 /// Pending steps for the external IPs of some Services.
 #[derive(Debug, Default)]
-struct ExternalIpSteps {
-    claims: Vec<(ServiceRef, PlannedAddress, ClaimAction)>,
-    events: Vec<(ObjectReference, &'static str, String)>,
+pub(crate) struct ExternalIpSteps {
+    pub(crate) claims: Vec<ExternalIpClaim>,
+    pub(crate) events: Vec<(ObjectReference, &'static str, String)>,
     /// True if the findings that pools show changed.
-    changed: bool,
+    pub(crate) changed: bool,
     /// The last of these Services; there may be more.
-    last: Option<ServiceRef>,
+    pub(crate) last: Option<ServiceRef>,
 }
 
-impl Provider {
-    /// Returns the external IPs to claim. Reports refused ones, once each. Addresses that a Service holds and may no longer have are
-    /// orphans.
-    pub(crate) async fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
-        let first = self.shared.state().external_ips.begin_pass();
-        let (mut claims, mut after, mut changed) = (Vec::new(), None, false);
-        loop {
-            let steps = self.shared.state().external_ip_steps(after.as_ref());
-            for (service, reason, message) in steps.events {
-                // Whoever lists what it may not have must not drown what its victims are told.
-                if reason == event::EXTERNAL_IP_REFUSED && !self.events.has_room() {
-                    continue;
-                }
-                self.events.send_once(service, EventType::Warning, reason, message, first);
-            }
-            claims.extend(steps.claims);
-            changed |= steps.changed;
-            after = steps.last;
-            if after.is_none() {
-                break;
-            }
-            // What else this thread has to do does not wait for all of them, either.
-            yield_now().await;
-        }
-        if changed {
-            self.shared.planner_wakeup.request(Urgency::Soon);
-        }
-        claims
+/// A Service, the external IP that it is to own, and the call for that.
+pub(crate) type ExternalIpClaim = (ServiceRef, PlannedAddress, ClaimAction);
+
+impl AllocationState {
+    /// Begins a pass over all external IPs. Returns true if it is the first.
+    pub(crate) fn begin_external_ip_pass(&mut self) -> bool {
+        self.external_ips.begin_pass()
     }
-}
 
-impl ClusterState {
     /// Decides on the next Services with external IPs after `after`.
-    fn external_ip_steps(&mut self, after: Option<&ServiceRef>) -> ExternalIpSteps {
+    pub(crate) fn external_ip_steps(
+        &mut self,
+        stores: &Stores,
+        after: Option<&ServiceRef>,
+    ) -> ExternalIpSteps {
         let mut steps = ExternalIpSteps::default();
         let users = self.external_ips.users_after(after, PORTION);
         let mut left = PORTION;
         for user in users {
-            let service = self.stores.live(&user).filter(|one| one.metadata.deletion_timestamp.is_none());
+            let service = stores.live(&user).filter(|one| one.metadata.deletion_timestamp.is_none());
             if let Some(service) = service {
                 let addresses = external_ips(&service);
                 left = left.saturating_sub(addresses.len());
-                let refused = self.steps_of(&user, &service, &addresses, &mut steps);
-                self.tell(&user, &service, &refused, &mut steps);
+                let refused = self.steps_of(stores, &user, &service, &addresses, &mut steps);
+                self.tell(stores, &user, &service, &refused, &mut steps);
             }
             steps.last = Some(user);
             if left == 0 {
@@ -87,7 +65,14 @@ impl ClusterState {
     }
 
     /// Records the refusals of a Service, and what is to be reported of them.
-    fn tell(&mut self, user: &ServiceRef, service: &Service, refused: &Refused, steps: &mut ExternalIpSteps) {
+    fn tell(
+        &mut self,
+        stores: &Stores,
+        user: &ServiceRef,
+        service: &Service,
+        refused: &Refused,
+        steps: &mut ExternalIpSteps,
+    ) {
         let news = self.external_ips.replace(user, refused);
         if news.changed {
             self.pools.findings_changed();
@@ -98,7 +83,7 @@ impl ClusterState {
             .events
             .extend(to_user.map(|message| (service.object_ref(&()), event::EXTERNAL_IP_REFUSED, message)));
         for (owner, message) in news.to_owners {
-            if let Some(owner) = self.stores.live(&owner) {
+            if let Some(owner) = stores.live(&owner) {
                 steps.events.push((owner.object_ref(&()), event::FOREIGN_EXTERNAL_IP, message));
             }
         }
@@ -107,6 +92,7 @@ impl ClusterState {
     /// Adds what is to be claimed of `addresses` for one Service, and returns what is refused.
     fn steps_of(
         &mut self,
+        stores: &Stores,
         owner: &ServiceRef,
         service: &Service,
         addresses: &[IpAddr],
@@ -121,7 +107,7 @@ impl ClusterState {
                 return refused;
             }
         };
-        let user = ExternalIpUser { owner: owner.clone(), requester: self.requester(service), terms };
+        let user = ExternalIpUser { owner: owner.clone(), requester: stores.requester(service), terms };
         let reviewed = self.reviewed();
         for &address in addresses {
             let allocator = self.ledger.allocator();

@@ -43,14 +43,14 @@ fn named(last: u8, ports: u16) -> Arc<VirtualIP> {
 // shows: threats T-03
 #[test]
 fn many_ports_are_named_while_the_cluster_has_room_few_always_and_what_is_named_stays() {
-    let mut state = ClusterState::default();
+    let (mut state, mut stores) = (AllocationState::default(), Stores::default());
     let mut make = |vip: Arc<VirtualIP>| {
         let change = Change { old: None, new: Some(Arc::clone(&vip)) };
         state.source_elements.on_change(&change);
-        state.stores.vips.learn(vip);
+        stores.vips.learn(vip);
         let at = |last: u8| IpAddr::from([192, 0, 2, last]);
         [(1, 4096), (1, 100), (200, 64), (200, 65), (200, 4096)]
-            .map(|(last, ports)| u8::from(state.has_room_for_ports(at(last), ports)))
+            .map(|(last, ports)| u8::from(state.has_room_for_ports(&stores, at(last), ports)))
     };
     assert_eq!(make(named(1, 4096)), [1, 1, 1, 1, 1]);
     for last in 2..32 {

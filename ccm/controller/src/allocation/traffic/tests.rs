@@ -21,10 +21,10 @@ fn owners(names: &[&str]) -> Vec<ServiceRef> {
 }
 
 /// A cluster with these Services, and an object that says this of its traffic.
-fn state(services: Vec<Service>, known: Option<VipTraffic>) -> ClusterState {
-    let mut state = ClusterState::default();
+fn state(services: Vec<Service>, known: Option<VipTraffic>) -> (AllocationState, Stores) {
+    let mut stores = Stores::default();
     for service in services {
-        Service::store(&mut state.stores).handle(Event::Apply(service));
+        Service::store(&mut stores).handle(Event::Apply(service));
     }
     if let Some(traffic) = known {
         let body = json!({
@@ -33,9 +33,9 @@ fn state(services: Vec<Service>, known: Option<VipTraffic>) -> ClusterState {
         });
         let mut vip: windlass_api::VirtualIP = serde_json::from_value(body).expect("a VirtualIP");
         traffic.set(&mut vip.spec);
-        state.stores.vips.learn(std::sync::Arc::new(vip));
+        stores.vips.learn(std::sync::Arc::new(vip));
     }
-    state
+    (AllocationState::default(), stores)
 }
 
 fn local(ports: &[u16]) -> VipTraffic {
@@ -59,19 +59,19 @@ fn what_becomes_of_an_address_in_use_says_the_pool_that_holds_it_and_the_object_
     ];
     for (what, pool, known, expected) in rows {
         let known = VipTraffic { on_address_in_use: known, ..VipTraffic::default() };
-        let mut state = state(vec![service("web", &json!({}))], Some(known));
+        let (mut state, mut stores) = state(vec![service("web", &json!({}))], Some(known));
         if let Some(change) = pool {
             let body = json!({
                 "metadata": { "name": "p", "uid": "p", "resourceVersion": "3" }, "spec": { "addresses": ["192.0.2.0/24"] },
             });
             let body = windlass_ccm::testing::with(body, &json!({ "spec": change }));
             let pool: windlass_api::VirtualIPPool = serde_json::from_value(body).expect("a pool");
-            windlass_api::VirtualIPPool::store(&mut state.stores).handle(Event::Apply(pool));
+            windlass_api::VirtualIPPool::store(&mut stores).handle(Event::Apply(pool));
             state.ready = true;
-            state.review_pools();
+            state.review_pools(&stores);
         }
         let address = ADDRESS.parse().expect("an address");
-        let traffic = state.traffic_of(address, &owners(&["web"]));
+        let traffic = state.traffic_of(&stores, address, &owners(&["web"]));
         assert_eq!(traffic.on_address_in_use, expected, "{what}");
     }
 }
@@ -111,8 +111,8 @@ fn the_policy_of_an_address_is_that_of_its_services_as_far_as_they_are_known() {
         if what.contains("gone") {
             names.push("web");
         }
-        let state = state(services, known);
-        let found = state.traffic_of(ADDRESS.parse().expect("an address"), &owners(&names));
+        let (state, stores) = state(services, known);
+        let found = state.traffic_of(&stores, ADDRESS.parse().expect("an address"), &owners(&names));
         assert_eq!(found, expected, "{what}");
     }
 }
@@ -122,8 +122,8 @@ fn a_patch_holds_what_differs_and_makes_the_object_so() {
     let all = [VipTraffic::default(), local(&[]), local(&[30000]), local(&[1, 2])];
     for before in &all {
         for after in &all {
-            let state = state(vec![], Some(before.clone()));
-            let known = state.vip(ADDRESS.parse().expect("an address")).expect("an object");
+            let (_, stores) = state(vec![], Some(before.clone()));
+            let known = stores.vip(ADDRESS.parse().expect("an address")).expect("an object");
             let mut patch = Map::new();
             after.patch(Some(&known.spec), &mut patch);
             assert_eq!(patch.is_empty(), before == after);
@@ -175,14 +175,14 @@ fn the_ports_of_an_address_are_those_of_all_its_services_as_far_as_they_are_know
         ("more than an object may say", vec![with_ports("web", json!(&many))], &["web"], said(&[http]), &[]),
     ];
     for (what, services, names, known, expected) in rows {
-        let state = state(services, known);
-        let found = state.traffic_of(ADDRESS.parse().expect("an address"), &owners(names));
+        let (state, stores) = state(services, known);
+        let found = state.traffic_of(&stores, ADDRESS.parse().expect("an address"), &owners(names));
         assert_eq!(found.ports, expected, "{what}");
     }
     // Those that are left out are refused: they would be open to everybody.
     let ranges = json!({ "spec": { "ports": many, "loadBalancerSourceRanges": ["10.0.0.0/8"] } });
-    let state = state(vec![service("web", &ranges)], None);
-    let found = state.traffic_of(ADDRESS.parse().expect("an address"), &owners(&["web"]));
+    let (state, stores) = state(vec![service("web", &ranges)], None);
+    let found = state.traffic_of(&stores, ADDRESS.parse().expect("an address"), &owners(&["web"]));
     assert_eq!((found.ports.len(), found.sources[0].ports.len()), (4096, 4096));
     assert_eq!(found.sources[0].allowed, ["10.0.0.0/8"; 1]);
 }

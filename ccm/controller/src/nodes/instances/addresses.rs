@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
+use windlass_ccm::store::Change;
 use windlass_common::bridges::is_inside_the_node;
 
 /// Type of an address within the cluster.
@@ -30,6 +32,16 @@ pub(super) struct NodeAddresses<'a> {
     pub(super) list: Vec<(&'a str, IpAddr)>,
     /// Reason that it does not have the addresses that its kubelet names.
     pub(super) refused: Option<String>,
+}
+
+/// Returns the node whose agent reports other addresses than before.
+pub(crate) fn readdressed(change: &Change<NodeNetwork>) -> Option<String> {
+    let addresses = |network: &Arc<NodeNetwork>| {
+        let spec = &network.spec;
+        (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
+    };
+    let new = change.new.as_ref()?;
+    (change.old.as_ref().map(addresses) != Some(addresses(new))).then(|| new.name_any())
 }
 
 /// The addresses of `node`: those that its kubelet names, else those it has, else those that its agent reports. None that a

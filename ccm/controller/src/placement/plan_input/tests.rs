@@ -7,6 +7,7 @@ use windlass_api::{
 };
 
 use super::*;
+use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
@@ -82,12 +83,13 @@ fn shared(vips: Vec<VirtualIP>) -> SharedState {
     shared.list(vec![node("n1"), node("n2")]);
     shared.list::<Namespace>(Vec::new());
     shared.list::<EndpointSlice>(Vec::new());
-    assert!(shared.state().ready, "every list is complete");
+    assert!(shared.state().allocation.is_ready(), "every list is complete");
     shared
 }
 
 fn named(shared: &SharedState, last: u8, owner: &str) -> Option<String> {
-    shared.state().router_for_new_vip(&holder(owner), &vip(last, owner, None))
+    let ClusterState { stores, allocation, placement, .. } = &mut *shared.state();
+    placement.router_for_new_vip(stores, allocation, &holder(owner), &vip(last, owner, None))
 }
 
 #[test]

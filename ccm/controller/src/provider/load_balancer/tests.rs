@@ -148,7 +148,7 @@ async fn an_address_in_the_status_stays_there_and_works_as_long_as_it_is_announc
     let vip = {
         let first = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
         ensure(&first, &plain("web")).await.expect("claimed");
-        (**first.shared.state().vip("192.0.2.1".parse().expect("address")).expect("a VIP")).clone()
+        (**first.shared.state().stores.vip("192.0.2.1".parse().expect("address")).expect("a VIP")).clone()
     };
     writes(&api);
     let restarted = provider(&api, "192.0.2.1-192.0.2.9", vec![vip]);

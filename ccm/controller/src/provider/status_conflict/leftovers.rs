@@ -83,9 +83,10 @@ impl Provider {
         let Ensured::Ready { status, works: true, .. } = &mut answer else { return Ok(answer) };
         let (entries, claimed, is_conflict_ongoing) = {
             let state = self.shared.state();
-            let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
+            let vips = state.ledger().held_by(holder).into_iter();
+            let vips = vips.filter_map(|address| state.stores.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
-            let entries = foreign(service, |address| state.is_ours(address));
+            let entries = foreign(service, |address| state.allocation.is_ours(address));
             (entries, claimed.min(), state.status_conflicts.is_ongoing(holder, state.clock.now()))
         };
         let ours_alone = is_ours_alone(service);

@@ -14,6 +14,7 @@ use super::leftovers::adds_foreign_ingress;
 use super::writer::Writer;
 use crate::allocation::request::owner;
 use crate::provider::load_balancer::Provider;
+use crate::state::ClusterState;
 use crate::stores::call::{CallFailed, call};
 
 impl Provider {
@@ -21,13 +22,12 @@ impl Provider {
     /// correction is scheduled already.
     pub(crate) fn correct_status_after(&self, old: &Service, new: &Service) -> Option<Duration> {
         let holder = owner(new)?;
-        let mut state = self.shared.state();
-        let adds_foreign_ingress = adds_foreign_ingress(old, new, |address| state.is_ours(address));
-        if !adds_foreign_ingress && !state.is_foreign_status_change(&holder, old, new) {
+        let ClusterState { stores, allocation, status_conflicts, clock, .. } = &mut *self.shared.state();
+        let adds_foreign_ingress = adds_foreign_ingress(old, new, |address| allocation.is_ours(address));
+        if !adds_foreign_ingress && !allocation.is_foreign_status_change(stores, &holder, old, new) {
             return None;
         }
-        let now = state.clock.now();
-        match state.status_conflicts.changed(&holder, now) {
+        match status_conflicts.changed(&holder, clock.now()) {
             Correction::Now => Some(Duration::ZERO),
             Correction::After(pause) => Some(pause),
             Correction::AlreadyScheduled => None,

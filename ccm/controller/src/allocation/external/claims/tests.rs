@@ -11,6 +11,8 @@ use windlass_ccm::testing::apiserver::ApiServer;
 use windlass_ccm::watch::Event;
 
 use super::*;
+use crate::provider::load_balancer::Provider;
+use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
@@ -50,11 +52,11 @@ fn pool(version: u64, allows: bool) -> VirtualIPPool {
 
 /// How many entries are decided on in each portion of a pass.
 fn portions(shared: &SharedState) -> Vec<usize> {
-    let mut state = shared.state();
+    let ClusterState { allocation, stores, .. } = &mut *shared.state();
     let (mut after, mut portions, mut before) = (None, Vec::new(), 0);
     loop {
-        after = state.external_ip_steps(after.as_ref()).last;
-        let refused = state.external_ips.refused().count("p");
+        after = allocation.external_ip_steps(stores, after.as_ref()).last;
+        let refused = allocation.external_ips.refused().count("p");
         portions.push(refused - before);
         before = refused;
         if after.is_none() {
@@ -86,7 +88,10 @@ fn a_pool_that_changes_has_those_looked_at_that_hold_an_external_ip_and_not_all_
     };
     let looked_at = |version, allows| {
         shared.handle(Event::Apply(pool(version, allows)));
-        let candidates = shared.state().take_orphan_candidates();
+        let candidates = {
+            let ClusterState { allocation, stores, .. } = &mut *shared.state();
+            allocation.take_orphan_candidates(stores)
+        };
         (queued(), candidates.into_iter().map(|one| one.name).collect::<Vec<_>>())
     };
     queued();

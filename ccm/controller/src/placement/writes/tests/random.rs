@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     fn known_vip(&self, last: u8) -> Option<Arc<VirtualIP>> {
-        self.shared.state().vip(address(last)).cloned()
+        self.shared.state().stores.vip(address(last)).cloned()
     }
 
     fn take(&mut self, step: &Step) {
@@ -267,10 +267,10 @@ impl Cluster {
         };
         let mut vip = VirtualIP::new(&virtual_ip_name(spec.address), spec);
         {
-            let mut state = self.shared.state();
-            state.traffic_of(vip.spec.address, &vip.spec.owners).set(&mut vip.spec);
+            let ClusterState { stores, allocation, placement, .. } = &mut *self.shared.state();
+            allocation.traffic_of(stores, vip.spec.address, &vip.spec.owners).set(&mut vip.spec);
             if placed {
-                vip.spec.virtual_router = state.router_for_new_vip(&holder, &vip);
+                vip.spec.virtual_router = placement.router_for_new_vip(stores, allocation, &holder, &vip);
             }
         }
         vip.metadata.uid = Some(format!("vip-{}", self.version));
@@ -286,7 +286,7 @@ impl Cluster {
             {
                 let mut state = self.shared.state();
                 state.placement.forget_topology();
-                state.pools.findings_changed();
+                state.allocation.findings_changed();
             }
             let anew = PlannedWrites::new(&self.shared).expect("all is known");
             assert_eq!(writes, anew, "with what was worked out before, and without");
