@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
+use serde_json::Value;
 
 use super::{Context, JobProgress, provider_failure};
 use crate::events::EventType;
@@ -61,13 +62,9 @@ impl<P: LoadBalancer> Context<P> {
             }
             Ok(Ensured::Refused { status, reason, message }) => {
                 let refusal = ProviderError::Rejected { reason, message: message.clone() };
-                self.write_addresses(
-                    service,
-                    &status,
-                    self.service_condition(false, reason, message),
-                    progress,
-                )
-                .await?;
+                let ingress = patch::set_status(progress.latest.as_ref().unwrap_or(service), &status);
+                let service_condition = self.service_condition(false, reason, message);
+                self.write_addresses(service, ingress, service_condition, progress).await?;
                 Err(provider_failure(FailureKind::Sync, messages::ENSURE, &refusal))
             }
             Err(ProviderError::ImplementedElsewhere(_)) => Ok(JobSuccess::Ensured),
@@ -122,31 +119,28 @@ impl<P: LoadBalancer> Context<P> {
         progress: &mut JobProgress,
     ) -> Result<JobSuccess, JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        match (event_policy, patch::set_status(shown, status)) {
-            (EventPolicy::OnChange, None) => {}
-            (EventPolicy::OnChange, Some(_)) => {
-                self.send_event(service, EventType::Normal, messages::ENSURING, messages::ENSURING_MESSAGE);
-                self.send_event(service, EventType::Normal, messages::ENSURED, messages::ENSURED_MESSAGE);
-            }
-            (EventPolicy::All | EventPolicy::EnsuredOnly, _) => {
-                self.send_event(service, EventType::Normal, messages::ENSURED, messages::ENSURED_MESSAGE);
-            }
+        let ingress = patch::set_status(shown, status);
+        let on_change = event_policy == EventPolicy::OnChange;
+        if on_change && ingress.is_some() {
+            self.send_event(service, EventType::Normal, messages::ENSURING, messages::ENSURING_MESSAGE);
+        }
+        if !on_change || ingress.is_some() {
+            self.send_event(service, EventType::Normal, messages::ENSURED, messages::ENSURED_MESSAGE);
         }
         progress.event_written = false;
-        self.write_addresses(service, status, service_condition, progress).await?;
+        self.write_addresses(service, ingress, service_condition, progress).await?;
         Ok(JobSuccess::Ensured)
     }
 
-    /// Writes the addresses that the Service has, and the condition, unless its status shows both.
+    /// Writes the addresses, if the status does not show them, and the condition, likewise. `ingress`: the patch for the addresses.
     async fn write_addresses(
         &self,
         service: &Service,
-        status: &LoadBalancerStatus,
+        ingress: Option<Value>,
         service_condition: Option<ServiceCondition>,
         progress: &mut JobProgress,
     ) -> Result<(), JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        let ingress = patch::set_status(shown, status);
         let condition =
             service_condition.and_then(|service_condition| service_condition.patch(shown, Timestamp::now()));
         match patch::both(ingress, condition) {
