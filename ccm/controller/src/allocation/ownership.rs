@@ -129,7 +129,7 @@ impl AllocationState {
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
         request.may_replace_unpooled =
-            outside.peek().is_some() && outside.all(|address| self.may_move(stores, address));
+            outside.peek().is_some() && outside.all(|address| may_move(stores, address));
         if let Some(pool) = &request.pool {
             request.given_from_pool = self.ledger.held_by(holder);
             request
@@ -194,13 +194,6 @@ impl AllocationState {
             (is_recorded || is_known()).then_some(named)
         });
         named.collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    /// Returns true if the admin allows the Services of `address` to move to another one once no pool holds it.
-    fn may_move(&self, stores: &Stores, address: IpAddr) -> bool {
-        let Some(vip) = stores.vip(address) else { return false };
-        let pool = stores.pools.get(&vip.spec.pool);
-        vip.allows_move() || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
     }
 
     /// Returns true if the status of a Service that owns `address` shows it.
@@ -346,6 +339,13 @@ fn keeps_without_owning(
         vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
     let shows_none = || !status_addresses(&service).any(|shown| shown.is_ipv4() == address.is_ipv4());
     !is_taken && (shows(&service, address) || (was_in_use && shows_none()))
+}
+
+/// Returns true if the admin allows the Services of `address` to move to another one once no pool holds it.
+fn may_move(stores: &Stores, address: IpAddr) -> bool {
+    let Some(vip) = stores.vip(address) else { return false };
+    let pool = stores.pools.get(&vip.spec.pool);
+    vip.allows_move() || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
 }
 
 /// Returns true if the Service exists, is not being deleted and wants an address.

@@ -107,10 +107,11 @@ async fn a_promise_that_comes_to_nothing_brings_a_pass_that_counts_it_no_more() 
     let (owner, address) =
         (owner(&service("a", 0, None)).expect("an owner"), "192.0.2.1".parse().expect("an address"));
     let service = service("a", 0, None);
-    let mut state = shared.state();
-    let wanted = state.allocation.base_request(&state.stores, &service).expect("a request");
-    assert!(state.allocation.allocate(&owner, &service, wanted).0.is_ok());
-    drop(state);
+    {
+        let mut state = shared.state();
+        let wanted = state.allocation.base_request(&state.stores, &service).expect("a request");
+        assert!(state.allocation.allocate(&owner, &service, wanted).0.is_ok());
+    }
     shared.vip_absent(address, &owner, None);
     assert!(shared.state().ledger().held_by(&owner).is_empty());
     assert!(pass().await.is_ok());
