@@ -67,7 +67,7 @@ impl Source {
     /// Converts everything in `text`.
     fn convert(&self, text: &str) -> Conversion {
         match self {
-            Self::Metallb => pools::convert(metallb::read(text)),
+            Self::Metallb => metallb::convert(text),
             Self::KubeVip { vip } => kube_vip::convert(text, *vip),
             Self::Purelb => purelb::convert(text),
             Self::Cilium => cilium::convert(text),

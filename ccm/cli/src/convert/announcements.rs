@@ -8,11 +8,8 @@ use windlass_api::AnnouncementSpec;
 
 use super::expressions::is_interface;
 use super::metallb::{Advertisement, Pool, Protocol};
-use super::write::{Writer, object_name};
+use super::write::{Place, Writer, object_name};
 
-/// Maximum numbers of pools, selectors and interfaces of an `Announcement`.
-const MAX_POOLS: usize = 256;
-const MAX_ENTRIES: usize = 32;
 /// Priority of an Announcement for some Services, where another one is for all of the same pool.
 const FIRST: i32 = 50;
 /// Maximum length of a name that is made of several, so that a number fits behind it.
@@ -20,7 +17,7 @@ const MAX_NAME: usize = 240;
 
 /// Advertisements that are for the same addresses.
 struct Group<'a> {
-    members: Vec<&'a Advertisement>,
+    members: Vec<&'a Advertisement<'a>>,
     /// The names of the `VirtualIPPool`s.
     pools: Vec<&'a str>,
     /// True if another group is for all other Services of these pools.
@@ -28,29 +25,30 @@ struct Group<'a> {
 }
 
 /// Converts how `pools` were announced; beside each is the name of its `VirtualIPPool`.
-pub(super) fn convert(pools: &[(&Pool, String)], advertisements: &[Advertisement], writer: &mut Writer) {
-    let layer2: Vec<&Advertisement> =
+pub(super) fn convert(pools: &[(&Pool<'_>, String)], advertisements: &[Advertisement<'_>], writer: &Writer) {
+    let layer2: Vec<&Advertisement<'_>> =
         advertisements.iter().filter(|one| one.protocol == Protocol::Layer2).collect();
     for one in layer2.iter().filter(|one| !one.is_open()) {
         for name in one.pools.iter().filter(|name| !pools.iter().any(|(pool, _)| pool.name == **name)) {
-            let what = format!(
+            one.place.warn(format!(
                 "spec.ipAddressPools names {name:?}, which is none of the converted pools, so no Announcement covers it. Convert \
                  the pool and the advertisement together"
-            );
-            writer.warn(&one.origin, &what);
+            ));
         }
     }
     for group in groups(pools, &layer2, writer) {
-        let Some(spec) = group.spec(pools.len(), writer) else { continue };
-        writer.announcement(&group.origins(), &group.name(), &spec);
+        let place = writer.at(origins(&group.members));
+        if let Some(spec) = group.spec(pools.len(), &place) {
+            place.announcement(&group.name(), &spec);
+        }
     }
 }
 
 /// Groups the advertisements that are for the same addresses, without addresses that are announced without an Announcement as MetalLB did.
 fn groups<'a>(
-    pools: &'a [(&Pool, String)],
-    layer2: &[&'a Advertisement],
-    writer: &mut Writer,
+    pools: &'a [(&Pool<'_>, String)],
+    layer2: &[&'a Advertisement<'a>],
+    writer: &Writer,
 ) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (pool, name) in pools {
@@ -61,13 +59,12 @@ fn groups<'a>(
             continue;
         }
         if general.is_empty() && !selective.is_empty() {
-            writer.warn(
-                &pool.origin,
+            pool.place.warn(
                 "the advertisements of MetalLB announce only Services that their spec.serviceSelectors select; Windlass announces \
                  every Service with an address. Give the VirtualIPPool spec.serviceSelectors",
             );
         }
-        let mut of_services: Vec<Vec<&Advertisement>> = Vec::new();
+        let mut of_services: Vec<Vec<&Advertisement<'_>>> = Vec::new();
         for one in selective {
             match of_services
                 .iter_mut()
@@ -78,13 +75,11 @@ fn groups<'a>(
             }
         }
         if let [_, _, ..] = of_services[..] {
-            let origins = origins(of_services.iter().flatten());
-            let what = format!(
+            writer.at(origins(of_services.iter().flatten())).warn(format!(
                 "if several of them select the same Service of pool {:?}, MetalLB applies them all, and Windlass applies one. \
                  Make sure that their spec.serviceSelectors select different Services",
                 pool.name
-            );
-            writer.warn(&origins, &what);
+            ));
         }
         let first = !general.is_empty();
         let chosen = of_services
@@ -107,45 +102,28 @@ fn groups<'a>(
 }
 
 impl Group<'_> {
-    fn spec(&self, all_pools: usize, writer: &mut Writer) -> Option<AnnouncementSpec> {
-        let origins = self.origins();
+    fn spec(&self, all_pools: usize, place: &Place<'_>) -> Option<AnnouncementSpec> {
         let node_selectors = union(self.members.iter().map(|one| one.node_selectors.as_slice()));
         let interfaces = union(self.members.iter().map(|one| one.interfaces.as_slice()));
         if !self.is_product(&node_selectors, &interfaces) {
-            writer.warn(
-                &origins,
+            place.warn(
                 "MetalLB applies the spec.interfaces of each only to its own spec.nodeSelectors. Only one Announcement applies \
                  to an address, so the converted one combines all these interfaces with all these nodes. Check that this is \
                  intended",
             );
         }
-        let interfaces = self.existing(interfaces, writer)?;
+        let interfaces = existing(interfaces, place)?;
         if interfaces.len() > 1 {
-            let what = format!(
+            place.warn(format!(
                 "spec.interfaces has {interfaces:?}, and MetalLB announces on each of them; Windlass announces an address in one \
                  subnet, on one interface of each node. Name one interface of each node if the choice matters"
-            );
-            writer.warn(&origins, &what);
+            ));
         }
         // (Those of a group are alike, but for the ones that are for all Services.)
         let service_selectors =
             self.members.first().map(|one| one.service_selectors.clone()).unwrap_or_default();
         let for_all = self.pools.len() == all_pools && self.members.iter().all(|one| one.is_for_all_pools());
         let pools = if for_all { &[] } else { self.pools.as_slice() };
-        let counts = [
-            ("pools", pools.len(), MAX_POOLS),
-            ("nodeSelectors", node_selectors.len(), MAX_ENTRIES),
-            ("serviceSelectors", service_selectors.len(), MAX_ENTRIES),
-            ("interfaces", interfaces.len(), MAX_ENTRIES),
-        ];
-        if let Some((field, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
-            let why = format!(
-                "the Announcement would have {count} entries in spec.{field}, and the maximum is {most}; split it. Until then \
-                 every node with the subnet of its pools announces them"
-            );
-            writer.refuse(&origins, &why);
-            return None;
-        }
         let default = AnnouncementSpec::default();
         Some(AnnouncementSpec {
             priority: if self.first { FIRST } else { default.priority },
@@ -159,38 +137,11 @@ impl Group<'_> {
 
     /// Returns true if all of these nodes with all of these interfaces announce no more than the members do, each by itself.
     fn is_product(&self, node_selectors: &[LabelSelector], interfaces: &[String]) -> bool {
-        let alike_in_nodes = |one: &&Advertisement| alike(&one.node_selectors, node_selectors);
-        let alike_in_interfaces = |one: &&Advertisement| alike(&one.interfaces, interfaces);
+        let alike_in_nodes = |one: &&Advertisement<'_>| alike(&one.node_selectors, node_selectors);
+        let alike_in_interfaces = |one: &&Advertisement<'_>| alike(&one.interfaces, interfaces);
         self.members.iter().all(alike_in_nodes)
             || self.members.iter().all(alike_in_interfaces)
             || self.members.iter().any(|one| alike_in_nodes(one) && alike_in_interfaces(one))
-    }
-
-    /// Returns the `interfaces` that can exist, and reports the others; `None` if some were named and none can exist.
-    fn existing(&self, interfaces: Vec<String>, writer: &mut Writer) -> Option<Vec<String>> {
-        let (good, bad): (Vec<String>, Vec<String>) =
-            interfaces.into_iter().partition(|name| is_interface(name));
-        if bad.is_empty() {
-            return Some(good);
-        }
-        let said = format!(
-            "spec.interfaces has {bad:?}, which cannot be names of interfaces: a name has 1 to 15 characters without spaces and \
-             \"/\""
-        );
-        if good.is_empty() {
-            let why = format!(
-                "{said}; correct it. Until then every node with the subnet of its pools announces them"
-            );
-            writer.refuse(&self.origins(), &why);
-            return None;
-        }
-        writer.warn(&self.origins(), &format!("{said}; left out"));
-        Some(good)
-    }
-
-    /// Returns the origins of its members, for messages.
-    fn origins(&self) -> String {
-        origins(&self.members)
     }
 
     /// The names of its members.
@@ -201,8 +152,28 @@ impl Group<'_> {
     }
 }
 
-fn origins<'a>(advertisements: impl IntoIterator<Item = &'a &'a Advertisement>) -> String {
-    advertisements.into_iter().map(|one| one.origin.as_str()).collect::<Vec<_>>().join(", ")
+/// Returns the `interfaces` that can exist, and reports the others; `None` if some were named and none can exist.
+fn existing(interfaces: Vec<String>, place: &Place<'_>) -> Option<Vec<String>> {
+    let (good, bad): (Vec<String>, Vec<String>) = interfaces.into_iter().partition(|name| is_interface(name));
+    if bad.is_empty() {
+        return Some(good);
+    }
+    let said = format!(
+        "spec.interfaces has {bad:?}, which cannot be names of interfaces: a name has 1 to 15 characters without spaces and \
+         \"/\""
+    );
+    if good.is_empty() {
+        place.refuse(format!(
+            "{said}; correct it. Until then every node with the subnet of its pools announces them"
+        ));
+        return None;
+    }
+    place.warn(format!("{said}; left out"));
+    Some(good)
+}
+
+fn origins<'a>(advertisements: impl IntoIterator<Item = &'a &'a Advertisement<'a>>) -> String {
+    advertisements.into_iter().map(|one| one.place.origin()).collect::<Vec<_>>().join(", ")
 }
 
 /// All entries of these lists, once each; an empty list among them stands for everything, and so does the result then.

@@ -2,13 +2,13 @@
 //! (`pkg/k8s/apis/cilium.io/v2/lbipam_types.go`, `v2alpha1/l2announcement_types.go`).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use serde_json::Value;
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 
-use super::fields::{self, FieldError, Object, name, origin};
-use super::services::{self, Becomes, Program};
-use super::write::{Draft, Listed, Writer};
-use super::{Conversion, input, interfaces};
+use super::fields::{self, FieldError, Object, name};
+use super::input::{Input, Outcome};
+use super::services::{Becomes, Program};
+use super::write::{Draft, Listed, Place};
+use super::{Conversion, interfaces};
 
 /// Stand for the Service's namespace and name in selectors of Services.
 const NAMESPACE: &str = "io.kubernetes.service.namespace";
@@ -56,52 +56,38 @@ struct Announced {
 
 /// Converts every object of Cilium in `text`.
 pub(super) fn convert(text: &str) -> Conversion {
-    let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new(PROGRAM.name, errors);
-    let (services, others): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| object["kind"] == "Service");
+    let input = Input::read(text, PROGRAM.name);
     let is_policy = |object: &Object<'_>| {
         object.kind() == "CiliumL2AnnouncementPolicy"
             && fields::boolean(object, "spec.loadBalancerIPs", false).unwrap_or_default()
     };
-    let cilium = || others.iter().map(Object::new).filter(|object| object.is_of("cilium.io"));
+    let cilium = || input.others.iter().map(Object::new).filter(|object| object.is_of("cilium.io"));
     let announced = Announced {
         policies: cilium().filter(is_policy).count(),
         by_bgp: cilium().any(|object| BGP_KINDS.contains(&object.kind())),
     };
-    for object in &others {
-        let (origin, object) = (origin(object), Object::new(object));
-        let result = match object.kind() {
-            "CiliumLoadBalancerIPPool" if object.is_of("cilium.io") => {
-                pool(&object, &origin, announced, &mut writer)
-            }
+    input.each(&[], |object, place| {
+        match object.kind() {
+            "CiliumLoadBalancerIPPool" if object.is_of("cilium.io") => pool(object, announced, place)?,
             "CiliumL2AnnouncementPolicy" if object.is_of("cilium.io") => {
-                policy(&object, &origin, announced.policies > 1, &mut writer)
+                policy(object, announced.policies > 1, place)?;
             }
             kind if BGP_KINDS.contains(&kind) => {
-                writer.unconverted(&origin, &object, BGP);
-                continue;
+                place.unconverted(object, BGP);
+                return Ok(Outcome::Reported);
             }
-            _ => {
-                writer.foreign(origin.clone());
-                continue;
-            }
-        };
-        match result {
-            Ok(()) => writer.unread(&origin, &object, &[]),
-            Err(error) => writer.refuse(&origin, &error.to_string()),
+            _ => return Ok(Outcome::Foreign),
         }
-    }
-    services::look(&services, &PROGRAM, &[], &mut writer);
-    writer.finish()
+        Ok(Outcome::Read)
+    });
+    input.finish(&PROGRAM, &[])
 }
 
 /// The addresses that a pool lists; `None` if none can be read, which is reported.
 fn listed(
     object: &Object<'_>,
-    origin: &str,
     without_ends: bool,
-    writer: &mut Writer,
+    place: &Place<'_>,
 ) -> Result<Option<Vec<Listed>>, FieldError> {
     // Of versions before 1.15 `cidrs`.
     let (mut listed, mut has_errors) = (Vec::new(), false);
@@ -115,8 +101,7 @@ fn listed(
                 (Some(_), _, _) | (None, None, _) => {
                     block.mark("");
                     has_errors = true;
-                    writer.refuse(
-                        &format!("{origin}: {}", block.path("")),
+                    place.part(&block.path("")).refuse(
                         "it has neither cidr alone nor start; write cidr, or start with an optional stop",
                     );
                     continue;
@@ -129,30 +114,23 @@ fn listed(
     Ok(Some(listed).filter(|listed| !(listed.is_empty() && has_errors)))
 }
 
-fn pool(
-    object: &Object<'_>,
-    origin: &str,
-    announced: Announced,
-    writer: &mut Writer,
-) -> Result<(), FieldError> {
+fn pool(object: &Object<'_>, announced: Announced, place: &Place<'_>) -> Result<(), FieldError> {
     let without_ends = match fields::text(object, "spec.allowFirstLastIPs")? {
         None | Some("" | "Yes") => false,
         Some("No") => true,
         Some(other) => {
             object.mark("spec");
-            writer.refuse(origin, &format!("spec.allowFirstLastIPs is {other:?}; write Yes or No"));
+            place.refuse(format!("spec.allowFirstLastIPs is {other:?}; write Yes or No"));
             return Ok(());
         }
     };
-    let (listed, selected) =
-        (listed(object, origin, without_ends, writer)?, selected(object, origin, writer)?);
+    let (listed, selected) = (listed(object, without_ends, place)?, selected(object, place)?);
     let (Some(listed), Some(selected)) = (listed, selected) else {
         object.mark("spec");
         return Ok(());
     };
     let is_bgp_alone = announced.by_bgp && announced.policies == 0;
     let draft = Draft {
-        origin: origin.to_owned(),
         name: name(object, "metadata.name")?,
         listed,
         ends_usable: false,
@@ -166,43 +144,36 @@ fn pool(
             ..VirtualIPPoolSpec::default()
         },
     };
-    if writer.pool(draft).is_none() || announced.policies > 0 {
+    if place.pool(draft).is_none() || announced.policies > 0 {
         return Ok(());
     }
-    let what = if is_bgp_alone {
-        "only BGP announces it, which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only Services that name it \
-         get its addresses. Keep Cilium for it, or set autoAssign: true if its addresses are in a subnet of the nodes"
+    if is_bgp_alone {
+        place.is_bgp_alone("only BGP announces it");
     } else {
-        "the input has no CiliumL2AnnouncementPolicy with loadBalancerIPs: true, so Cilium announces no address of the pool by \
-         ARP and NDP. Windlass announces by ARP and NDP, not by BGP: make sure that the addresses are in a subnet of the nodes"
-    };
-    writer.warn(origin, what);
+        place.warn(
+            "the input has no CiliumL2AnnouncementPolicy with loadBalancerIPs: true, so Cilium announces no address of the pool by \
+             ARP and NDP. Windlass announces by ARP and NDP, not by BGP: make sure that the addresses are in a subnet of the nodes",
+        );
+    }
     Ok(())
 }
 
-fn policy(
-    object: &Object<'_>,
-    origin: &str,
-    is_one_of_many: bool,
-    writer: &mut Writer,
-) -> Result<(), FieldError> {
+fn policy(object: &Object<'_>, is_one_of_many: bool, place: &Place<'_>) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     if fields::boolean(object, "spec.externalIPs", false)? {
-        writer.warn(
-            origin,
+        place.warn(
             "spec.externalIPs is not converted: Windlass announces addresses of spec.externalIPs of Services only if their \
              VirtualIPPool has allowExternalIPs: true",
         );
     }
     if !fields::boolean(object, "spec.loadBalancerIPs", false)? {
-        writer.warn(
-            origin,
+        place.warn(
             "spec.loadBalancerIPs is false, so the policy announces no address of a pool and became no Announcement",
         );
         object.mark("spec");
         return Ok(());
     }
-    let Some(selected) = selected(object, origin, writer)? else {
+    let Some(selected) = selected(object, place)? else {
         object.mark("spec");
         return Ok(());
     };
@@ -218,25 +189,21 @@ fn policy(
     };
     for (index, expression) in fields::texts(object, "spec.interfaces")?.iter().enumerate() {
         let field = format!("spec.interfaces[{index}]");
-        spec.interfaces.extend(interfaces::patterns(expression, origin, &field, writer));
+        spec.interfaces.extend(interfaces::patterns(expression, &field, place));
     }
     if selects {
-        writer.warn(
-            origin,
+        place.warn(
             "Cilium announces only Services that a policy selects; Windlass announces every Service with an address. Give the \
              VirtualIPPool selectors, or a Service the loadBalancerClass of another controller",
         );
     }
     if is_one_of_many {
-        writer.warn(
-            origin,
+        place.warn(
             "if several policies select a Service, Cilium announces it on the nodes and interfaces of all. Of several \
              Announcements, Windlass applies one: make sure that they select different Services",
         );
     }
-    if spec != AnnouncementSpec::default() {
-        writer.announcement(origin, &name, &spec);
-    }
+    place.announcement(&name, &spec);
     Ok(())
 }
 
@@ -249,7 +216,7 @@ struct Selected {
 }
 
 /// Reads `spec.serviceSelector`; `None`: it cannot be kept, which was reported.
-fn selected(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Option<Selected>, FieldError> {
+fn selected(object: &Object<'_>, place: &Place<'_>) -> Result<Option<Selected>, FieldError> {
     let field = "spec.serviceSelector";
     let Some(selector) = fields::label_selector(object, field)? else { return Ok(Some(Selected::default())) };
     let LabelSelector { match_labels, match_expressions } = selector;
@@ -266,10 +233,9 @@ fn selected(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Op
         .chain(match_expressions.unwrap_or_default())
         .partition(|one| one.key == NAMESPACE || one.key == NAME);
     if of_names.iter().any(|one| one.key == NAME) {
-        let why = format!(
+        place.refuse(format!(
             "{field} selects Services by {NAME}, and Windlass selects by labels only: label the Services and select that label"
-        );
-        writer.refuse(origin, &why);
+        ));
         return Ok(None);
     }
     let mut selected = Selected::default();

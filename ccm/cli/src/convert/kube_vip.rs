@@ -9,14 +9,13 @@ mod pods;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use windlass_api::{AllocationOrder, AnnouncementSpec, VirtualIPPoolSpec, WhenFull};
 
 use super::Conversion;
-use super::fields::{self, FieldError, Object, origin};
-use super::input;
-use super::services::{self, Becomes, Program};
-use super::write::{Draft, Listed, Writer};
+use super::fields::{self, origin};
+use super::input::{Input, Outcome};
+use super::services::{Becomes, Program};
+use super::write::{Draft, Listed, Place};
 
 /// Stands for all namespaces.
 const GLOBAL: &str = "global";
@@ -59,41 +58,29 @@ const EGRESS: Becomes =
 
 /// Converts every ConfigMap of kube-vip in `text`; with `vip`, the control plane's address that its pods hold.
 pub(super) fn convert(text: &str, vip: bool) -> Conversion {
-    let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new(PROGRAM.name, errors);
-    let (services, others): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| object["kind"] == "Service");
-    let pods: Vec<pods::Settings<'_>> = others.iter().flat_map(pods::read).collect();
+    let input = Input::read(text, PROGRAM.name);
+    let pods: Vec<pods::Settings<'_>> =
+        input.others.iter().flat_map(|object| pods::read(object, &input.writer)).collect();
+    let is_pod = |origin: &str| pods.iter().any(|pod| pod.place.origin() == origin);
     if vip {
-        let objects = services.iter().chain(&others).map(origin);
-        for other in objects.filter(|origin| !pods.iter().any(|pod| pod.origin == *origin)) {
-            writer.foreign(other);
-        }
-        pods::convert(&pods, &mut writer);
-        return writer.finish();
+        let objects = input.services.iter().chain(&input.others).map(origin);
+        objects.filter(|origin| !is_pod(origin)).for_each(|other| input.writer.foreign(other));
+        pods::convert(&pods, &input.writer);
+        return input.writer.finish();
     }
-    let announcing = pods::announcing(&pods, &mut writer);
-    for object in &others {
-        let (origin, object) = (origin(object), Object::new(object));
-        let data = match fields::labels(&object, "data") {
-            Ok(data) if object.kind() == "ConfigMap" && data.keys().any(|key| is_range(key)) => data,
-            Err(error) if object.value()["metadata"]["name"] == "kubevip" => {
-                writer.refuse(&origin, &error.to_string());
-                continue;
-            }
-            Ok(_)
-            | Err(FieldError::WrongKind { .. } | FieldError::Missing { .. } | FieldError::Selector { .. }) => {
-                if !pods.iter().any(|pod| pod.origin == origin) {
-                    writer.foreign(origin);
-                }
-                continue;
-            }
+    let announcing = pods::announcing(&pods, &input.writer);
+    input.each(&[], |object, place| {
+        let data = match fields::labels(object, "data") {
+            Err(error) if object.value()["metadata"]["name"] == "kubevip" => return Err(error),
+            data => data.unwrap_or_default(),
         };
-        config_map(&ConfigMap { data: &data, origin: &origin }, &announcing, &mut writer);
-        writer.unread(&origin, &object, &[]);
-    }
-    services::look(&services, &PROGRAM, &announcing.classes, &mut writer);
-    writer.finish()
+        if object.kind() == "ConfigMap" && data.keys().any(|key| is_range(key)) {
+            config_map(&ConfigMap { data: &data, place }, &announcing);
+            return Ok(Outcome::Read);
+        }
+        Ok(if is_pod(place.origin()) { Outcome::Reported } else { Outcome::Foreign })
+    });
+    input.finish(&PROGRAM, &announcing.classes)
 }
 
 fn is_range(key: &str) -> bool {
@@ -103,7 +90,7 @@ fn is_range(key: &str) -> bool {
 /// The ConfigMap of the cloud provider.
 struct ConfigMap<'a> {
     data: &'a BTreeMap<String, String>,
-    origin: &'a str,
+    place: &'a Place<'a>,
 }
 
 /// Ranges of which Services of some namespaces get their addresses.
@@ -121,6 +108,11 @@ impl<'a> ConfigMap<'a> {
         self.data.get(&format!("{what}-{of}")).map(String::as_str)
     }
 
+    /// The place of these keys.
+    fn at(&self, keys: &str) -> Place<'a> {
+        self.place.part(&format!("data.{keys}"))
+    }
+
     /// The setting of a namespace, or else that of all.
     fn or_global(&self, what: &str, of: &str) -> Option<&'a str> {
         self.get(what, of).or_else(|| self.get(what, GLOBAL))
@@ -131,28 +123,26 @@ impl<'a> ConfigMap<'a> {
     }
 
     /// The ranges, those of namespaces first: what several keys have alike is one group.
-    fn groups(&self, writer: &mut Writer) -> Vec<Group<'a>> {
+    fn groups(&self) -> Vec<Group<'a>> {
         let mut groups: Vec<Group<'a>> = Vec::new();
         let of = |key: &'a str| key.split_once('-').map_or("", |(_, of)| of);
         let keys = || self.data.iter().filter(|(key, _)| is_range(key));
         let (general, own): (Vec<_>, Vec<_>) = keys().partition(|(key, _)| of(key) == GLOBAL);
         for (key, value) in own.into_iter().chain(general) {
             let (key, of, value) = (key.as_str(), of(key), value.trim());
-            let place = format!("{}: data.{key}", self.origin);
+            let place = self.at(key);
             let first = key
                 .starts_with("range-")
                 .then(|| [of, GLOBAL].into_iter().find(|of| self.get("cidr", of).is_some()));
             if let Some(first) = first.flatten() {
-                let what = format!(
+                place.warn(format!(
                     "kube-vip assigns no address of it, because cidr-{first} comes first, so it was left out. If Services have \
                      addresses of it, remove cidr-{first} from the input and convert this range separately"
-                );
-                writer.warn(&place, &what);
+                ));
                 continue;
             }
             if value == DHCP {
-                writer.refuse(
-                    &place,
+                place.refuse(
                     "kube-vip requests its addresses from a DHCP server, which Windlass does not do; give a range of the LAN",
                 );
                 continue;
@@ -170,54 +160,44 @@ impl<'a> ConfigMap<'a> {
     }
 
     /// Reports keys that stand for nothing.
-    fn look_at_keys(&self, writer: &mut Writer) {
+    fn look_at_keys(&self) {
         for key in self.data.keys() {
             let (kind, of) = key.split_once('-').unwrap_or((key, ""));
-            let place = format!("{}: data.{key}", self.origin);
+            let place = self.at(key);
             let has_pool = of == GLOBAL || self.get("cidr", of).is_some() || self.get("range", of).is_some();
             if kind == "interface" && !has_pool {
-                let what = format!(
+                place.warn(format!(
                     "it is for namespace {of:?}, which has no cidr-{of} or range-{of}: write an Announcement with \
                      spec.namespaces and spec.interfaces"
-                );
-                writer.warn(&place, &what);
+                ));
             } else if !is_range(key)
                 && kind != "interface"
                 && !matches!(key.as_str(), "skip-end-ips-in-cidr" | "search-order")
                 && !key.starts_with("allow-share-")
             {
-                writer.warn(
-                    &place,
-                    "it is not converted: kube-vip's cloud provider has no such key. Remove it",
-                );
+                place.warn("it is not converted: kube-vip's cloud provider has no such key. Remove it");
             }
         }
         for (key, values) in [("skip-end-ips-in-cidr", ["true", "false"]), ("search-order", ["desc", "asc"])]
         {
             if let Some(value) = self.data.get(key).filter(|value| !values.contains(&value.as_str())) {
-                let what = format!(
+                self.at(key).warn(format!(
                     "{value:?} is neither {:?} nor {:?}, and kube-vip ignores it: correct it",
                     values[0], values[1]
-                );
-                writer.warn(&format!("{}: data.{key}", self.origin), &what);
+                ));
             }
         }
     }
 }
 
-fn config_map(map: &ConfigMap<'_>, announcing: &pods::Announcing<'_>, writer: &mut Writer) {
-    for group in map.groups(writer) {
-        let place = format!("{}: data.{}", map.origin, group.keys.join(", data."));
-        let without_ends = leaves_out_ends(map, &group, &place, writer);
-        let draft = draft(map, &group, announcing, &place, without_ends);
-        let Some(name) = writer.pool(draft) else { continue };
+fn config_map(map: &ConfigMap<'_>, announcing: &pods::Announcing<'_>) {
+    for group in map.groups() {
+        let place = map.at(&group.keys.join(", data."));
+        let without_ends = leaves_out_ends(map, &group, &place);
+        let draft = draft(map, &group, announcing, without_ends);
+        let Some(name) = place.pool(draft) else { continue };
         if announcing.by_bgp {
-            writer.warn(
-                &place,
-                "only BGP announces it (bgp_enable), which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only \
-                 Services that name it get its addresses. Keep kube-vip for it, or set autoAssign: true if its addresses are in a \
-                 subnet of the nodes",
-            );
+            place.is_bgp_alone("only BGP announces it (bgp_enable)");
         }
         if let Some(interface) = group.interface.or(announcing.interface) {
             let spec = AnnouncementSpec {
@@ -225,27 +205,25 @@ fn config_map(map: &ConfigMap<'_>, announcing: &pods::Announcing<'_>, writer: &m
                 interfaces: vec![interface.to_owned()],
                 ..AnnouncementSpec::default()
             };
-            writer.announcement(&place, &name, &spec);
+            place.announcement(&name, &spec);
         }
         // As Go's strconv.ParseBool reads it.
         let is_true = |share: &str| ["1", "t", "T", "true", "TRUE", "True"].contains(&share);
         if group.of.iter().any(|of| map.or_global("allow-share", of).is_some_and(is_true)) {
-            writer.warn(
-                &place,
+            place.warn(
                 "with allow-share, kube-vip lets Services share addresses without an annotation. With Windlass, only Services \
                  with the same windlass.dev/sharing-key share one. Set it on Services that share an address now",
             );
         }
     }
-    map.look_at_keys(writer);
+    map.look_at_keys();
 }
 
 /// True if the first and last address of its CIDRs are not given.
-fn leaves_out_ends(map: &ConfigMap<'_>, group: &Group<'_>, place: &str, writer: &mut Writer) -> bool {
+fn leaves_out_ends(map: &ConfigMap<'_>, group: &Group<'_>, place: &Place<'_>) -> bool {
     let without_ends = map.is_set("skip-end-ips-in-cidr", "true");
     if without_ends && group.value.split(',').filter(|text| trims(text)).count() > 1 {
-        writer.warn(
-            place,
+        place.warn(
             "kube-vip joins adjacent CIDRs before it leaves out the first and last address; the VirtualIPPool leaves out the \
              first and last address of each CIDR. Make sure that no Service has one of them",
         );
@@ -262,7 +240,6 @@ fn draft(
     map: &ConfigMap<'_>,
     group: &Group<'_>,
     announcing: &pods::Announcing<'_>,
-    place: &str,
     without_ends: bool,
 ) -> Draft {
     let listed = group.value.split(',').map(str::trim).map(|text| Listed {
@@ -275,7 +252,6 @@ fn draft(
     let namespaces =
         if is_global { Vec::new() } else { group.of.iter().map(|of| (*of).to_owned()).collect() };
     Draft {
-        origin: place.to_owned(),
         name: if is_global { GLOBAL.to_owned() } else { group.of.join("-").chars().take(100).collect() },
         listed: listed.collect(),
         ends_usable: false,

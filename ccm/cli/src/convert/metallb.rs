@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
-use super::fields::{self, FieldError, Object, name, origin};
+use super::fields::{self, FieldError, Object, name};
+use super::input::{self, Input, Outcome};
 use super::services::{Becomes, Program};
-use super::write::Writer;
-use super::{input, selectors};
+use super::write::Place;
+use super::{Conversion, pools, selectors};
 
 const ADDRESSES: Becomes = Becomes::IsRead("windlass.dev/addresses");
 const POOL: Becomes = Becomes::IsRead("windlass.dev/pool");
 const SHARING: Becomes = Becomes::IsRead("windlass.dev/sharing-key");
 
-pub(super) const PROGRAM: Program = Program {
+const PROGRAM: Program = Program {
     name: "MetalLB",
     prefixes: &["metallb.io/", "metallb.universe.tf/"],
     sharing: &["metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip"],
@@ -45,10 +46,8 @@ const BGP: &str =
     "Windlass does not speak BGP. Keep MetalLB for addresses that are in no subnet of the nodes";
 
 /// A pool as MetalLB has it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Pool {
-    /// `IPAddressPool metallb-system/first`, for messages.
-    pub(super) origin: String,
+pub(super) struct Pool<'a> {
+    pub(super) place: Place<'a>,
     pub(super) name: String,
     /// Labels of the object, which advertisements select it by.
     pub(super) labels: BTreeMap<String, String>,
@@ -80,7 +79,7 @@ impl Protocol {
 }
 
 /// Services that a pool is for, and its place in the order in which pools are searched.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Allocation {
     /// Lower ones first; 0 is last.
     pub(super) priority: i64,
@@ -90,10 +89,9 @@ pub(super) struct Allocation {
 }
 
 /// Advertisement of MetalLB: the pools that it announces, and the nodes and interfaces that announce them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Advertisement {
+pub(super) struct Advertisement<'a> {
     pub(super) protocol: Protocol,
-    pub(super) origin: String,
+    pub(super) place: Place<'a>,
     pub(super) name: String,
     /// The pools it names; with none, and no selectors either, all.
     pub(super) pools: Vec<String>,
@@ -107,9 +105,9 @@ pub(super) struct Advertisement {
     pub(super) interfaces: Vec<String>,
 }
 
-impl Advertisement {
+impl Advertisement<'_> {
     /// Returns true if it announces the pool.
-    pub(super) fn announces(&self, pool: &Pool) -> bool {
+    pub(super) fn announces(&self, pool: &Pool<'_>) -> bool {
         self.is_for_all_pools()
             || self.pools.contains(&pool.name)
             || self.pool_selectors.iter().any(|selector| selectors::matches(selector, &pool.labels))
@@ -127,71 +125,65 @@ impl Advertisement {
 }
 
 /// MetalLB's objects in an input.
-pub(super) struct MetalLbObjects {
-    pub(super) pools: Vec<Pool>,
-    pub(super) advertisements: Vec<Advertisement>,
-    pub(super) services: Vec<Value>,
+#[derive(Default)]
+pub(super) struct MetalLbObjects<'a> {
+    pub(super) pools: Vec<Pool<'a>>,
+    pub(super) advertisements: Vec<Advertisement<'a>>,
     /// Classes of load balancers that its Helm values name.
-    pub(super) classes: Vec<String>,
-    pub(super) writer: Writer,
+    classes: Vec<String>,
 }
 
-/// Reads every object in `text`.
-pub(super) fn read(text: &str) -> MetalLbObjects {
-    let (objects, errors) = input::objects(text);
-    let (services, objects) = objects.into_iter().partition(|object: &Value| object["kind"] == "Service");
-    let mut read = MetalLbObjects {
-        pools: Vec::new(),
-        advertisements: Vec::new(),
-        services,
-        classes: Vec::new(),
-        writer: Writer::new(PROGRAM.name, errors),
-    };
-    for object in &objects {
-        let object = Object::new(object);
-        let origin = origin(object.value());
-        if let Err(error) = read.add(&object, &origin) {
-            read.writer.refuse(&origin, &error.to_string());
-        }
-    }
-    read
+/// Converts every object of MetalLB in `text`.
+pub(super) fn convert(text: &str) -> Conversion {
+    let input = Input::read(text, PROGRAM.name);
+    let mut objects = MetalLbObjects::default();
+    input.each(UNCONVERTED, |object, place| objects.add(object, place));
+    pools::convert(&objects, &input.writer);
+    input.finish(&PROGRAM, &objects.classes)
 }
 
-impl MetalLbObjects {
-    fn add(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+impl<'a> MetalLbObjects<'a> {
+    fn add(&mut self, object: &Object<'_>, place: &Place<'a>) -> Result<Outcome, FieldError> {
         let is_metallb = object.is_of("metallb.io");
         match object.kind() {
-            "IPAddressPool" | "AddressPool" if is_metallb => self.pool(object, origin)?,
-            "L2Advertisement" if is_metallb => self.advertisement(object, origin, Protocol::Layer2)?,
-            "BGPAdvertisement" if is_metallb => return self.bgp_advertisement(object, origin),
+            "IPAddressPool" | "AddressPool" if is_metallb => self.pool(object, place)?,
+            "L2Advertisement" if is_metallb => self.advertisement(object, place, Protocol::Layer2)?,
+            "BGPAdvertisement" if is_metallb => {
+                // Named as a whole: the pools that it is for have an effect, and are to be named, too.
+                place.unconverted(object, BGP);
+                self.advertisement(object, place, Protocol::Bgp)?;
+                return Ok(Outcome::Reported);
+            }
             "BGPPeer" | "BFDProfile" | "Community" if is_metallb => {
-                self.writer.unconverted(origin, object, BGP);
-                return Ok(());
+                place.unconverted(object, BGP);
+                return Ok(Outcome::Reported);
             }
-            "ConfigMap" => return self.config_map(object, origin),
-            "HelmRelease" => return self.values_at(object, "spec.values", origin),
-            "HelmChart" | "HelmChartConfig" => return self.values_at(object, "spec.valuesContent", origin),
+            "ConfigMap" if look(object, "data.config") => {
+                let text = fields::text(object, "data.config")?.unwrap_or_default();
+                self.config_text(text, &place.part("data.config"))?;
+            }
+            "HelmRelease" => return self.values_at(object, "spec.values", place),
+            "HelmChart" | "HelmChartConfig" => return self.values_at(object, "spec.valuesContent", place),
             "Application" => {
-                self.values_at(object, "spec.source.helm.valuesObject", origin)?;
-                return self.values_at(object, "spec.source.helm.values", origin);
+                self.values_at(object, "spec.source.helm.valuesObject", place)?;
+                return self.values_at(object, "spec.source.helm.values", place);
             }
-            "" if look(object, "address-pools") => return self.config(object, "the configuration"),
+            "" if look(object, "address-pools") => {
+                self.config(object, &place.at("the configuration"))?;
+                return Ok(Outcome::Reported);
+            }
             "" if ["configInline", "metallb", "loadBalancerClass"]
                 .iter()
                 .any(|field| look(object, field)) =>
             {
-                return self.values(object, "the Helm values");
+                return self.values(object, &place.at("the Helm values"));
             }
-            _ => {
-                self.writer.foreign(origin.to_owned());
-                return Ok(());
-            }
+            _ => return Ok(Outcome::Foreign),
         }
-        self.writer.unread(origin, object, UNCONVERTED);
-        Ok(())
+        Ok(Outcome::Read)
     }
 
-    fn pool(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+    fn pool(&mut self, object: &Object<'_>, place: &Place<'a>) -> Result<(), FieldError> {
         let name = name(object, "metadata.name")?;
         let allocation = object
             .part("spec.serviceAllocation")
@@ -205,7 +197,7 @@ impl MetalLbObjects {
             })
             .transpose()?;
         self.pools.push(Pool {
-            origin: origin.to_owned(),
+            place: place.clone(),
             name,
             labels: fields::labels(object, "metadata.labels")?,
             addresses: fields::texts(object, "spec.addresses")?,
@@ -220,7 +212,7 @@ impl MetalLbObjects {
     fn advertisement(
         &mut self,
         object: &Object<'_>,
-        origin: &str,
+        place: &Place<'a>,
         protocol: Protocol,
     ) -> Result<(), FieldError> {
         // A selector without conditions selects all, and so does an empty list.
@@ -230,7 +222,7 @@ impl MetalLbObjects {
         };
         let mut advertisement = Advertisement {
             protocol,
-            origin: origin.to_owned(),
+            place: place.clone(),
             name: fields::text(object, "metadata.name")?.unwrap_or_default().to_owned(),
             pools: fields::texts(object, "spec.ipAddressPools")?,
             pool_selectors: fields::label_selectors(object, "spec.ipAddressPoolSelectors")?,
@@ -247,96 +239,87 @@ impl MetalLbObjects {
         Ok(())
     }
 
-    /// Named as a whole: which pools it is for has an effect, and that is to be named, too.
-    fn bgp_advertisement(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
-        self.writer.unconverted(origin, object, BGP);
-        self.advertisement(object, origin, Protocol::Bgp)
-    }
-
-    fn config_map(&mut self, object: &Object<'_>, origin: &str) -> Result<(), FieldError> {
-        if !look(object, "data.config") {
-            self.writer.foreign(origin.to_owned());
-            return Ok(());
-        }
-        let text = fields::text(object, "data.config")?.unwrap_or_default();
-        self.config_text(text, &format!("{origin}: data.config"))?;
-        self.writer.unread(origin, object, UNCONVERTED);
-        Ok(())
-    }
-
-    fn config_text(&mut self, text: &str, origin: &str) -> Result<(), FieldError> {
+    fn config_text(&mut self, text: &str, place: &Place<'a>) -> Result<(), FieldError> {
         let (inner, errors) = input::objects(text);
         for error in errors {
-            self.writer.refuse(origin, &error);
+            place.refuse(error);
         }
-        inner.iter().try_for_each(|config| self.config(&Object::new(config), origin))
+        inner.iter().try_for_each(|config| self.config(&Object::new(config), place))
     }
 
     /// The configuration file of MetalLB 0.12 and older.
-    fn config(&mut self, config: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+    fn config(&mut self, config: &Object<'_>, place: &Place<'a>) -> Result<(), FieldError> {
         for pool in config.parts("address-pools")? {
-            let origin = format!("{origin}: {}", pool.path(""));
-            match Self::config_pool(&pool, &origin) {
+            let place = place.part(&pool.path(""));
+            match config_pool(&pool, &place) {
                 Ok(read) => self.pools.push(read),
                 Err(error) => {
                     pool.mark("");
-                    self.writer.refuse(&origin, &error.to_string());
+                    place.refuse(error);
                 }
             }
         }
-        self.writer.unread(origin, config, UNCONVERTED);
+        place.unread(config, UNCONVERTED);
         Ok(())
     }
 
-    fn config_pool(pool: &Object<'_>, origin: &str) -> Result<Pool, FieldError> {
-        Ok(Pool {
-            origin: origin.to_owned(),
-            name: name(pool, "name")?,
-            labels: BTreeMap::new(),
-            addresses: fields::texts(pool, "addresses")?,
-            auto_assign: fields::boolean(pool, "auto-assign", true)?,
-            avoid_buggy_ips: fields::boolean(pool, "avoid-buggy-ips", false)?,
-            protocol: Protocol::read(pool, "protocol")?,
-            allocation: None,
-        })
-    }
-
     /// Helm values in an object that installs the chart, as YAML or in a text.
-    fn values_at(&mut self, object: &Object<'_>, field: &str, origin: &str) -> Result<(), FieldError> {
-        let Some(values) = fields::at(object, field) else { return Ok(()) };
-        let origin = format!("{origin}: {field}");
-        let Some(text) = values.as_str() else { return self.values(&Object::new(values), &origin) };
+    fn values_at(
+        &mut self,
+        object: &Object<'_>,
+        field: &str,
+        place: &Place<'a>,
+    ) -> Result<Outcome, FieldError> {
+        let Some(values) = fields::at(object, field) else { return Ok(Outcome::Reported) };
+        let place = place.part(field);
+        let Some(text) = values.as_str() else { return self.values(&Object::new(values), &place) };
         let (inner, errors) = input::objects(text);
         for error in errors {
-            self.writer.refuse(&origin, &error);
+            place.refuse(error);
         }
-        inner.iter().try_for_each(|values| self.values(&Object::new(values), &origin))
+        for values in &inner {
+            self.values(&Object::new(values), &place)?;
+        }
+        Ok(Outcome::Reported)
     }
 
     /// Values of MetalLB's chart, or of one that has it as a part.
-    fn values(&mut self, values: &Object<'_>, origin: &str) -> Result<(), FieldError> {
+    fn values(&mut self, values: &Object<'_>, place: &Place<'a>) -> Result<Outcome, FieldError> {
         if let Some(metallb) = values.part("metallb") {
             let metallb = Object::new(metallb.value());
             values.mark("metallb");
-            self.values(&metallb, &format!("{origin}.metallb"))?;
+            self.values(&metallb, &place.at(format!("{}.metallb", place.origin())))?;
         }
         self.classes.extend(fields::text(values, "loadBalancerClass")?.map(str::to_owned));
+        let inline = place.at(format!("{}.configInline", place.origin()));
         match fields::at(values, "configInline") {
-            Some(Value::String(text)) => self.config_text(text, &format!("{origin}.configInline"))?,
-            Some(config) => self.config(&Object::new(config), &format!("{origin}.configInline"))?,
+            Some(Value::String(text)) => self.config_text(text, &inline)?,
+            Some(config) => self.config(&Object::new(config), &inline)?,
             None => {}
         }
         let others: Vec<String> = values.unread(&[]).into_iter().map(|(path, _)| path).collect();
         if !others.is_empty() {
-            let what = format!(
+            place.warn(format!(
                 "the values {} configure MetalLB's own installation and are not converted: check whether manifests/ or the chart \
                  of Windlass needs the same settings",
                 others.join(", ")
-            );
-            self.writer.warn(origin, &what);
+            ));
         }
-        Ok(())
+        Ok(Outcome::Reported)
     }
+}
+
+fn config_pool<'a>(pool: &Object<'_>, place: &Place<'a>) -> Result<Pool<'a>, FieldError> {
+    Ok(Pool {
+        place: place.clone(),
+        name: name(pool, "name")?,
+        labels: BTreeMap::new(),
+        addresses: fields::texts(pool, "addresses")?,
+        auto_assign: fields::boolean(pool, "auto-assign", true)?,
+        avoid_buggy_ips: fields::boolean(pool, "avoid-buggy-ips", false)?,
+        protocol: Protocol::read(pool, "protocol")?,
+        allocation: None,
+    })
 }
 
 /// True if the object has the field; it does not count as read.

@@ -4,10 +4,11 @@ use serde_json::Value;
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec, WhenFull};
 
 use super::addresses::Range;
-use super::fields::{self, FieldError, Object, name, origin};
-use super::services::{self, Becomes, Program};
-use super::write::{Draft, Listed, Writer, set_fields};
-use super::{Conversion, input, interfaces};
+use super::fields::{self, FieldError, Object, name};
+use super::input::{Input, Outcome};
+use super::services::{Becomes, Program};
+use super::write::{Draft, Listed, Place, set_fields};
+use super::{Conversion, interfaces};
 
 /// The group of Services that name none.
 const DEFAULT: &str = "default";
@@ -86,38 +87,26 @@ const DUMMY: &str = "Windlass does not announce by routing, so it needs no such 
 
 /// Converts every object of PureLB in `text`.
 pub(super) fn convert(text: &str) -> Conversion {
-    let (objects, errors) = input::objects(text);
-    let mut writer = Writer::new(PROGRAM.name, errors);
-    let (services, others): (Vec<Value>, Vec<Value>) =
-        objects.into_iter().partition(|object| object["kind"] == "Service");
-    for object in &others {
-        let (origin, object) = (origin(object), Object::new(object));
-        let result = match object.kind() {
-            "ServiceGroup" if object.is_of("purelb.io") => group(&object, &origin, &others, &mut writer),
-            "LBNodeAgent" if object.is_of("purelb.io") => agent(&object, &origin, &mut writer),
-            _ => {
-                writer.foreign(origin.clone());
-                continue;
-            }
-        };
-        match result {
-            Ok(()) => writer.unread(&origin, &object, UNCONVERTED),
-            Err(error) => writer.refuse(&origin, &error.to_string()),
+    let input = Input::read(text, PROGRAM.name);
+    input.each(UNCONVERTED, |object, place| {
+        match object.kind() {
+            "ServiceGroup" if object.is_of("purelb.io") => group(object, &input.others, place)?,
+            "LBNodeAgent" if object.is_of("purelb.io") => agent(object, place)?,
+            _ => return Ok(Outcome::Foreign),
         }
-    }
-    services::look(&services, &PROGRAM, &[], &mut writer);
-    writer.finish()
+        Ok(Outcome::Read)
+    });
+    input.finish(&PROGRAM, &[])
 }
 
-fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) -> Result<(), FieldError> {
+fn group(object: &Object<'_>, all: &[Value], place: &Place<'_>) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     for (field, giver) in [("external", "another program"), ("netbox", "Netbox")] {
         if object.value()["spec"].get(field).is_some_and(|value| !value.is_null()) {
-            let why = format!(
+            place.refuse(format!(
                 "with spec.{field}, {giver} assigns the addresses{}; write a VirtualIPPool with a separate range",
                 set_fields(object)
-            );
-            writer.refuse(origin, &why);
+            ));
             object.mark("spec");
             return Ok(());
         }
@@ -125,7 +114,7 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     let is_remote = object.part("spec.local").is_none() && object.part("spec.remote").is_some();
     let of = if is_remote { "spec.remote" } else { "spec.local" };
     let Some(pools) = object.part(of) else { return Err(FieldError::Missing { field: of.to_owned() }) };
-    let Some(listed) = listed(&pools, origin, writer)? else {
+    let Some(listed) = listed(&pools, place)? else {
         object.mark("spec");
         return Ok(());
     };
@@ -134,8 +123,7 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     let is_default = fields::boolean(object, "spec.namespaceDefault", false)?;
     let is_restricted = !namespaces.is_empty();
     if (is_default || enforced) && !is_restricted {
-        writer.warn(
-            origin,
+        place.warn(
             "spec.enforceNamespaces and spec.namespaceDefault have no effect, because spec.namespaces is empty. Name the \
              namespaces there",
         );
@@ -149,36 +137,29 @@ fn group(object: &Object<'_>, origin: &str, all: &[Value], writer: &mut Writer) 
     // PureLB gives Services of these namespaces that name no group addresses of this one alone.
     let when_full = if auto_assign && is_restricted { WhenFull::Wait } else { WhenFull::UseOthers };
     let draft = Draft {
-        origin: origin.to_owned(),
         name,
         listed,
         ends_usable: false,
         restrictions: "spec",
         spec: VirtualIPPoolSpec { auto_assign, when_full, namespaces, ..VirtualIPPoolSpec::default() },
     };
-    if writer.pool(draft).is_none() {
+    if place.pool(draft).is_none() {
         return Ok(());
     }
     if is_restricted && !enforced {
-        writer.warn(
-            origin,
+        place.warn(
             "spec.enforceNamespaces is false: PureLB allows Services of other namespaces to name the group; the VirtualIPPool \
              does not. Add their namespaces to its spec.namespaces",
         );
     }
     if is_remote {
-        writer.warn(
-            origin,
-            "PureLB announces spec.remote by routing (BGP), which Windlass does not speak: the VirtualIPPool has autoAssign: \
-             false, so only Services that name it get its addresses. Keep PureLB for it, or set autoAssign: true if its \
-             addresses are in a subnet of the nodes",
-        );
+        place.is_bgp_alone("PureLB announces spec.remote by routing (BGP)");
     }
     Ok(())
 }
 
 /// The addresses that a group lists; `None` if PureLB gives none of them, which is reported.
-fn listed(pools: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Option<Vec<Listed>>, FieldError> {
+fn listed(pools: &Object<'_>, place: &Place<'_>) -> Result<Option<Vec<Listed>>, FieldError> {
     let mut listed = Vec::new();
     for pool in parts(pools)? {
         let field = pool.path("pool");
@@ -187,22 +168,20 @@ fn listed(pools: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<Optio
         if let (Ok(range), Ok(within)) = (Range::read(text), Range::read(subnet))
             && !range.without(&[within]).is_empty()
         {
-            let why = format!(
+            place.refuse(format!(
                 "{field} {text:?} is not within its subnet {subnet:?}, so PureLB assigns no address of the group; correct the \
                  range or the subnet"
-            );
-            writer.refuse(origin, &why);
+            ));
             return Ok(None);
         }
         if let Some(aggregation) =
             fields::text(&pool, "aggregation")?.filter(|is| !matches!(*is, "" | "default"))
         {
-            let what = format!(
+            place.warn(format!(
                 "{} {aggregation:?} is for routing protocols; Windlass announces single addresses by ARP and NDP: make sure that \
                  they are in a subnet of the nodes, and keep PureLB for the others",
                 pool.path("aggregation")
-            );
-            writer.warn(origin, &what);
+            ));
         }
         listed.push(Listed { field, text: text.to_owned(), without_ends: false });
     }
@@ -235,7 +214,7 @@ fn rivals<'a>(object: &Object<'_>, namespaces: &[String], all: &'a [Value]) -> V
     all.iter().filter(serves).collect()
 }
 
-fn agent(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<(), FieldError> {
+fn agent(object: &Object<'_>, place: &Place<'_>) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     let nodes = fields::label_selector(object, "spec.nodeSelector")?;
     let mut spec =
@@ -243,11 +222,8 @@ fn agent(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<(), F
     // Of v2 and of v1.
     for field in ["spec.local.localInterface", "spec.local.localint"] {
         let expression = fields::text(object, field)?.filter(|name| !matches!(*name, "" | "default"));
-        spec.interfaces.extend(
-            expression
-                .into_iter()
-                .flat_map(|expression| interfaces::patterns(expression, origin, field, writer)),
-        );
+        let patterns = |expression| interfaces::patterns(expression, field, place);
+        spec.interfaces.extend(expression.into_iter().flat_map(patterns));
     }
     if !spec.interfaces.is_empty() {
         spec.interfaces.extend(fields::texts(object, "spec.local.interfaces")?);
@@ -259,14 +235,11 @@ fn agent(object: &Object<'_>, origin: &str, writer: &mut Writer) -> Result<(), F
         }
     }
     if !spec.node_selectors.is_empty() {
-        writer.warn(
-            origin,
+        place.warn(
             "PureLB applies these settings to the nodes that spec.nodeSelector selects, and the defaults to the others. With \
              spec.nodeSelectors of an Announcement, only the selected nodes announce. Check that this is intended",
         );
     }
-    if spec != AnnouncementSpec::default() {
-        writer.announcement(origin, &name, &spec);
-    }
+    place.announcement(&name, &spec);
     Ok(())
 }

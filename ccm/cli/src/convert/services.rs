@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::fields::{self, FieldError, Object, origin};
-use super::write::Writer;
+use super::write::{Place, Writer};
 
 /// Conversion of an annotation of another program.
 #[derive(Debug, Clone, Copy)]
@@ -38,34 +38,31 @@ pub(super) struct Program {
 
 /// Reports what Services ask for that Windlass reads otherwise or not at all, after all pools were printed. `classes` are further
 /// classes of the program.
-pub(super) fn look(services: &[Value], program: &Program, classes: &[String], writer: &mut Writer) {
+pub(super) fn look(services: &[Value], program: &Program, classes: &[String], writer: &Writer) {
     let mut sharing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for service in services {
-        let origin = origin(service);
-        let service = Object::new(service);
-        if let Err(error) = look_at(&service, &origin, program, classes, &mut sharing, writer) {
-            writer.warn(&origin, &error.to_string());
+        let place = writer.at(origin(service));
+        if let Err(error) = look_at(&Object::new(service), &place, program, classes, &mut sharing, writer) {
+            place.warn(error.to_string());
         }
     }
     for (key, namespaces) in sharing.iter().filter(|(_, namespaces)| namespaces.len() > 1) {
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
-        let what = format!(
+        writer.at(format!("Services with the sharing key {key:?}")).warn(format!(
             "they share an address across the namespaces {}. {} allows this; Windlass requires that the Services name each \
              other's namespace. Set windlass.dev/share-with on all of them",
             namespaces.join(", "),
             program.name
-        );
-        writer.warn(&format!("Services with the sharing key {key:?}"), &what);
+        ));
     }
 }
 
 /// True if the Service is one that the program serves; reports a class that no Service can keep.
 fn is_served(
     service: &Object<'_>,
-    origin: &str,
+    place: &Place<'_>,
     program: &Program,
     classes: &[String],
-    writer: &mut Writer,
 ) -> Result<bool, FieldError> {
     if fields::text(service, "spec.type")? != Some("LoadBalancer") {
         return Ok(false);
@@ -74,21 +71,15 @@ fn is_served(
     if !program.classes.contains(&class) && !classes.iter().any(|other| other == class) {
         return Ok(false);
     }
-    let what = format!(
+    place.warn(format!(
         "spec.loadBalancerClass is {class:?}, which Windlass does not serve and Kubernetes does not allow to change: create the \
          Service again without it, or with windlass.dev/windlass, and name its addresses in windlass.dev/addresses"
-    );
-    writer.warn(origin, &what);
+    ));
     Ok(true)
 }
 
 /// Reports the annotations of the program.
-fn look_at_annotations(
-    annotations: &BTreeMap<String, String>,
-    origin: &str,
-    program: &Program,
-    writer: &mut Writer,
-) {
+fn look_at_annotations(annotations: &BTreeMap<String, String>, place: &Place<'_>, program: &Program) {
     for (key, value) in annotations {
         let becomes = program.annotations.iter().find(|(other, _)| other == key).map(|(_, becomes)| *becomes);
         let what = match becomes {
@@ -105,23 +96,23 @@ fn look_at_annotations(
             ),
             Some(Becomes::Record) | None => continue,
         };
-        writer.warn(origin, &what);
+        place.warn(what);
     }
 }
 
 fn look_at(
     service: &Object<'_>,
-    origin: &str,
+    place: &Place<'_>,
     program: &Program,
     classes: &[String],
     sharing: &mut BTreeMap<String, BTreeSet<String>>,
-    writer: &mut Writer,
+    writer: &Writer,
 ) -> Result<(), FieldError> {
-    if !is_served(service, origin, program, classes, writer)? {
+    if !is_served(service, place, program, classes)? {
         return Ok(());
     }
     let annotations = fields::labels(service, "metadata.annotations")?;
-    look_at_annotations(&annotations, origin, program, writer);
+    look_at_annotations(&annotations, place, program);
     if let Some(key) = program.sharing.iter().find_map(|key| annotations.get(*key)) {
         let namespace = fields::text(service, "metadata.namespace")?.unwrap_or("default");
         sharing.entry(key.clone()).or_default().insert(namespace.to_owned());
@@ -139,23 +130,18 @@ fn look_at(
         match text.parse::<IpAddr>() {
             Ok(address) if addresses.contains(&address) => {}
             Ok(address) => addresses.push(address),
-            Err(_) => writer.warn(origin, &format!("{text:?} is not an IP address: correct it")),
+            Err(_) => place.warn(format!("{text:?} is not an IP address: correct it")),
         }
     }
     for address in addresses {
         if address.is_unspecified() {
-            writer.warn(
-                origin,
-                &format!(
-                    "{address} requests an address from a DHCP server, which Windlass does not do: name an address of a pool"
-                ),
-            );
+            place.warn(format!(
+                "{address} requests an address from a DHCP server, which Windlass does not do: name an address of a pool"
+            ));
         } else if !writer.has(address) {
-            writer.warn(
-                origin,
-                &format!("its address {address} is in no pool that was converted: add it to one, otherwise the Service gets \
-                          another address"),
-            );
+            place.warn(format!(
+                "its address {address} is in no pool that was converted: add it to one, otherwise the Service gets another address"
+            ));
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 mod report;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -10,19 +11,17 @@ use serde_json::{Map, Value, json};
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 
 use self::report::Weight;
-pub(super) use self::report::set_fields;
+pub(super) use self::report::{Place, set_fields};
 use super::addresses::Range;
 use super::expressions::is_interface;
 
-/// Maximum numbers of ranges, namespaces and selectors of a `VirtualIPPool`.
+/// Maximum numbers of ranges of a `VirtualIPPool`, and of namespaces (or pools) and selectors (or interfaces) of that and an `Announcement`.
 const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
 
 /// A pool of another program, nearly converted.
 pub(super) struct Draft {
-    /// `IPAddressPool metallb-system/first`, for messages.
-    pub(super) origin: String,
     /// As the other program has it.
     pub(super) name: String,
     pub(super) listed: Vec<Listed>,
@@ -44,11 +43,20 @@ pub(super) struct Listed {
     pub(super) without_ends: bool,
 }
 
-/// Prints pools and Announcements, and records what was printed and reported.
+/// Takes pools, Announcements and reports of all [`Place`]s of an input.
 #[derive(Default)]
 pub(super) struct Writer {
     /// The program whose pools are converted, as messages call it.
     program: &'static str,
+    printed: RefCell<Printed>,
+    /// Messages, each with the objects that it is about.
+    reports: RefCell<Vec<(Weight, String, Vec<String>)>>,
+    /// Objects of other programs.
+    foreign: RefCell<Vec<String>>,
+}
+
+#[derive(Default)]
+struct Printed {
     yaml: String,
     pools: BTreeSet<String>,
     announcements: BTreeSet<String>,
@@ -56,54 +64,62 @@ pub(super) struct Writer {
     given: Vec<Range>,
     /// Addresses that no pool may have, and their use.
     reserved: Vec<(Range, &'static str)>,
-    /// Messages, each with the objects that it is about.
-    reports: Vec<(Weight, String, Vec<String>)>,
-    /// Objects of other programs.
-    foreign: Vec<String>,
 }
 
 impl Writer {
     pub(super) fn new(program: &'static str, errors: Vec<String>) -> Self {
         let reports = errors.into_iter().map(|error| (Weight::Error, error, Vec::new())).collect();
-        Self { program, reports, ..Self::default() }
+        Self { program, reports: RefCell::new(reports), ..Self::default() }
     }
 
     /// Keeps an address out of all pools.
-    pub(super) fn reserve(&mut self, address: IpAddr, its_use: &'static str) {
-        self.reserved.push((Range::of(address), its_use));
+    pub(super) fn reserve(&self, address: IpAddr, its_use: &'static str) {
+        self.printed.borrow_mut().reserved.push((Range::of(address), its_use));
     }
 
     /// Returns true if a pool that was printed has the address.
     pub(super) fn has(&self, address: IpAddr) -> bool {
-        self.given.iter().any(|range| range.contains(address))
+        self.printed.borrow().given.iter().any(|range| range.contains(address))
     }
 
+    /// Prints settings of `windlass vip`, if it takes them.
+    pub(super) fn vips(&self, vips: &[Value]) {
+        if vips.is_empty() {
+            return;
+        }
+        let place = self.at("the settings");
+        match serde_saphyr::to_string(&json!({ "vips": vips })) {
+            Ok(text) => match windlass_node::vip::check_settings(&text) {
+                Ok(()) => self.printed.borrow_mut().yaml = text,
+                Err(error) => place.refuse(format!("windlass vip would refuse them: {error}")),
+            },
+            Err(error) => place.refuse(format!("they cannot be written as YAML: {error}")),
+        }
+    }
+}
+
+impl Place<'_> {
     /// Prints a pool. Returns the name of the `VirtualIPPool`, if there is one now.
-    pub(super) fn pool(&mut self, draft: Draft) -> Option<String> {
-        let Draft { origin, name: named, listed, ends_usable, restrictions, spec } = draft;
+    pub(super) fn pool(&self, draft: Draft) -> Option<String> {
+        let Draft { name: named, listed, ends_usable, restrictions, spec } = draft;
         let name = match object_name(&named) {
-            Some(name) if !self.pools.contains(&name) => name,
+            Some(name) if !self.writer.printed.borrow().pools.contains(&name) => name,
             Some(name) => {
-                let why = format!(
+                self.refuse(format!(
                     "another pool is called {name:?} already, and VirtualIPPools have no namespaces; rename one"
-                );
-                self.refuse(&origin, &why);
+                ));
                 return None;
             }
             None => {
-                self.refuse(
-                    &origin,
-                    &format!("{named:?} cannot be the name of a VirtualIPPool; rename the pool"),
-                );
+                self.refuse(format!("{named:?} cannot be the name of a VirtualIPPool; rename the pool"));
                 return None;
             }
         };
         if let Some(why) = unsupported_restriction(&spec, restrictions) {
-            self.refuse(&origin, &why);
+            self.refuse(why);
             return None;
         }
-        let Addresses { written: addresses, ranges, has_errors } =
-            self.addresses(&origin, &listed, ends_usable);
+        let Addresses { written: addresses, ranges, has_errors } = self.addresses(&listed, ends_usable);
         // The reason is reported already.
         if addresses.is_empty() && has_errors {
             return None;
@@ -111,78 +127,71 @@ impl Writer {
         if addresses.is_empty() || addresses.len() > MAX_RANGES {
             let remedy = if addresses.is_empty() { "add one" } else { "split the pool" };
             let count = addresses.len();
-            let why =
-                format!("it has {count} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {remedy}");
-            self.refuse(&origin, &why);
+            self.refuse(format!(
+                "it has {count} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {remedy}"
+            ));
             return None;
         }
         if name != named {
-            let what = format!(
+            self.warn(format!(
                 "the VirtualIPPool is called {name:?}, because {named:?} is not a valid name in Kubernetes. Change the \
                  annotations of Services that name the pool"
-            );
-            self.warn(&origin, &what);
+            ));
         }
         let spec = VirtualIPPoolSpec { addresses, ..spec };
         let spec = differing(json!(spec), &json!(VirtualIPPoolSpec::default()));
-        if !self.print("VirtualIPPool", &name, &Value::Object(spec), &origin) {
+        if !self.print("VirtualIPPool", &name, &Value::Object(spec)) {
             return None;
         }
-        self.given.extend(ranges);
-        self.pools.insert(name.clone());
+        let mut printed = self.writer.printed.borrow_mut();
+        printed.given.extend(ranges);
+        printed.pools.insert(name.clone());
         Some(name)
     }
 
     /// Returns the ranges as a `VirtualIPPool` has them, without duplicates.
-    fn addresses(&mut self, origin: &str, listed: &[Listed], ends_usable: bool) -> Addresses {
+    fn addresses(&self, listed: &[Listed], ends_usable: bool) -> Addresses {
+        let printed = self.writer.printed.borrow();
         let (mut ranges, mut has_errors) = (Vec::new(), false);
         for Listed { field, text, without_ends } in listed {
-            let origin = if field.is_empty() { origin.to_owned() } else { format!("{origin}: {field}") };
+            let place = self.part(field);
             let range = match Range::read(text) {
                 Ok(range) => range,
                 Err(error) => {
                     has_errors = true;
-                    self.refuse(&origin, &error.to_string());
+                    place.refuse(error);
                     continue;
                 }
             };
             if let Some(subnet) = Range::subnet_of_host(text) {
-                let what = format!(
+                place.note(format!(
                     "{text:?} has bits set behind its prefix length, and {} assigns all of {subnet}: so does the VirtualIPPool. \
                      If you mean only that address, write it with its full prefix length (/32 or /128)",
-                    self.program
-                );
-                self.note(&origin, &what);
+                    self.writer.program
+                ));
             }
             let range = if *without_ends { range.without_ends() } else { range };
-            let of_others = range.without(&self.given);
+            let of_others = range.without(&printed.given);
             if of_others != [range] {
-                let what = format!(
+                place.warn(format!(
                     "{text:?} has addresses of a pool above, which keeps them: only one VirtualIPPool can have an address. Make \
                      sure that the Services with these addresses may use that pool"
-                );
-                self.warn(&origin, &what);
+                ));
             }
             let mut left = of_others;
-            for (reserved, its_use) in self.reserved.clone() {
-                let rest: Vec<Range> = left.iter().flat_map(|part| part.without(&[reserved])).collect();
+            for (reserved, its_use) in &printed.reserved {
+                let rest: Vec<Range> = left.iter().flat_map(|part| part.without(&[*reserved])).collect();
                 if rest != left {
                     let address = reserved.written(false);
-                    self.note(
-                        &origin,
-                        &format!("{text:?} is converted without {address}, which is {its_use}"),
-                    );
+                    place.note(format!("{text:?} is converted without {address}, which is {its_use}"));
                     left = rest;
                 }
             }
             let new: Vec<Range> = left.iter().flat_map(|part| part.without(&ranges)).collect();
             if new != left {
-                self.note(
-                    &origin,
-                    &format!(
-                        "{text:?} overlaps an earlier range: the VirtualIPPool has the common addresses once"
-                    ),
-                );
+                place.note(format!(
+                    "{text:?} overlaps an earlier range: the VirtualIPPool has the common addresses once"
+                ));
             }
             ranges.extend(new);
         }
@@ -193,65 +202,57 @@ impl Writer {
         Addresses { written, ranges, has_errors }
     }
 
-    /// Prints an Announcement under this name, or a like one if that is taken; the fields that differ from their defaults.
-    pub(super) fn announcement(&mut self, origin: &str, name: &str, spec: &AnnouncementSpec) {
+    /// Prints a pool, and an Announcement for it alone.
+    pub(super) fn pool_with(&self, draft: Draft, spec: AnnouncementSpec) {
+        let Some(pool) = self.pool(draft).filter(|_| spec != AnnouncementSpec::default()) else { return };
+        self.announcement(&pool, &AnnouncementSpec { pools: vec![pool.clone()], ..spec });
+    }
+
+    /// Prints the fields of an Announcement that differ from their defaults, if any do, under this name, or a like one if that is taken.
+    pub(super) fn announcement(&self, name: &str, spec: &AnnouncementSpec) {
+        if *spec == AnnouncementSpec::default() {
+            return;
+        }
         if let Some(bad) = spec.interfaces.iter().find(|name| !is_interface(name)) {
-            let why = format!(
+            self.refuse(format!(
                 "{bad:?} cannot be the name of an interface: a name has 1 to 15 characters without spaces and \"/\"; correct it"
-            );
-            self.refuse(origin, &why);
+            ));
             return;
         }
         let lists = [
             ("namespaces", spec.namespaces.len(), MAX_NAMESPACES),
-            ("interfaces", spec.interfaces.len(), MAX_SELECTORS),
             ("pools", spec.pools.len(), MAX_NAMESPACES),
+            ("nodeSelectors", spec.node_selectors.len(), MAX_SELECTORS),
+            ("serviceSelectors", spec.service_selectors.len(), MAX_SELECTORS),
+            ("interfaces", spec.interfaces.len(), MAX_SELECTORS),
         ];
         if let Some((field, count, most)) = lists.into_iter().find(|(_, count, most)| count > most) {
-            let why = format!(
-                "an Announcement has at most {most} {field}, and this one would have {count}; split it"
-            );
-            self.refuse(origin, &why);
+            self.refuse(format!(
+                "the Announcement would have {count} entries in spec.{field}, and the maximum is {most}; split it. Until then \
+                 every node with the subnet of its pools announces them"
+            ));
             return;
         }
         let name = object_name(name).unwrap_or_else(|| "announcement".to_owned());
-        let name = take_name(name, &mut self.announcements);
+        let name = take_name(name, &mut self.writer.printed.borrow_mut().announcements);
         let spec = differing(json!(spec), &json!(AnnouncementSpec::default()));
-        self.print("Announcement", &name, &Value::Object(spec), origin);
+        self.print("Announcement", &name, &Value::Object(spec));
     }
 
     /// Prints an object; true if it could.
-    fn print(&mut self, kind: &str, name: &str, spec: &Value, origin: &str) -> bool {
+    fn print(&self, kind: &str, name: &str, spec: &Value) -> bool {
         let object = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
         });
         match serde_saphyr::to_string(&object) {
             Ok(text) => {
-                self.yaml.push_str("---\n");
-                self.yaml.push_str(text.trim_end());
-                self.yaml.push('\n');
+                self.writer.printed.borrow_mut().yaml += &format!("---\n{}\n", text.trim_end());
                 true
             }
             Err(error) => {
-                self.refuse(origin, &format!("it cannot be written as YAML: {error}"));
+                self.refuse(format!("it cannot be written as YAML: {error}"));
                 false
             }
-        }
-    }
-
-    /// Prints settings of `windlass vip`, if it takes them.
-    pub(super) fn vips(&mut self, vips: &[Value]) {
-        if vips.is_empty() {
-            return;
-        }
-        match serde_saphyr::to_string(&json!({ "vips": vips })) {
-            Ok(text) => match windlass_node::vip::check_settings(&text) {
-                Ok(()) => self.yaml = text,
-                Err(error) => {
-                    self.refuse("the settings", &format!("windlass vip would refuse them: {error}"));
-                }
-            },
-            Err(error) => self.refuse("the settings", &format!("they cannot be written as YAML: {error}")),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use windlass_api::{AnnouncementSpec, CheckAction, LinkCheck, NodeCheck, Transport, VirtualIPPoolSpec};
 
-use super::super::write::{Draft, Listed, Writer};
+use super::super::write::{Draft, Listed, Place};
 use super::Configuration;
 use super::syntax::Entry;
 
@@ -20,50 +20,49 @@ pub(super) struct Held<'a> {
 }
 
 /// Converts all instances.
-pub(super) fn convert(configuration: &Configuration, writer: &mut Writer) {
-    for entry in configuration.entries.iter().filter(|entry| entry.keyword() == "vrrp_instance") {
-        entry.mark();
-        instance(configuration, entry, writer);
+pub(super) fn convert(configuration: &Configuration<'_>) {
+    for entry in all(configuration) {
+        instance(configuration, entry);
     }
 }
 
-fn instance(configuration: &Configuration, instance: &Entry, writer: &mut Writer) {
-    let place = configuration.place(instance.line);
+/// The instances, which count as read.
+pub(super) fn all<'a>(configuration: &'a Configuration<'_>) -> impl Iterator<Item = &'a Entry> {
+    let entries = configuration.entries.iter();
+    entries.filter(|entry| entry.keyword() == "vrrp_instance").inspect(|entry| entry.mark())
+}
+
+fn instance(configuration: &Configuration<'_>, instance: &Entry) {
     let Some(name) = instance.value() else {
-        writer.refuse(&place, "the vrrp_instance has no name; give it one");
+        configuration.line(instance.line).refuse("the vrrp_instance has no name; give it one");
         return;
     };
-    let origin = format!("{place}: vrrp_instance {name:?}");
+    let place = configuration.named(instance);
     if asks_api_server(&configuration.entries, instance) {
-        let what = format!(
+        place.warn(format!(
             "a script that it tracks asks the API server: if its address is that of the API server, no Service can have it. \
              Remove the instance from this input, and convert it with --vip-port {API_SERVER} to settings of `windlass vip`"
-        );
-        writer.warn(&origin, &what);
+        ));
     }
-    let held = held(configuration, instance, writer);
+    let held = held(configuration, instance);
     let listed = held.iter().map(|held| Listed {
         field: format!("line {}", held.line),
         text: held.address.to_string(),
         without_ends: false,
     });
     let draft = Draft {
-        origin: origin.clone(),
         name: name.to_owned(),
         listed: listed.collect(),
         ends_usable: true,
         restrictions: "spec",
         spec: VirtualIPPoolSpec { auto_assign: false, ..VirtualIPPoolSpec::default() },
     };
-    let spec = announcement(instance, &held, &origin, writer);
-    let Some(pool) = writer.pool(draft) else { return };
-    if spec != AnnouncementSpec::default() {
-        writer.announcement(&origin, &pool, &AnnouncementSpec { pools: vec![pool.clone()], ..spec });
-    }
+    let spec = announcement(instance, &held, &place);
+    place.pool_with(draft, spec);
 }
 
 /// Returns the spec of the Announcement for the instance's addresses.
-fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut Writer) -> AnnouncementSpec {
+fn announcement(instance: &Entry, held: &[Held<'_>], place: &Place<'_>) -> AnnouncementSpec {
     let mut spec = AnnouncementSpec::default();
     let of_adverts = interface(instance);
     for interface in held.iter().filter_map(|held| held.interface.or(of_adverts)) {
@@ -75,12 +74,11 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
         spec.interfaces.extend(of_adverts.map(str::to_owned));
     }
     if let [_, _, ..] = spec.interfaces[..] {
-        let what = format!(
+        place.warn(format!(
             "its addresses are on the interfaces {:?}; Windlass announces each on the interface whose subnet holds it. If an \
              address needs another interface, write an Announcement for it",
             spec.interfaces
-        );
-        writer.warn(origin, &what);
+        ));
     }
     if let Some(delay) = instance.last("preempt_delay") {
         match delay.parse::<f64>() {
@@ -92,14 +90,14 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
             Ok(seconds) if (0.0..=1000.0).contains(&seconds) => {
                 spec.vrrp.preempt_delay_seconds = seconds.ceil() as u32;
             }
-            Ok(_) | Err(_) => writer
-                .refuse(origin, &format!("preempt_delay {delay:?} is not 0 to 1000 seconds: correct it")),
+            Ok(_) | Err(_) => {
+                place.refuse(format!("preempt_delay {delay:?} is not 0 to 1000 seconds: correct it"));
+            }
         }
     }
     if instance.all("unicast_peer").any(|peers| !peers.block.is_empty()) {
         spec.vrrp.transport = Transport::Unicast;
-        writer.note(
-            origin,
+        place.note(
             "its unicast_peer became spec.vrrp.transport: Unicast: the nodes that may announce are the peers",
         );
     }
@@ -116,12 +114,11 @@ fn announcement(instance: &Entry, held: &[Held<'_>], origin: &str, writer: &mut 
         });
     }
     for link in links.iter().filter(|link| link.words.len() > 1) {
-        let what = format!(
+        place.warn(format!(
             "{:?} of its track_interface became a check that makes the node unfit when the link is down. Remove it from \
              spec.checks if the node shall stay fit",
             link.words.join(" ")
-        );
-        writer.warn(origin, &what);
+        ));
     }
     spec
 }
@@ -132,11 +129,7 @@ pub(super) fn interface(instance: &Entry) -> Option<&str> {
 }
 
 /// Returns the addresses that it holds, and reports those that cannot be read.
-pub(super) fn held<'a>(
-    configuration: &Configuration,
-    instance: &'a Entry,
-    writer: &mut Writer,
-) -> Vec<Held<'a>> {
+pub(super) fn held<'a>(configuration: &Configuration<'_>, instance: &'a Entry) -> Vec<Held<'a>> {
     let blocks: Vec<&Entry> =
         instance.all("virtual_ipaddress").chain(instance.all("virtual_ipaddress_excluded")).collect();
     let mut held = Vec::new();
@@ -146,29 +139,27 @@ pub(super) fn held<'a>(
         if text.starts_with(['@', '~']) || text.contains('$') || text.contains("{{") {
             continue;
         }
-        let place = configuration.place(entry.line);
+        let place = configuration.line(entry.line);
         let address = text.split_once('/').map_or(text, |(address, _)| address);
         let Ok(address) = address.parse() else {
-            writer.refuse(&place, &format!("{text:?} is not an IP address; correct it"));
+            place.refuse(format!("{text:?} is not an IP address; correct it"));
             continue;
         };
         if is_link_local(address) {
-            let what = format!(
+            place.warn(format!(
                 "{address} is left out: it is link-local. Every host has its own link-local addresses, and clients in other \
                  subnets cannot reach them. Name an address of the subnet"
-            );
-            writer.warn(&place, &what);
+            ));
             continue;
         }
         let options: Vec<&str> =
             entry.words[1..].iter().map(String::as_str).filter(|word| OPTIONS.contains(word)).collect();
         if !options.is_empty() {
-            let what = format!(
+            place.warn(format!(
                 "{} not converted: Windlass adds the address to no interface, so it has no such options. No action is needed, \
                  unless a program looks for the address on the interface",
                 options.join(", ")
-            );
-            writer.warn(&place, &what);
+            ));
         }
         let interface = entry.words.iter().skip_while(|word| *word != "dev").nth(1).map(String::as_str);
         held.push(Held { line: entry.line, address, interface });

@@ -17,40 +17,49 @@ mod vip;
 
 use serde_json::Value;
 
+use super::Conversion;
 use super::fields::{self, Object, origin};
-use super::write::Writer;
-use super::{Conversion, input};
+use super::input::Input;
+use super::write::{Place, Writer};
 
 #[cfg(test)]
 mod tests;
 
 /// A `keepalived.conf`.
-struct Configuration {
+struct Configuration<'a> {
+    writer: &'a Writer,
     /// Origin of the text, for messages; empty if it is the input.
     origin: String,
     entries: Vec<syntax::Entry>,
-    /// Errors of its syntax, and entries that cannot be read.
-    errors: Vec<String>,
 }
 
-impl Configuration {
-    fn read(origin: &str, text: &str) -> Self {
+impl<'a> Configuration<'a> {
+    /// Reads a text, and reports errors of its syntax and entries that cannot be read.
+    fn read(origin: String, text: &str, writer: &'a Writer) -> Self {
         let (entries, mut errors) = syntax::entries(text);
         unread(&entries, &mut errors);
-        Self { origin: origin.to_owned(), entries, errors }
-    }
-
-    /// Returns the position of a line, for messages.
-    fn place(&self, line: usize) -> String {
-        if self.origin.is_empty() { format!("line {line}") } else { format!("{}, line {line}", self.origin) }
-    }
-
-    /// Reports the errors.
-    fn tell(&self, writer: &mut Writer) {
-        for error in &self.errors {
-            let origin = if self.origin.is_empty() { "keepalived.conf" } else { &self.origin };
-            writer.refuse(origin, error);
+        let configuration = Self { writer, origin, entries };
+        for error in errors {
+            configuration.whole().refuse(error);
         }
+        configuration
+    }
+
+    /// Returns the position of the whole, for messages.
+    fn whole(&self) -> Place<'a> {
+        self.writer.at(if self.origin.is_empty() { "keepalived.conf" } else { &self.origin })
+    }
+
+    /// Returns the position of a line.
+    fn line(&self, line: usize) -> Place<'a> {
+        let separator = if self.origin.is_empty() { "" } else { ", " };
+        self.writer.at(format!("{}{separator}line {line}", self.origin))
+    }
+
+    /// Returns the position of an entry that has a name.
+    fn named(&self, entry: &syntax::Entry) -> Place<'a> {
+        let name = entry.value().unwrap_or_default();
+        self.line(entry.line).part(&format!("{} {name:?}", entry.keyword()))
     }
 }
 
@@ -80,36 +89,33 @@ fn unread(entries: &[syntax::Entry], errors: &mut Vec<String>) {
 
 /// Converts what is in `text`; with ports of a virtual IP, to settings of `windlass vip` for these ports.
 pub(super) fn convert(text: &str, vip_ports: &[u16]) -> Conversion {
-    let (configurations, objects, errors) = if is_objects(text) {
-        let (objects, errors) = input::objects(text);
-        (objects.iter().filter_map(configuration).collect(), objects, errors)
+    let is_objects = is_objects(text);
+    let input = Input::read(if is_objects { text } else { "" }, "keepalived");
+    let writer = &input.writer;
+    let configurations: Vec<Configuration<'_>> = if is_objects {
+        input.others.iter().filter_map(|object| configuration(object, writer)).collect()
     } else {
-        (vec![Configuration::read("", text)], Vec::new(), Vec::new())
+        vec![Configuration::read(String::new(), text, writer)]
     };
-    let mut writer = Writer::new("keepalived", errors);
-    for configuration in &configurations {
-        configuration.tell(&mut writer);
-    }
     if !vip_ports.is_empty() {
-        for object in objects.iter().filter(|object| configuration(object).is_none()) {
+        for object in input.services.iter().chain(&input.others).filter(|object| conf(object).is_none()) {
             writer.foreign(origin(object));
         }
-        vip::convert(&configurations, vip_ports, &mut writer);
+        vip::convert(&configurations, vip_ports, writer);
         return writer.finish();
     }
-    let has_groups = objects.iter().any(operator::is_group);
+    let has_groups = input.others.iter().any(|object| operator::is_group(&Object::new(object)));
     for configuration in &configurations {
         if has_groups {
-            writer.note(
-                &configuration.origin,
-                "left out, because the KeepalivedGroups and their Services have the same settings",
-            );
+            configuration
+                .whole()
+                .note("left out, because the KeepalivedGroups and their Services have the same settings");
         } else {
-            instances::convert(configuration, &mut writer);
-            unread::report(configuration, false, &mut writer);
+            instances::convert(configuration);
+            unread::report(configuration, false);
         }
     }
-    operator::convert(&objects, &mut writer);
+    operator::convert(&input);
     writer.finish()
 }
 
@@ -119,7 +125,12 @@ fn is_objects(text: &str) -> bool {
 }
 
 /// The configuration in a ConfigMap.
-fn configuration(object: &Value) -> Option<Configuration> {
+fn configuration<'a>(object: &Value, writer: &'a Writer) -> Option<Configuration<'a>> {
+    Some(Configuration::read(format!("{}: keepalived.conf", origin(object)), &conf(object)?, writer))
+}
+
+/// Its text.
+fn conf(object: &Value) -> Option<String> {
     let data = fields::labels(&Object::new(object), "data").ok().filter(|_| object["kind"] == "ConfigMap")?;
-    Some(Configuration::read(&format!("{}: keepalived.conf", origin(object)), data.get("keepalived.conf")?))
+    data.get("keepalived.conf").cloned()
 }

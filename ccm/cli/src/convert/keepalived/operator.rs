@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use windlass_api::{AnnouncementSpec, Transport, VirtualIPPoolSpec, VridRange};
 
 use super::super::fields::{self, FieldError, Object, name, origin};
-use super::super::write::{Draft, Listed, Writer};
+use super::super::input::{Input, Outcome};
+use super::super::write::{Draft, Listed, Place};
+use super::conf;
 
 /// Names the group of a Service, as `<namespace>/<name>`.
 const GROUP: &str = "keepalived-operator.redhat-cop.io/keepalivedgroup";
@@ -43,66 +45,52 @@ const ANNOTATIONS: [(&str, &str); 2] = [
 ];
 
 /// True of a group.
-pub(super) fn is_group(object: &Value) -> bool {
-    object["kind"] == "KeepalivedGroup" && Object::new(object).is_of("redhatcop.redhat.io")
+pub(super) fn is_group(object: &Object<'_>) -> bool {
+    object.kind() == "KeepalivedGroup" && object.is_of("redhatcop.redhat.io")
 }
 
 /// Converts all groups, with the addresses of their Services.
-pub(super) fn convert(objects: &[Value], writer: &mut Writer) {
-    for value in objects {
-        let (origin, object) = (origin(value), Object::new(value));
-        if is_group(value) {
-            match group(&object, &origin, objects, writer) {
-                Ok(()) => writer.unread(&origin, &object, UNCONVERTED),
-                Err(error) => writer.refuse(&origin, &error.to_string()),
-            }
-        } else if object.kind() != "Service" && super::configuration(value).is_none() {
-            writer.foreign(origin);
+pub(super) fn convert(input: &Input) {
+    input.each(UNCONVERTED, |object, place| {
+        if is_group(object) {
+            group(object, &input.services, place)?;
+            return Ok(Outcome::Read);
         }
-    }
+        Ok(if conf(object.value()).is_some() { Outcome::Reported } else { Outcome::Foreign })
+    });
 }
 
-fn group(
-    object: &Object<'_>,
-    origin: &str,
-    objects: &[Value],
-    writer: &mut Writer,
-) -> Result<(), FieldError> {
+fn group(object: &Object<'_>, services: &[Value], place: &Place<'_>) -> Result<(), FieldError> {
     let name = name(object, "metadata.name")?;
     let full_name = match fields::text(object, "metadata.namespace")? {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.clone(),
     };
-    let listed = listed(&full_name, objects, writer)?;
-    let spec = announcement(object, origin, writer)?;
+    let listed = listed(&full_name, services, place)?;
+    let spec = announcement(object, place)?;
     if listed.is_empty() {
-        let why = format!(
+        place.refuse(format!(
             "no Service of the input names this group, and a group has the addresses of the Services that name it. Add them to \
              the input (`kubectl get services -A -o yaml`), with the annotation {GROUP}: {full_name:?}"
-        );
-        writer.refuse(origin, &why);
+        ));
         return Ok(());
     }
     let draft = Draft {
-        origin: origin.to_owned(),
         name,
         listed,
         ends_usable: true,
         restrictions: "spec",
         spec: VirtualIPPoolSpec { auto_assign: false, ..VirtualIPPoolSpec::default() },
     };
-    let Some(pool) = writer.pool(draft) else { return Ok(()) };
-    if spec != AnnouncementSpec::default() {
-        writer.announcement(origin, &pool, &AnnouncementSpec { pools: vec![pool.clone()], ..spec });
-    }
+    place.pool_with(draft, spec);
     Ok(())
 }
 
 /// The addresses of the Services that name the group; what becomes of these Services is reported.
-fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec<Listed>, FieldError> {
+fn listed(full_name: &str, services: &[Value], place: &Place<'_>) -> Result<Vec<Listed>, FieldError> {
     let mut listed: Vec<Listed> = Vec::new();
-    for value in objects.iter().filter(|object| object["kind"] == "Service") {
-        let (its, service) = (origin(value), Object::new(value));
+    for value in services {
+        let (its, service) = (place.at(origin(value)), Object::new(value));
         let annotations = fields::labels(&service, "metadata.annotations")?;
         // A group without a namespace is found by its name.
         let is_its = annotations.get(GROUP).is_some_and(|group| {
@@ -113,7 +101,7 @@ fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec
         }
         for (key, said) in ANNOTATIONS {
             if let Some(text) = annotations.get(key).filter(|text| *text != "false") {
-                writer.warn(&its, &format!("annotation {key} ({text:?}) is not converted: {said}"));
+                its.warn(format!("annotation {key} ({text:?}) is not converted: {said}"));
             }
         }
         let external = fields::texts(&service, "spec.externalIPs")?;
@@ -124,26 +112,21 @@ fn listed(full_name: &str, objects: &[Value], writer: &mut Writer) -> Result<Vec
         let named = addresses.join(",");
         for address in addresses {
             if !listed.iter().any(|one| one.text == address) {
-                listed.push(Listed { field: its.clone(), text: address, without_ends: false });
+                listed.push(Listed { field: its.origin().to_owned(), text: address, without_ends: false });
             }
         }
         if !external.is_empty() {
-            let what = format!(
+            its.warn(format!(
                 "after you delete the group, change the Service to type: LoadBalancer with windlass.dev/addresses: {named:?}, \
                  and remove spec.externalIPs"
-            );
-            writer.warn(&its, &what);
+            ));
         }
     }
     Ok(listed)
 }
 
 /// Returns the spec of the Announcement for the group's addresses.
-fn announcement(
-    object: &Object<'_>,
-    origin: &str,
-    writer: &mut Writer,
-) -> Result<AnnouncementSpec, FieldError> {
+fn announcement(object: &Object<'_>, place: &Place<'_>) -> Result<AnnouncementSpec, FieldError> {
     let labels = fields::labels(object, "spec.nodeSelector")?;
     let selector = json!({ "spec": { "nodeSelector": { "matchLabels": labels } } });
     let nodes = fields::label_selector(&Object::new(&selector), "spec.nodeSelector")?;
@@ -152,12 +135,11 @@ fn announcement(
     let interface = fields::text(object, "spec.interface")?.filter(|name| !name.is_empty());
     match fields::text(object, "spec.interfaceFromIP")?.filter(|address| !address.is_empty()) {
         Some(address) => {
-            let what = format!(
+            place.warn(format!(
                 "spec.interfaceFromIP {address:?} is not converted: with it, each node uses the interface towards that address \
                  and ignores spec.interface. Windlass uses the interface whose subnet holds the Service's address. If that is \
                  another one, name interfaces in spec.interfaces of an Announcement"
-            );
-            writer.warn(origin, &what);
+            ));
         }
         None => spec.interfaces.extend(interface.map(str::to_owned)),
     }
@@ -168,11 +150,10 @@ fn announcement(
     let blacklist: Vec<u8> = listed.filter_map(|vrid| u8::try_from(vrid.as_u64()?).ok()).collect();
     if !blacklist.is_empty() {
         let range = longest_without(&blacklist);
-        let what = format!(
+        place.note(format!(
             "spec.blacklistRouterIDs {blacklist:?} became spec.vrrp.vridRange {} to {}, the longest range without them",
             range.first, range.last
-        );
-        writer.note(origin, &what);
+        ));
         spec.vrrp.vrid_range = Some(range);
     }
     Ok(spec)

@@ -285,3 +285,11 @@ proptest! {
         convert(&text, &[80]);
     }
 }
+
+#[test]
+fn a_vrrp_script_without_a_script_is_named_among_what_was_left_out() {
+    let conf = "vrrp_script chk {\n interval 2\n}\nvrrp_instance web {\n interface eth0\n virtual_ipaddress {\n 192.0.2.1\n }\n \
+                track_script {\n chk\n }\n}\n";
+    let conversion = convert(conf, &[443]);
+    contains_all(&conversion.errors, &[&["line 1: vrrp_script \"chk\": it has no script", "left out"]]);
+}

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::super::write::Writer;
 use super::Configuration;
 use super::syntax::Entry;
 
@@ -61,7 +60,7 @@ const ROWS: &[Row] = &[
 const UNKNOWN: &str = "Windlass does not know the keyword. Look up its effect in keepalived.conf(5)";
 
 /// Reports every entry that nothing read, the same of several instances together.
-pub(super) fn report(configuration: &Configuration, is_vip: bool, writer: &mut Writer) {
+pub(super) fn report(configuration: &Configuration<'_>, is_vip: bool) {
     let mut reported: Vec<(&str, Vec<&Entry>)> = Vec::new();
     let blocks =
         |entry: &&Entry| entry.is_read() && matches!(entry.keyword(), "vrrp_instance" | "vrrp_script");
@@ -73,9 +72,8 @@ pub(super) fn report(configuration: &Configuration, is_vip: bool, writer: &mut W
             None => reported.push((said, vec![entry])),
         }
     }
-    let origin = if configuration.origin.is_empty() { "keepalived.conf" } else { &configuration.origin };
     for (said, entries) in reported {
-        writer.warn(origin, &format!("{} not converted: {said}", named(&entries)));
+        configuration.whole().warn(format!("{} not converted: {said}", named(&entries)));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::write::Writer;
-use super::instances::{Held, held, interface, script};
+use super::super::write::{Place, Writer};
+use super::instances::{self, Held, held, interface, script};
 use super::syntax::Entry;
 use super::{Configuration, unread};
 
@@ -11,51 +11,36 @@ use super::{Configuration, unread};
 const PRIORITY: std::ops::RangeInclusive<u64> = 101..=200;
 
 /// Prints the settings of all instances, for these ports.
-pub(super) fn convert(configurations: &[Configuration], ports: &[u16], writer: &mut Writer) {
+pub(super) fn convert(configurations: &[Configuration<'_>], ports: &[u16], writer: &Writer) {
     let mut vips = Vec::new();
     for configuration in configurations {
-        let instances = configuration.entries.iter().filter(|entry| entry.keyword() == "vrrp_instance");
-        for instance in instances {
-            instance.mark();
-            vips.extend(settings(configuration, instance, ports, writer));
-        }
-        unread::report(configuration, true, writer);
+        vips.extend(instances::all(configuration).flat_map(|one| settings(configuration, one, ports)));
+        unread::report(configuration, true);
     }
     writer.vips(&vips);
 }
 
 /// One for each address of an instance.
-fn settings(
-    configuration: &Configuration,
-    instance: &Entry,
-    ports: &[u16],
-    writer: &mut Writer,
-) -> Vec<Value> {
-    let origin = format!(
-        "{}: vrrp_instance {:?}",
-        configuration.place(instance.line),
-        instance.value().unwrap_or_default()
-    );
+fn settings(configuration: &Configuration<'_>, instance: &Entry, ports: &[u16]) -> Vec<Value> {
+    let place = configuration.named(instance);
     let mut vip = Map::new();
     vip.insert("ports".to_owned(), json!(ports));
-    elect(instance, &origin, &mut vip, writer);
-    let checks = checks(configuration, instance, &origin, writer);
+    elect(instance, &place, &mut vip);
+    let checks = checks(configuration, instance, &place);
     if checks.is_empty() {
-        writer.warn(
-            &origin,
+        place.warn(
             "the settings have no check, so a node keeps the address even if its program has stopped. Write `checks` \
              (docs/api-vip.md), for example `https: {url: \"https://127.0.0.1:6443/readyz\"}` for an API server",
         );
     } else {
         vip.insert("checks".to_owned(), json!(checks));
     }
-    let held = held(configuration, instance, writer);
+    let held = held(configuration, instance);
     if held.is_empty() {
-        writer.refuse(&origin, "it has no address; add one");
+        place.refuse("it has no address; add one");
         return Vec::new();
     }
-    writer.note(
-        &origin,
+    place.note(
         "keepalived adds its addresses to the interface, and `windlass vip` does not. If the program listens on the address \
          itself and not on all addresses, `bind: true` may be needed",
     );
@@ -74,11 +59,10 @@ fn settings(
         if !of_family.is_empty() {
             vip.insert("peers".to_owned(), json!(of_family));
         } else if !peers.is_empty() {
-            let what = format!(
+            place.warn(format!(
                 "its unicast peers are of another family than {address}, so adverts for that address go by multicast. Name \
                  addresses of that family in `peers` for unicast"
-            );
-            writer.warn(&origin, &what);
+            ));
         }
         vips.push(Value::Object(vip));
     }
@@ -86,13 +70,12 @@ fn settings(
 }
 
 /// Priority, preemption and the time between adverts.
-fn elect(instance: &Entry, origin: &str, vip: &mut Map<String, Value>, writer: &mut Writer) {
+fn elect(instance: &Entry, place: &Place<'_>, vip: &mut Map<String, Value>) {
     match instance.last("priority").map(str::parse::<u64>) {
         Some(Ok(priority)) if PRIORITY.contains(&priority) => {
             vip.insert("priority".to_owned(), json!(priority));
         }
-        Some(_) => writer.warn(
-            origin,
+        Some(_) => place.warn(
             "its priority is not 101 to 200, the range of fit nodes with `windlass vip`. The settings have no priority, so the \
              Active keeps the address. Set `priority` on the nodes in the order that you want",
         ),
@@ -110,10 +93,9 @@ fn elect(instance: &Entry, origin: &str, vip: &mut Map<String, Value>, writer: &
             vip.insert("advertIntervalMs".to_owned(), json!(milliseconds(seconds) / 10 * 10));
         }
         Ok(_) | Err(_) => {
-            let what = format!(
+            place.warn(format!(
                 "advert_int {text:?} is not 0.01 to 40.95 seconds, so the default of 100 ms applies. Set advertIntervalMs"
-            );
-            writer.warn(origin, &what);
+            ));
         }
     }
 }
@@ -128,38 +110,33 @@ fn milliseconds(seconds: f64) -> u64 {
 }
 
 /// The scripts that it tracks, as checks.
-fn checks(configuration: &Configuration, instance: &Entry, origin: &str, writer: &mut Writer) -> Vec<Value> {
+fn checks(configuration: &Configuration<'_>, instance: &Entry, place: &Place<'_>) -> Vec<Value> {
     let mut checks = Vec::new();
     for track in instance.all("track_script").flat_map(|block| &block.block) {
         let Some(script) = script(&configuration.entries, track) else {
-            let what = format!(
+            place.warn(format!(
                 "its track_script names {:?}, and there is no such vrrp_script, so it became no check. Add the vrrp_script, or \
                  remove the name",
                 track.keyword()
-            );
-            writer.warn(origin, &what);
+            ));
             continue;
         };
         script.mark();
         // That of the instance counts before that of the script.
         let own = track.words.iter().skip_while(|word| *word != "weight").nth(1).map(String::as_str);
-        checks.extend(check(script, own, &configuration.place(script.line), writer));
+        checks.extend(check(script, own, &configuration.named(script)));
     }
     checks
 }
 
 /// A `vrrp_script` as a check.
-fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Writer) -> Option<Value> {
-    let origin = format!("{place}: vrrp_script {:?}", script.value().unwrap_or_default());
-    let mut number = |keyword: &str, default: f64| {
+fn check(script: &Entry, own_weight: Option<&str>, place: &Place<'_>) -> Option<Value> {
+    let number = |keyword: &str, default: f64| {
         let Some(text) = script.last(keyword) else { return default };
         text.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number)).unwrap_or_else(|| {
-            writer.warn(
-                &origin,
-                &format!(
-                    "{keyword} {text:?} is not a number from 0 to 1000000, so {default} applies. Correct it"
-                ),
-            );
+            place.warn(format!(
+                "{keyword} {text:?} is not a number from 0 to 1000000, so {default} applies. Correct it"
+            ));
             default
         })
     };
@@ -174,24 +151,27 @@ fn check(script: &Entry, own_weight: Option<&str>, place: &str, writer: &mut Wri
         } else {
             "raises the priority while the script succeeds"
         };
-        let what = format!(
+        place.warn(format!(
             "weight {weight} {effect}; a failed check of `windlass vip` lowers the priority by 100, so the node becomes unfit. \
              Set a lower `weight` in `checks` to lower it less"
-        );
-        writer.warn(&origin, &what);
+        ));
     }
     // A script in quotes is one word.
-    let line = script.all("script").last()?;
+    let Some(line) = script.all("script").last() else {
+        place.refuse(
+            "it has no script, so it became no check: name the program of the check in `script`, or write `checks`",
+        );
+        return None;
+    };
     let command: Vec<&str> = line.words[1..].iter().flat_map(|words| words.split_whitespace()).collect();
     if !command.first().is_some_and(|program| program.starts_with('/'))
         || line.words.iter().any(|word| word.contains(['\'', '|', ';', '&', '>']))
     {
-        let why = format!(
+        place.refuse(format!(
             "its script {:?} is not an absolute path of a program with plain arguments: write the commands into a file, and name \
              that file in `checks`",
             line.words[1..].join(" ")
-        );
-        writer.refuse(&origin, &why);
+        ));
         return None;
     }
     Some(json!({

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::super::fields::origin;
-use super::super::write::Writer;
+use super::super::write::{Place, Writer};
 
 /// Port of the API server, if none is named.
 const PORT: u16 = 6443;
@@ -76,14 +76,14 @@ const UNCONVERTED: &[(&str, &str)] = &[
 
 /// The settings of a container of kube-vip.
 pub(super) struct Settings<'a> {
-    pub(super) origin: String,
+    pub(super) place: Place<'a>,
     environment: BTreeMap<&'a str, &'a str>,
     /// Arguments but the role.
     arguments: Vec<&'a str>,
 }
 
 /// Reads a pod, or an object with a template of one; none if it does not run kube-vip.
-pub(super) fn read(object: &Value) -> Vec<Settings<'_>> {
+pub(super) fn read<'a>(object: &'a Value, writer: &'a Writer) -> Vec<Settings<'a>> {
     let spec = match object["kind"].as_str() {
         Some("Pod") => &object["spec"],
         Some("DaemonSet" | "Deployment") => &object["spec"]["template"]["spec"],
@@ -98,18 +98,18 @@ pub(super) fn read(object: &Value) -> Vec<Settings<'_>> {
         .into_iter()
         .flatten()
         .filter(is_kube_vip)
-        .map(|container| container_settings(object, container))
+        .map(|container| container_settings(container, writer.at(origin(object))))
         .collect()
 }
 
-fn container_settings<'a>(object: &'a Value, container: &'a Value) -> Settings<'a> {
+fn container_settings<'a>(container: &'a Value, place: Place<'a>) -> Settings<'a> {
     let variables = container["env"].as_array().into_iter().flatten();
     let variable = |variable: &'a Value| {
         Some((variable["name"].as_str()?, variable["value"].as_str().unwrap_or_default()))
     };
     let arguments = container["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     Settings {
-        origin: origin(object),
+        place,
         environment: variables.filter_map(variable).collect(),
         arguments: arguments.filter(|argument| !matches!(*argument, "manager" | "service")).collect(),
     }
@@ -139,10 +139,9 @@ impl<'a> Settings<'a> {
     }
 
     /// Reports the variables that are not read, and that `others` are converted apart.
-    fn report(&self, others: &[&str], how: &str, writer: &mut Writer) {
+    fn report(&self, others: &[&str], how: &str) {
         if self.get("vip_arp").is_some() && !self.is("vip_arp") && !self.is("bgp_enable") {
-            writer.warn(
-                &self.origin,
+            self.place.warn(
                 "vip_arp (\"false\") is not converted: kube-vip announces nothing by ARP, and Windlass does. Make sure that its \
                  addresses are in the subnet of the nodes",
             );
@@ -167,18 +166,15 @@ impl<'a> Settings<'a> {
             reported.entry(said).or_default().push(format!("argument {argument:?}"));
         }
         for (said, names) in reported {
-            writer.warn(&self.origin, &format!("{} not converted: {said}", names.join(", ")));
+            self.place.warn(format!("{} not converted: {said}", names.join(", ")));
         }
         let others: Vec<String> =
             others.iter().filter_map(|name| Some(format!("{name} ({:?})", self.get(name)?))).collect();
         if !others.is_empty() {
-            writer.note(
-                &self.origin,
-                &format!(
-                    "{} not converted here: run the command {how} --vip to convert them",
-                    others.join(", ")
-                ),
-            );
+            self.place.note(format!(
+                "{} not converted here: run the command {how} --vip to convert them",
+                others.join(", ")
+            ));
         }
     }
 }
@@ -194,18 +190,17 @@ pub(super) struct Announcing<'a> {
 }
 
 /// Reads how Services are announced, and keeps addresses of the control plane out of all pools.
-pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &mut Writer) -> Announcing<'a> {
+pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &Writer) -> Announcing<'a> {
     let mut announcing = Announcing::default();
     for pod in pods {
-        pod.report(&OF_CONTROL_PLANE, "with", writer);
+        pod.report(&OF_CONTROL_PLANE, "with");
         if pod.holds_control_plane()
             && let Some(address) = pod.address().and_then(|address| address.parse::<IpAddr>().ok())
         {
             writer.reserve(address, "the address of the API server");
         }
         if pod.get("svc_enable").is_some() && !pod.is("svc_enable") {
-            writer.note(
-                &pod.origin,
+            pod.place.note(
                 "svc_enable (\"false\"): this pod announces no Services, so its settings do not apply to them",
             );
             continue;
@@ -214,18 +209,17 @@ pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &mut Writer) -> Anno
         announcing.interface = announcing.interface.or(interface.filter(|name| *name != "lo"));
         announcing.by_bgp |= pod.is_bgp_alone();
         if pod.is("bgp_enable") && !pod.is_bgp_alone() {
-            writer.warn(&pod.origin, "bgp_enable (\"true\") is not converted: Windlass does not speak BGP. Clients outside of the subnet need a route to it");
+            pod.place.warn(
+                "bgp_enable (\"true\") is not converted: Windlass does not speak BGP. Clients outside of the subnet need a route to it",
+            );
         }
         if let Some(class) = pod.get("lb_class_name") {
             announcing.classes.push(class.to_owned());
-            writer.note(
-                &pod.origin,
-                &format!("lb_class_name: the converter also checks Services of the class {class:?}"),
-            );
+            pod.place
+                .note(format!("lb_class_name: the converter also checks Services of the class {class:?}"));
         }
         if pod.is("lb_class_only") {
-            writer.warn(
-                &pod.origin,
+            pod.place.warn(
                 "lb_class_only (\"true\") makes kube-vip ignore Services without a class; Windlass serves them. Run the \
                  controller with --classless-services=false to ignore them, too",
             );
@@ -235,50 +229,45 @@ pub(super) fn announcing<'a>(pods: &[Settings<'a>], writer: &mut Writer) -> Anno
 }
 
 /// Prints the settings of `windlass vip` for the addresses of the control plane.
-pub(super) fn convert(pods: &[Settings<'_>], writer: &mut Writer) {
+pub(super) fn convert(pods: &[Settings<'_>], writer: &Writer) {
     let mut vips: Vec<Value> = Vec::new();
     for pod in pods {
         if !pod.holds_control_plane() {
-            writer.note(
-                &pod.origin,
-                "it holds no address of the control plane (cp_enable and address): left out",
-            );
+            pod.place.note("it holds no address of the control plane (cp_enable and address): left out");
             continue;
         }
-        pod.report(&OF_SERVICES, "without", writer);
-        vips.extend(vip(pod, writer).filter(|vip| !vips.contains(vip)));
+        pod.report(&OF_SERVICES, "without");
+        vips.extend(vip(pod).filter(|vip| !vips.contains(vip)));
     }
     writer.vips(&vips);
 }
 
-fn vip(pod: &Settings<'_>, writer: &mut Writer) -> Option<Value> {
+fn vip(pod: &Settings<'_>) -> Option<Value> {
     let text = pod.address()?;
     let Ok(address) = text.parse::<IpAddr>() else {
-        writer.refuse(
-            &pod.origin,
-            &format!("address {text:?} is not an IP address: write the address that the name resolves to"),
-        );
+        pod.place.refuse(format!(
+            "address {text:?} is not an IP address: write the address that the name resolves to"
+        ));
         return None;
     };
     let port = match pod.get("port").map(str::parse::<u16>) {
         None => PORT,
         Some(Ok(port)) if port > 0 => port,
         Some(_) => {
-            writer.refuse(&pod.origin, "port is not 1 to 65535: correct it");
+            pod.place.refuse("port is not 1 to 65535: correct it");
             return None;
         }
     };
     if pod.is("bgp_enable") {
-        writer.warn(
-            &pod.origin,
+        pod.place.warn(
             "bgp_enable (\"true\") is not converted: `windlass vip` announces by ARP and NDP. The address has to be in the subnet of the \
              control-plane nodes",
         );
     }
     if pod.get("address").is_some() && pod.get("vip_address").is_some() {
-        writer.note(&pod.origin, "vip_address is the old name of address; the converter uses address");
+        pod.place.note("vip_address is the old name of address; the converter uses address");
     }
-    balance(pod, port, writer);
+    balance(pod, port);
     // kube-vip keeps its lease by the node's own API server, so a node whose server fails loses the address.
     let check = json!({ "https": { "url": format!("https://127.0.0.1:{port}/readyz") } });
     let mut vip = json!({ "address": address, "ports": [port], "checks": [check] });
@@ -289,18 +278,17 @@ fn vip(pod: &Settings<'_>, writer: &mut Writer) -> Option<Value> {
 }
 
 /// Reports that kube-vip balances.
-fn balance(pod: &Settings<'_>, port: u16, writer: &mut Writer) {
+fn balance(pod: &Settings<'_>, port: u16) {
     let set = ["lb_enable", "lb_port", "lb_fwdmethod"];
     let set: Vec<String> =
         set.iter().filter_map(|name| Some(format!("{name} ({:?})", pod.get(name)?))).collect();
     if pod.is("lb_enable") {
-        let what = format!(
+        pod.place.warn(format!(
             "{} not converted: kube-vip finds the API servers by their nodes, and `windlass vip` reads them from its settings. \
              Name them in balance.backends to balance over all, for example 192.0.2.11:{port} (docs/dev/balancing.md)",
             set.join(", ")
-        );
-        writer.warn(&pod.origin, &what);
+        ));
     } else if !set.is_empty() {
-        writer.note(&pod.origin, &format!("{} without effect, as lb_enable is not \"true\"", set.join(", ")));
+        pod.place.note(format!("{} without effect, as lb_enable is not \"true\"", set.join(", ")));
     }
 }

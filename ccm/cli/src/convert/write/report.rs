@@ -1,8 +1,10 @@
 //! Reports on standard error: each field that nothing read, and one line for all objects with the same message.
 
+use std::fmt::Display;
+
 use super::super::Conversion;
 use super::super::fields::{Object, pattern, shown};
-use super::Writer;
+use super::{Printed, Writer};
 
 /// Reports in which the same message is looked for.
 const MAX_LOOK_BACK: usize = 256;
@@ -21,66 +23,33 @@ pub(super) enum Weight {
     Error,
 }
 
+/// Position in the input that reports name: an object, a part of one, or several objects.
+#[derive(Clone)]
+pub(in super::super) struct Place<'w> {
+    pub(super) writer: &'w Writer,
+    origin: String,
+}
+
 impl Writer {
-    /// Reports a fact by which nothing is lost.
-    pub(in super::super) fn note(&mut self, origin: &str, what: &str) {
-        self.report(Weight::Note, origin, what.to_owned());
-    }
-
-    /// Reports a setting that was not converted, or that means something else now.
-    pub(in super::super) fn warn(&mut self, origin: &str, what: &str) {
-        self.report(Weight::Warning, origin, what.to_owned());
-    }
-
-    /// Reports what was left out.
-    pub(in super::super) fn refuse(&mut self, origin: &str, why: &str) {
-        self.report(Weight::Error, origin, format!("{why}. It was left out"));
-    }
-
-    /// Adds a report: one line for all objects with the same message.
-    fn report(&mut self, weight: Weight, origin: &str, what: String) {
-        let same = |report: &&mut (Weight, String, Vec<String>)| report.0 == weight && report.1 == what;
-        match self.reports.iter_mut().rev().take(MAX_LOOK_BACK).find(same) {
-            Some((_, _, origins)) if origins.last().is_some_and(|last| last == origin) => {}
-            Some((_, _, origins)) => origins.push(origin.to_owned()),
-            None => self.reports.push((weight, what, vec![origin.to_owned()])),
-        }
+    pub(in super::super) fn at(&self, origin: impl Into<String>) -> Place<'_> {
+        Place { writer: self, origin: origin.into() }
     }
 
     /// Records an object of another program.
-    pub(in super::super) fn foreign(&mut self, origin: String) {
-        self.foreign.push(origin);
+    pub(in super::super) fn foreign(&self, origin: String) {
+        self.foreign.borrow_mut().push(origin);
     }
 
-    /// Reports every field that is set and that nothing read: `known` has the consequence and the nearest thing to do.
-    pub(in super::super) fn unread(&mut self, origin: &str, object: &Object<'_>, known: &[(&str, &str)]) {
-        for (path, value) in object.unread(known) {
-            let pattern = pattern(&path);
-            let is_it = |field: &str| {
-                pattern.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            let said = known.iter().find(|(field, _)| is_it(field)).map_or(
-                "Windlass does not know the field, so it has no effect. Look for the nearest field of a VirtualIPPool or an Announcement",
-                |(_, said)| said,
-            );
-            self.warn(origin, &format!("{path} ({}) is not converted: {said}", shown(value)));
-        }
-    }
-
-    /// Reports an object of which nothing is converted, with the fields that it sets.
-    pub(in super::super) fn unconverted(&mut self, origin: &str, object: &Object<'_>, why: &str) {
-        self.warn(origin, &format!("it is not converted{}: {why}", set_fields(object)));
-    }
-
-    /// Everything that was printed and reported.
-    pub(in super::super) fn finish(mut self) -> Conversion {
-        if !self.foreign.is_empty() {
+    /// Takes everything that was printed and reported.
+    pub(in super::super) fn finish(&self) -> Conversion {
+        let foreign = self.foreign.take();
+        if !foreign.is_empty() {
             let what = format!("left out, because this command converts no such object of {}", self.program);
-            let foreign = joined(&std::mem::take(&mut self.foreign), MAX_FOREIGN);
-            self.note(&foreign, &what);
+            self.at(joined(&foreign, MAX_FOREIGN)).note(what);
         }
-        let mut conversion = Conversion { yaml: self.yaml, pools: self.pools.len(), ..Conversion::default() };
-        for (weight, what, origins) in self.reports {
+        let Printed { yaml, pools, .. } = self.printed.take();
+        let mut conversion = Conversion { yaml, pools: pools.len(), ..Conversion::default() };
+        for (weight, what, origins) in self.reports.take() {
             let line =
                 if origins.is_empty() { what } else { format!("{}: {what}", joined(&origins, MAX_NAMED)) };
             match weight {
@@ -90,6 +59,78 @@ impl Writer {
             }
         }
         conversion
+    }
+}
+
+impl<'w> Place<'w> {
+    pub(in super::super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Another position of the same input.
+    pub(in super::super) fn at(&self, origin: impl Into<String>) -> Self {
+        self.writer.at(origin)
+    }
+
+    /// The part of this name, as a field; the whole if the name is empty.
+    pub(in super::super) fn part(&self, name: &str) -> Self {
+        let separator = if name.is_empty() { "" } else { ": " };
+        self.at(format!("{}{separator}{name}", self.origin))
+    }
+
+    /// Reports a fact by which nothing is lost.
+    pub(in super::super) fn note(&self, what: impl Into<String>) {
+        self.report(Weight::Note, what.into());
+    }
+
+    /// Reports a setting that was not converted, or that means something else now.
+    pub(in super::super) fn warn(&self, what: impl Into<String>) {
+        self.report(Weight::Warning, what.into());
+    }
+
+    /// Reports what was left out.
+    pub(in super::super) fn refuse(&self, why: impl Display) {
+        self.report(Weight::Error, format!("{why}. It was left out"));
+    }
+
+    /// Adds a report: one line for all objects with the same message.
+    fn report(&self, weight: Weight, what: String) {
+        let mut reports = self.writer.reports.borrow_mut();
+        let same = |report: &&mut (Weight, String, Vec<String>)| report.0 == weight && report.1 == what;
+        match reports.iter_mut().rev().take(MAX_LOOK_BACK).find(same) {
+            Some((_, _, origins)) if origins.last() == Some(&self.origin) => {}
+            Some((_, _, origins)) => origins.push(self.origin.clone()),
+            None => reports.push((weight, what, vec![self.origin.clone()])),
+        }
+    }
+
+    /// Reports every field that is set and that nothing read: `known` has the consequence and the nearest thing to do.
+    pub(in super::super) fn unread(&self, object: &Object<'_>, known: &[(&str, &str)]) {
+        for (path, value) in object.unread(known) {
+            let pattern = pattern(&path);
+            let is_it = |field: &str| {
+                pattern.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let said = known.iter().find(|(field, _)| is_it(field)).map_or(
+                "Windlass does not know the field, so it has no effect. Look for the nearest field of a VirtualIPPool or an Announcement",
+                |(_, said)| said,
+            );
+            self.warn(format!("{path} ({}) is not converted: {said}", shown(value)));
+        }
+    }
+
+    /// Reports a pool of which `why` says that only BGP announces it.
+    pub(in super::super) fn is_bgp_alone(&self, why: &str) {
+        self.warn(format!(
+            "{why}, which Windlass does not speak: the VirtualIPPool has autoAssign: false, so only Services that name it get its \
+             addresses. Keep {} for it, or set autoAssign: true if its addresses are in a subnet of the nodes",
+            self.writer.program
+        ));
+    }
+
+    /// Reports an object of which nothing is converted, with the fields that it sets.
+    pub(in super::super) fn unconverted(&self, object: &Object<'_>, why: &str) {
+        self.warn(format!("it is not converted{}: {why}", set_fields(object)));
     }
 }
 
