@@ -3,30 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
+use windlass_ipam::{AddressRange, ParseRangeError};
 
 use super::input::template;
-
-/// Blocks of which no Service can have an address; a `VirtualIPPool` refuses them.
-const UNUSABLE: [&str; 6] =
-    ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
 
 /// Reason why a range is left out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RangeError {
-    #[error(
-        "{0:?} is neither a CIDR nor a range of two addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
-    )]
-    Unreadable(String),
+    #[error(transparent)]
+    Unusable(#[from] ParseRangeError),
     #[error("{0:?} is a template: render it first, for example with `helm template` or envsubst")]
     Template(String),
-    #[error("{0:?} mixes IPv4 and IPv6: write one range for each family")]
-    MixedFamilies(String),
-    #[error("{0:?} ends before it begins: swap its ends")]
-    Inverted(String),
-    #[error(
-        "{0:?} holds unspecified, loopback, multicast or broadcast addresses, which no Service can have: leave them out"
-    )]
-    Unusable(String),
 }
 
 /// Addresses from `first` to `last`, of one family.
@@ -42,35 +29,13 @@ impl Range {
     /// Reads a range as MetalLB does: blanks around `-` and bits behind a prefix do not matter. An address alone, which
     /// MetalLB refuses, is a range of one.
     pub(super) fn read(text: &str) -> Result<Self, RangeError> {
-        let unreadable = || RangeError::Unreadable(text.to_owned());
         if template(text).is_some() || text.starts_with('$') {
             return Err(RangeError::Template(text.to_owned()));
         }
-        let address = |part: &str| part.trim().parse::<IpAddr>().ok().filter(|ip| !is_mapped(*ip));
-        let range = if let Some((first, last)) = text.split_once('-') {
-            let (first, last) =
-                (address(first).ok_or_else(unreadable)?, address(last).ok_or_else(unreadable)?);
-            if first.is_ipv4() != last.is_ipv4() {
-                return Err(RangeError::MixedFamilies(text.to_owned()));
-            }
-            if last < first {
-                return Err(RangeError::Inverted(text.to_owned()));
-            }
-            Self { first, last, subnet: None }
-        } else if let Some(one) = address(text) {
-            Self { first: one, last: one, subnet: None }
-        } else {
-            let subnet: IpNet = text.trim().parse().map_err(|_| unreadable())?;
-            if is_mapped(subnet.addr()) {
-                return Err(unreadable());
-            }
-            let subnet = subnet.trunc();
-            Self { first: subnet.network(), last: subnet.broadcast(), subnet: Some(subnet) }
-        };
-        if UNUSABLE.iter().filter_map(|block| block.parse().ok()).any(|block: IpNet| range.meets(block)) {
-            return Err(RangeError::Unusable(text.to_owned()));
-        }
-        Ok(range)
+        let subnet = text.trim().parse::<IpNet>().ok().map(|subnet| subnet.trunc());
+        let range: AddressRange =
+            subnet.map_or_else(|| text.to_owned(), |subnet| subnet.to_string()).parse()?;
+        Ok(Self { first: range.first(), last: range.last(), subnet })
     }
 
     /// The range of one address.
@@ -118,12 +83,6 @@ impl Range {
         self.first.is_ipv4() == address.is_ipv4() && self.first <= address && address <= self.last
     }
 
-    fn meets(self, block: IpNet) -> bool {
-        self.first.is_ipv4() == block.addr().is_ipv4()
-            && self.first <= block.broadcast()
-            && block.network() <= self.last
-    }
-
     /// Returns the parts of the range that are in none of `others`, in ascending order.
     pub(super) fn without(self, others: &[Self]) -> Vec<Self> {
         let mut left = vec![self];
@@ -164,10 +123,6 @@ impl Range {
             Some(_) | None => format!("{first}-{last}"),
         }
     }
-}
-
-fn is_mapped(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some())
 }
 
 fn before(address: IpAddr) -> Option<IpAddr> {

@@ -1,5 +1,8 @@
 //! Regular expressions of interfaces, as Cilium and PureLB have them, as the patterns of an `Announcement`, which know only `*`.
 
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Dot, Hir, HirKind, Look, Repetition};
+
 /// Begins and ends a name, as `^` and `$` do.
 const BEGIN: char = '\u{2}';
 const END: char = '\u{3}';
@@ -14,7 +17,6 @@ pub(super) struct Patterns {
 }
 
 /// Every name that a part of an expression takes, with `*` for any characters.
-#[derive(Clone)]
 struct Names {
     names: Vec<String>,
     is_wider: bool,
@@ -25,37 +27,28 @@ impl Names {
         Self { names: vec![name.into()], is_wider: false }
     }
 
-    const fn any(is_wider: bool) -> Self {
-        Self { names: Vec::new(), is_wider }
+    /// Any characters.
+    fn any(is_wider: bool) -> Self {
+        Self { is_wider, ..Self::one("*") }
     }
 
-    /// `*` where it has no names of its own.
-    fn names(self) -> Vec<String> {
-        if self.names.is_empty() { vec!["*".to_owned()] } else { self.names }
+    fn is_any(&self) -> bool {
+        self.names == ["*"]
     }
 
-    /// Each of these names before each of those; `None` if they are more than an Announcement takes.
-    fn before(self, other: Self, most: usize) -> Option<Self> {
-        let is_wider = self.is_wider || other.is_wider;
-        let (first, second) = (self.names(), other.names());
-        (first.len() * second.len() <= most).then(|| Self {
-            names: first
-                .iter()
-                .flat_map(|one| second.iter().map(move |other| format!("{one}{other}")))
-                .collect(),
-            is_wider,
-        })
+    /// Each of these names before each of those.
+    fn before(self, other: &Self) -> Self {
+        let all =
+            self.names.iter().flat_map(|one| other.names.iter().map(move |other| format!("{one}{other}")));
+        Self { names: all.collect(), is_wider: self.is_wider || other.is_wider }
     }
 }
 
 /// The patterns that take what a regular expression takes. One without `^` and `$` is found anywhere in a name, as Go's
 /// `regexp.MatchString` finds it. `None` if there are none, or more than `most`.
 pub(super) fn patterns(expression: &str, most: usize) -> Option<Patterns> {
-    let mut rest = expression;
-    let Names { names, is_wider } = alternatives(&mut rest, most, 0)?;
-    if !rest.is_empty() {
-        return None;
-    }
+    let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(expression).ok()?;
+    let Names { names, is_wider } = names(&hir, most)?;
     let mut patterns = Vec::new();
     for name in names {
         let (begins, name) = name.strip_prefix(BEGIN).map_or((false, name.as_str()), |name| (true, name));
@@ -74,119 +67,88 @@ pub(super) fn patterns(expression: &str, most: usize) -> Option<Patterns> {
     Some(Patterns { patterns, is_wider })
 }
 
-/// Alternatives up to a closing bracket or the end.
-fn alternatives(rest: &mut &str, most: usize, depth: usize) -> Option<Names> {
-    if depth > 8 {
-        return None;
-    }
-    let mut all = Names { names: Vec::new(), is_wider: false };
-    loop {
-        let mut sequence = Names::one("");
-        while !(rest.is_empty() || rest.starts_with(['|', ')'])) {
-            let part = part(rest, most, depth)?;
-            let part = repeated(rest, part)?;
-            sequence = sequence.before(part, most)?;
+fn names(part: &Hir, most: usize) -> Option<Names> {
+    Some(match part.kind() {
+        HirKind::Empty => Names::one(""),
+        HirKind::Literal(literal) => {
+            Names::one(literal.0.iter().map(|byte| plain(*byte)).collect::<Option<String>>()?)
         }
-        all.is_wider |= sequence.is_wider;
-        all.names.append(&mut sequence.names);
-        if all.names.len() > most {
-            return None;
+        HirKind::Class(class) => members(class),
+        HirKind::Look(Look::Start) => Names::one(BEGIN),
+        HirKind::Look(Look::End) => Names::one(END),
+        HirKind::Look(_) => return None,
+        HirKind::Repetition(repetition) => repeated(repetition, names(&repetition.sub, most)?)?,
+        HirKind::Capture(capture) => names(&capture.sub, most)?,
+        HirKind::Concat(parts) => {
+            let mut all = Names::one("");
+            for (index, part) in parts.iter().enumerate() {
+                let is_dot = is_dot(part) && parts.get(index + 1).is_some_and(begins_with_digit);
+                // A dot between a name and digits is that of a VLAN, though it takes any character; others take any.
+                let part =
+                    if is_dot { Names { is_wider: true, ..Names::one(".") } } else { names(part, most)? };
+                all = Some(all.before(&part)).filter(|all| all.names.len() <= most)?;
+            }
+            all
         }
-        match rest.strip_prefix('|') {
-            Some(next) => *rest = next,
-            None => return Some(all),
+        HirKind::Alternation(parts) => {
+            let mut all = Names { names: Vec::new(), is_wider: false };
+            for part in parts {
+                let part = names(part, most)?;
+                all.is_wider |= part.is_wider;
+                all.names.extend(part.names);
+            }
+            Some(all).filter(|all| all.names.len() <= most)?
         }
-    }
+    })
 }
 
-/// One character, class or group.
-fn part(rest: &mut &str, most: usize, depth: usize) -> Option<Names> {
-    let first = rest.chars().next()?;
-    *rest = &rest[first.len_utf8()..];
-    match first {
-        '^' => Some(Names::one(BEGIN)),
-        '$' => Some(Names::one(END)),
-        // A dot between a name and digits is that of a VLAN, though it takes any character; others take any.
-        '.' if rest.starts_with(|c: char| c.is_ascii_digit()) => {
-            Some(Names { names: vec![".".to_owned()], is_wider: true })
-        }
-        '.' => Some(Names::any(!rest.starts_with('*'))),
-        '(' => {
-            *rest = rest.strip_prefix("?:").unwrap_or(rest);
-            let group = alternatives(rest, most, depth + 1)?;
-            *rest = rest.strip_prefix(')')?;
-            Some(group)
-        }
-        '[' => {
-            let (class, after) = rest.split_once(']')?;
-            *rest = after;
-            Some(members(class))
-        }
-        '\\' => {
-            let escaped = rest.chars().next()?;
-            *rest = &rest[escaped.len_utf8()..];
-            match escaped {
-                'd' | 'w' => Some(Names::any(true)),
-                '.' | '-' | '_' | '@' | ':' => Some(Names::one(escaped)),
-                _ => None,
-            }
-        }
-        c if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '@' | ':') => Some(Names::one(c)),
-        _ => None,
-    }
+fn is_dot(part: &Hir) -> bool {
+    *part == Hir::dot(Dot::AnyByteExceptLF)
 }
 
-/// The characters of a class, as `01` or `0-3`; any, if they are many.
-fn members(class: &str) -> Names {
-    let mut members: Vec<char> = Vec::new();
-    let characters: Vec<char> = class.chars().collect();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@');
-    let mut index = 0;
-    while let Some(first) = characters.get(index).copied().filter(|c| is_plain(*c)) {
-        match (characters.get(index + 1), characters.get(index + 2)) {
-            (Some('-'), Some(last)) if is_plain(*last) => {
-                members.extend((first..=*last).take(MAX_CLASS + 1));
-                index += 3;
-            }
-            (_, _) => {
-                members.push(first);
-                index += 1;
-            }
-        }
-    }
-    if index < characters.len() || members.is_empty() || members.len() > MAX_CLASS {
-        return Names::any(true);
-    }
-    Names { names: members.into_iter().map(String::from).collect(), is_wider: false }
+fn begins_with_digit(part: &Hir) -> bool {
+    matches!(part.kind(), HirKind::Literal(literal) if literal.0.first().is_some_and(u8::is_ascii_digit))
 }
 
-/// Returns the part, repeated by the operator that follows it.
-fn repeated(rest: &mut &str, part: Names) -> Option<Names> {
-    let is_any = part.names.is_empty();
-    let (after, optional) = match rest.chars().next() {
-        Some('*' | '+') => (&rest[1..], false),
-        Some('?') => (&rest[1..], true),
-        Some('{') => (rest.split_once('}')?.1, false),
-        Some(_) | None => return Some(part),
+/// A character that the name of an interface has; `None`: it is another one.
+fn plain(byte: u8) -> Option<char> {
+    let is_plain = byte.is_ascii_alphanumeric() || b"-_.@:".contains(&byte);
+    is_plain.then_some(char::from(byte))
+}
+
+/// The characters of a class; any, if they are many.
+fn members(class: &Class) -> Names {
+    let class = match class {
+        Class::Bytes(class) => Some(class.clone()),
+        Class::Unicode(class) => class.to_byte_class(),
     };
+    let Some(class) = class else { return Names::any(true) };
+    let bytes = class.ranges().iter().flat_map(|range| range.start()..=range.end());
+    let members: Option<Vec<String>> =
+        bytes.take(MAX_CLASS + 1).map(|byte| plain(byte).map(String::from)).collect();
+    match members {
+        Some(names) if (1..=MAX_CLASS).contains(&names.len()) => Names { names, is_wider: false },
+        Some(_) | None => Names::any(true),
+    }
+}
+
+/// The names of a part, repeated. (A lazy repetition takes the same names.)
+fn repeated(repetition: &Repetition, mut part: Names) -> Option<Names> {
     // An anchor has no number.
     if part.names.iter().any(|name| name.contains([BEGIN, END])) {
         return None;
     }
-    let is_needed = rest.starts_with('+') || rest.starts_with('{') && !rest.starts_with("{0");
-    let repeats_any_at_will = is_any && rest.starts_with('*') && !part.is_wider;
-    // (A lazy one takes the same names.)
-    *rest = after.strip_prefix('?').unwrap_or(after);
-    match part {
-        Names { mut names, is_wider } if optional && !is_any => {
-            names.push(String::new());
-            Some(Names { names, is_wider })
+    let Repetition { min, max, sub, .. } = repetition;
+    Some(match (min, max) {
+        (0, None) if is_dot(sub) => Names::any(false),
+        (_, _) if part.is_any() => Names::any(part.is_wider || *min > 0),
+        (0, Some(1)) => {
+            part.names.push(String::new());
+            part
         }
-        Names { names, .. } if is_needed && !is_any => {
-            Some(Names { names: names.into_iter().map(|name| name + "*").collect(), is_wider: true })
-        }
-        Names { .. } => Some(Names::any(!repeats_any_at_will)),
-    }
+        (0, _) => Names::any(true),
+        (_, _) => Names { names: part.names.into_iter().map(|name| name + "*").collect(), is_wider: true },
+    })
 }
 
 /// Name of a Linux network interface, or a pattern of names.
@@ -203,7 +165,7 @@ mod tests {
 
     #[test]
     fn expressions_become_the_patterns_that_take_what_they_take_or_none() {
-        let rows: [(&str, &[&str], bool); 22] = [
+        let rows: [(&str, &[&str], bool); 24] = [
             ("^eth0$", &["eth0"], false),
             ("^eth[0-9]+", &["eth*"], true),
             (r"^enp\d+s0$", &["enp*s0"], true),
@@ -226,6 +188,8 @@ mod tests {
             ("^eth[^0]$", &["eth*"], true),
             ("^a{2}$", &["a*"], true),
             (r"^en.*\.100$", &["en*.100"], false),
+            ("e(?P<x>n)h0", &["*enh0*"], false),
+            ("^(?i)e0$", &["E0", "e0"], false),
         ];
         for (expression, expected, is_wider) in rows {
             let patterns = patterns(expression, 32);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use windlass_common::label_selector;
 
 /// Maximum numbers of labels and expressions of a selector, and of values of an expression.
 const MAX_PARTS: usize = 16;
@@ -52,20 +53,7 @@ pub(super) fn selects_all(selector: &LabelSelector) -> bool {
 
 /// Returns true if the selector, which has passed `check`, selects an object with these labels.
 pub(super) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let has = |(name, value): (&String, &String)| labels.get(name) == Some(value);
-    let holds = |expression: &LabelSelectorRequirement| {
-        let values = expression.values.as_deref().unwrap_or_default();
-        let found = labels.get(&expression.key);
-        let listed = found.is_some_and(|value| values.contains(value));
-        match expression.operator.as_str() {
-            "In" => listed,
-            "NotIn" => !listed,
-            "Exists" => found.is_some(),
-            "DoesNotExist" => found.is_none(),
-            _ => false,
-        }
-    };
-    selector.match_labels.iter().flatten().all(has) && selector.match_expressions.iter().flatten().all(holds)
+    label_selector::selector(selector).is_ok_and(|selector| selector.matches(labels))
 }
 
 fn check_expression(expression: &LabelSelectorRequirement) -> Result<(), SelectorError> {

@@ -182,7 +182,7 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
         ),
         (
             &PURELB,
-            purelb_pool.clone() + &of("LBNodeAgent", "{local: {localInterface: 'e(?P<x>n)h0'}}"),
+            purelb_pool.clone() + &of("LBNodeAgent", "{local: {localInterface: 'en\\bh0'}}"),
             1,
             &[],
             &[&["LBNodeAgent default", "localInterface", "regular expression"]],
@@ -224,10 +224,10 @@ fn what_has_no_like_is_told_with_its_place_and_a_remedy() {
         ),
         (
             &CILIUM,
-            policy("{loadBalancerIPs: true, interfaces: ['^(?i)eth0$', '^eth1$']}"),
+            policy("{loadBalancerIPs: true, interfaces: ['^eth\\b0$', '^eth1$']}"),
             1,
             &[],
-            &[&["spec.interfaces[0] \"^(?i)eth0$\"", "regular expression"]],
+            &[&["spec.interfaces[0] \"^eth\\\\b0$\"", "regular expression"]],
         ),
         (&CILIUM, cilium_pool.clone(), 1, &[&["no CiliumL2AnnouncementPolicy", "BGP"]], &[]),
         (
