@@ -15,6 +15,7 @@ mod bundle;
 mod check;
 mod connect;
 mod explain;
+mod obstacles;
 mod output;
 pub(crate) mod page;
 mod problems;

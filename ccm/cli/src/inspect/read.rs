@@ -16,6 +16,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use windlass_api::ServiceRef;
 use windlass_ccm::apiserver::{CallError, call_within};
@@ -65,6 +66,23 @@ impl Kind {
         Self::Pods,
         Self::Leases,
     ];
+}
+
+/// Settings of kube-proxy, where kubeadm keeps them.
+#[derive(Debug, Clone)]
+pub(super) struct KubeProxy {
+    pub(super) mode: String,
+    /// `ipvs.strictARP`.
+    pub(super) strict_arp: bool,
+}
+
+impl KubeProxy {
+    /// Reads the ConfigMap. An empty mode is the default one.
+    pub(super) fn of(map: &ConfigMap) -> Option<Self> {
+        let settings: Value = serde_saphyr::from_str(map.data.as_ref()?.get("config.conf")?).ok()?;
+        let mode = settings["mode"].as_str().filter(|mode| !mode.is_empty()).unwrap_or("iptables");
+        Some(Self { mode: mode.to_owned(), strict_arp: settings["ipvs"]["strictARP"] == true })
+    }
 }
 
 /// Reads.
@@ -151,8 +169,7 @@ impl Reader {
     /// Reads the objects that only an explanation of these Services needs. Objects that cannot be read are left out.
     pub(super) async fn details(&self, services: &[ServiceRef]) -> Details {
         let mut details = Details::default();
-        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.lists.client.clone(), SYSTEM);
-        details.kube_proxy = self.optional(map.get_opt("kube-proxy")).await;
+        details.kube_proxy = self.kube_proxy().await;
         for service in services {
             let ServiceRef { namespace, name, uid } = service;
             let namespaces: Api<Lenient<Namespace>> = Api::all(self.lists.client.clone());
@@ -170,6 +187,12 @@ impl Reader {
             details.endpoint_slices.extend(slices.objects);
         }
         details
+    }
+
+    /// Reads kube-proxy's settings.
+    pub(super) async fn kube_proxy(&self) -> Option<KubeProxy> {
+        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.client(), SYSTEM);
+        KubeProxy::of(&self.optional(map.get_opt("kube-proxy")).await?)
     }
 
     pub(super) async fn optional<K>(

@@ -1,6 +1,6 @@
 //! Objects of the API server at one moment: each kind, as far as it could be read. Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -30,6 +30,13 @@ pub(crate) struct Listing<K> {
     pub(crate) objects: Vec<K>,
     /// Reason why some of them were not read.
     pub(super) missing: Option<Missing>,
+}
+
+impl<K: Resource> Listing<K> {
+    /// The objects by their names.
+    pub(super) fn by_name(&self) -> BTreeMap<&str, &K> {
+        self.objects.iter().filter_map(|object| Some((object.meta().name.as_deref()?, object))).collect()
+    }
 }
 
 impl<K> Default for Listing<K> {

@@ -1,17 +1,15 @@
 //! Tables, as kubectl prints them. Pure.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A column: its heading, and whether it is there in a wide table only.
-pub(super) type Column = (&'static str, bool);
+/// A column: its heading, whether it is there in a wide table only, and its cell. An empty cell is shown as `<none>`.
+pub(super) type Column<R> = (&'static str, bool, fn(&R, Timestamp) -> String);
 
 /// A row of a table.
-pub(super) trait Row {
+pub(super) trait Row: Sized + 'static {
     /// The columns. They keep their order and headings: scripts go by them.
-    const COLUMNS: &'static [Column];
-
-    /// A cell for each column. An empty one is shown as `<none>`.
-    fn cells(&self, now: Timestamp) -> Vec<String>;
+    const COLUMNS: &'static [Column<Self>];
 }
 
 /// Placeholder for an empty value.
@@ -24,13 +22,11 @@ pub(super) fn text<R: Row>(rows: &[R], wide: bool, now: Timestamp) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let shown = |index: &usize| wide || !R::COLUMNS[*index].1;
-    let shown: Vec<usize> = (0..R::COLUMNS.len()).filter(shown).collect();
-    let heading: Vec<String> = shown.iter().map(|index| R::COLUMNS[*index].0.to_owned()).collect();
+    let shown: Vec<&Column<R>> = R::COLUMNS.iter().filter(|(_, is_wide, _)| wide || !is_wide).collect();
+    let heading = shown.iter().map(|(heading, ..)| (*heading).to_owned()).collect();
     let cells = rows.iter().map(|row| {
-        let cells = row.cells(now);
-        let cell = |index: &usize| cells.get(*index).filter(|cell| !cell.is_empty());
-        shown.iter().map(|index| cell(index).map_or_else(|| NOTHING.to_owned(), Clone::clone)).collect()
+        let cells = shown.iter().map(|(.., cell)| cell(row, now));
+        cells.map(|cell| if cell.is_empty() { NOTHING.to_owned() } else { cell }).collect()
     });
     aligned(&std::iter::once(heading).chain(cells).collect::<Vec<Vec<String>>>())
 }
@@ -71,6 +67,11 @@ pub(super) fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// Returns the age of a time; an empty text if there is none.
+pub(super) fn age_of(then: Option<&Time>, now: Timestamp) -> String {
+    then.map(|then| age(then.0, now)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,11 +79,11 @@ mod tests {
     struct Named(&'static str, &'static str);
 
     impl Row for Named {
-        const COLUMNS: &'static [Column] = &[("NAME", false), ("WIDE", true), ("WORDS", false)];
-
-        fn cells(&self, _: Timestamp) -> Vec<String> {
-            vec![self.0.to_owned(), "w".to_owned(), self.1.to_owned()]
-        }
+        const COLUMNS: &'static [Column<Self>] = &[
+            ("NAME", false, |row, _| row.0.to_owned()),
+            ("WIDE", true, |_, _| "w".to_owned()),
+            ("WORDS", false, |row, _| row.1.to_owned()),
+        ];
     }
 
     #[test]

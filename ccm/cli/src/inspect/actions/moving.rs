@@ -10,17 +10,16 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use windlass_api::{ANNOTATION_PREFERRED_NODE, Capability, ConnectionPolicy, VirtualIP, VirtualRouter};
+use windlass_api::{ANNOTATION_PREFERRED_NODE, ConnectionPolicy, VirtualIP, VirtualRouter};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
-use windlass_ccm::service::{LABEL_EXCLUDE, is_excluded, is_stable};
-use windlass_common::failures;
 use windlass_common::label_selector;
 use windlass_common::priorities;
 
 use super::{nothing_missing, owners, until};
 use crate::inspect::PROBLEMS;
 use crate::inspect::explain::Details;
+use crate::inspect::obstacles::{Obstacle, announcement, obstacles};
 use crate::inspect::read::{Kind, Reader};
 use crate::inspect::snapshot::{Snapshot, is_pod_ready, node_of};
 use crate::inspect::table::indented;
@@ -61,70 +60,34 @@ pub(super) fn hindrance(
     let Some(object) = Snapshot::named(&snapshot.nodes, node) else {
         return Some("there is no Node of that name; `windlass nodes` lists them".to_owned());
     };
-    let Some(network) = Snapshot::named(&snapshot.networks, node).map(|network| &network.spec) else {
-        return Some("no agent reports from there; let the DaemonSet windlass-agent run on it".to_owned());
-    };
+    if let Some(Obstacle { reason, remedy, .. }) =
+        obstacles(snapshot, details, (vip, router), node).into_iter().next()
+    {
+        return Some(format!("{reason}; {remedy}"));
+    }
     if snapshot.agents().any(|pod| node_of(pod) == Some(node) && !is_pod_ready(pod)) {
         return Some(
             "its agent is not ready; `kubectl --namespace windlass-system get pods --output wide` shows it"
                 .to_owned(),
         );
     }
-    if is_excluded(object) {
-        return Some(format!(
-            "it is drained (label {LABEL_EXCLUDE}); `windlass undrain {node}` takes it back"
-        ));
-    }
-    if !is_stable(object) {
-        return Some("it is about to be removed; name another node".to_owned());
-    }
-    let announcement = router.spec.announcement.as_deref();
-    let announcement = announcement.and_then(|name| Snapshot::named(&snapshot.announcements, name));
-    if let Some(announcement) = announcement {
-        let selectors = &announcement.spec.node_selectors;
-        let labels = object.labels();
-        let selects = |one| label_selector::selector(one).is_ok_and(|selector| selector.matches(labels));
-        if !selectors.is_empty() && !selectors.iter().any(selects) {
-            let name = announcement.name_any();
-            return Some(format!("Announcement {name} does not select it; let its nodeSelectors do so"));
-        }
-        let yields = announcement.spec.unschedulable_nodes == windlass_api::UnschedulableNodePolicy::Yield;
-        if yields && object.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
-            return Some(format!(
-                "it is cordoned, and its Announcement has unschedulableNodes: Yield; kubectl uncordon {node}"
-            ));
-        }
+    let selectors = announcement(snapshot, router).map_or(&[][..], |one| &one.node_selectors);
+    let labels = object.labels();
+    let selects = |one| label_selector::selector(one).is_ok_and(|selector| selector.matches(labels));
+    if !selectors.is_empty() && !selectors.iter().any(selects) {
+        let name = router.spec.announcement.as_deref().unwrap_or_default();
+        return Some(format!("Announcement {name} does not select it; let its nodeSelectors do so"));
     }
     let is_listed = router.spec.nodes.iter().any(|ranked| ranked.name == node);
-    let addresses = || network.interfaces.iter().flat_map(|interface| &interface.addresses);
+    let interfaces =
+        Snapshot::named(&snapshot.networks, node).into_iter().flat_map(|network| &network.spec.interfaces);
     let segment = router.spec.segment.parse::<IpNet>().ok();
     // Whatever its prefix length: nodes of one LAN elect together.
     let is_in = |net: IpNet| segment.is_some_and(|segment| segment.contains(&net.addr()));
-    let is_there = || addresses().any(|text| text.parse::<IpNet>().is_ok_and(is_in));
-    if !is_listed && !is_there() {
-        return Some(format!("it has no address of {}; name a node of that subnet", router.spec.segment));
-    }
-    if vip.spec.needs_guard() && !network.capabilities.contains(&Capability::SourceRanges) {
-        return Some(
-            "its agent is too old to enforce the source ranges of the address; update it".to_owned(),
-        );
-    }
-    let is_local = !router.spec.external_traffic_policy.is_cluster();
-    if is_local && details.ready_endpoints(&vip.spec.owners, vip.spec.address, node) == 0 {
-        return Some(
-            "no ready pod of the Service is there (externalTrafficPolicy: Local); have one run there first"
-                .to_owned(),
-        );
-    }
-    let key = router.spec.authentication.map(|one| one.key_id);
-    let fails = network.failed_checks.iter().find(|said| {
-        let matters = &mut failures::that_matter(std::slice::from_ref(*said));
-        matters.any(|subject| {
-            failures::concerns(subject, &router.spec.checks, key)
-                && failures::concerns_address(subject, vip.spec.address)
-        })
-    });
-    fails.map(|said| format!("a check fails on it: {said}; fix that first"))
+    let mut addresses = interfaces.flat_map(|interface| &interface.addresses);
+    let is_there = addresses.any(|text| text.parse::<IpNet>().is_ok_and(is_in));
+    (!is_listed && !is_there)
+        .then(|| format!("it has no address of {}; name a node of that subnet", router.spec.segment))
 }
 
 /// The addresses that move together, and what becomes of their connections.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
-use serde_json::Value;
 use windlass_api::LOAD_BALANCER_CLASS;
 use windlass_ccm::node::TAINT_UNINITIALIZED;
 use windlass_common::listing::first_of;
@@ -77,20 +76,8 @@ fn held_before(snapshot: &Snapshot, is_installed: bool) -> Option<Problem> {
     ))
 }
 
-/// kube-proxy's settings, where kubeadm keeps them.
-fn proxy_settings(survey: &Survey) -> Option<Value> {
-    let settings = survey.kube_proxy.as_ref()?.data.as_ref()?.get("config.conf")?;
-    serde_saphyr::from_str(settings).ok()
-}
-
-/// Its mode; empty there: its default.
-fn proxy_mode(settings: &Value) -> &str {
-    settings["mode"].as_str().filter(|mode| !mode.is_empty()).unwrap_or("iptables")
-}
-
 fn kube_proxy(survey: &Survey) -> Option<Problem> {
-    let settings = proxy_settings(survey).filter(|settings| proxy_mode(settings) == "ipvs")?;
-    let strict = settings["ipvs"]["strictARP"].as_bool().unwrap_or(false);
+    let strict = survey.kube_proxy.as_ref().filter(|settings| settings.mode == "ipvs")?.strict_arp;
     let name = "kube-system/kube-proxy";
     Some(if strict {
         Problem::warning("ConfigMap", name, "IPVS").says(
@@ -249,9 +236,9 @@ pub(super) fn facts(snapshot: &Snapshot, survey: &Survey, is_installed: bool) ->
     let line = |name, value| Fact { name, value };
     let count =
         |count: Option<usize>| count.map_or_else(|| "not installed".to_owned(), |it| format!("{it} kinds"));
-    let proxy = proxy_settings(survey).map_or_else(
+    let proxy = survey.kube_proxy.as_ref().map_or_else(
         || "unknown: there is no ConfigMap kube-system/kube-proxy".to_owned(),
-        |settings| format!("mode {}", proxy_mode(&settings)),
+        |settings| format!("mode {}", settings.mode),
     );
     let rivals = rivals::names(survey);
     let apart: Vec<String> = snapshot

@@ -1,12 +1,9 @@
 //! Objects that `check` reads besides those of `status`: kinds of other programs, as plain JSON, of which little is kept.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use serde_json::Value;
 use windlass_ccm::apiserver::{CallError, call_within};
-use windlass_ccm::lenient::Lenient;
 
-use super::super::read::{Reader, missing};
+use super::super::read::{KubeProxy, Reader, missing};
 use super::super::snapshot::Missing;
 
 /// Maximum number of objects in one answer.
@@ -30,7 +27,7 @@ pub(super) struct Survey {
     /// Kinds of [`TELLTALES`] that have an object.
     pub(super) telltales: Vec<&'static str>,
     /// kube-proxy's settings, where kubeadm keeps them.
-    pub(super) kube_proxy: Option<ConfigMap>,
+    pub(super) kube_proxy: Option<KubeProxy>,
     /// Kinds that could not be read.
     pub(super) missing: Vec<Missing>,
 }
@@ -98,8 +95,7 @@ impl Reader {
                 Err(error) => survey.missing.push(missing(plural, &error)),
             }
         }
-        let map: Api<Lenient<ConfigMap>> = Api::namespaced(self.client(), "kube-system");
-        survey.kube_proxy = self.optional(map.get_opt("kube-proxy")).await;
+        survey.kube_proxy = self.kube_proxy().await;
         survey
     }
 

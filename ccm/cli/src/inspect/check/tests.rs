@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::adverts::Advert;
 use super::host::{MarkUser, Ruleset, Settings};
 use super::survey::Workload;
 use super::*;
+use crate::inspect::read::KubeProxy;
 use crate::inspect::scene::{healthy, lease, network, node, now, object, service};
 
 /// Nothing of others, and Windlass' definitions.
@@ -39,8 +39,8 @@ fn workload(name: &str, container: &Value) -> Workload {
     Workload::of("DaemonSet", &object)
 }
 
-fn settings(conf: &str) -> ConfigMap {
-    object(json!({ "data": { "config.conf": conf } }))
+fn settings(conf: &str) -> KubeProxy {
+    KubeProxy::of(&object(json!({ "data": { "config.conf": conf } }))).unwrap()
 }
 
 fn told(snapshot: &Snapshot, survey: &Survey) -> Vec<(Severity, String)> {

@@ -21,16 +21,16 @@ use crate::inspect::snapshot::Snapshot;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AddressStory {
-    address: IpAddr,
+    pub(super) address: IpAddr,
     /// Name of its VirtualIP; absent: it has none.
     pub(super) virtual_ip: Option<String>,
     /// The Services that have it, or had it last.
     pub(super) services: Vec<String>,
-    pool: Option<String>,
+    pub(super) pool: Option<String>,
     /// Rule that makes it an address of that pool, or the reason why it is of none.
     pub(super) pool_says: String,
     pub(super) quarantine: Option<Quarantine>,
-    announcement: Option<String>,
+    pub(super) announcement: Option<String>,
     /// Its condition Announced.
     pub(super) announced: Option<Condition>,
     /// The node that announces it.
@@ -103,22 +103,6 @@ impl AddressStory {
     /// Returns true if the address is in no pool and has no VirtualIP.
     pub(super) fn is_unknown(&self) -> bool {
         self.virtual_ip.is_none() && self.pool.is_none()
-    }
-
-    pub(super) fn address(&self) -> String {
-        self.address.to_string()
-    }
-
-    pub(super) fn pool(&self) -> Option<&String> {
-        self.pool.as_ref()
-    }
-
-    pub(super) fn announcement(&self) -> Option<&String> {
-        self.announcement.as_ref()
-    }
-
-    pub(super) fn router(&self) -> Option<&String> {
-        self.router.as_ref().map(|router| &router.name)
     }
 }
 

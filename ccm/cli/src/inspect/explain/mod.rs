@@ -8,7 +8,7 @@ mod text;
 use std::net::IpAddr;
 
 use anyhow::bail;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Service};
+use k8s_openapi::api::core::v1::{Event, Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -18,6 +18,7 @@ use windlass_api::{ServiceRef, VirtualIP};
 use self::address::AddressStory;
 use self::service::ServiceStory;
 use super::problems::{self, Problem, Severity};
+use super::read::KubeProxy;
 use super::snapshot::{Snapshot, service_ref};
 
 #[cfg(test)]
@@ -80,19 +81,10 @@ pub(super) struct Details {
     /// Events about them.
     pub(super) events: Vec<Event>,
     pub(super) endpoint_slices: Vec<EndpointSlice>,
-    /// kube-proxy's settings, where kubeadm keeps them.
-    pub(super) kube_proxy: Option<ConfigMap>,
+    pub(super) kube_proxy: Option<KubeProxy>,
 }
 
 impl Details {
-    /// Returns kube-proxy's mode by its settings; its default if the mode is empty there.
-    fn kube_proxy_mode(&self) -> Option<String> {
-        let settings = self.kube_proxy.as_ref()?.data.as_ref()?.get("config.conf")?;
-        let settings: serde_json::Value = serde_saphyr::from_str(settings).ok()?;
-        let mode = settings["mode"].as_str().unwrap_or_default();
-        Some(if mode.is_empty() { "iptables".to_owned() } else { mode.to_owned() })
-    }
-
     /// Nodes with ready endpoints of these Services, of the address's family, and how many.
     pub(in crate::inspect) fn ready_endpoints(
         &self,
@@ -177,14 +169,14 @@ impl Explanation {
         {
             bail!(
                 "{} is in no pool, and no Service has it; `windlass vips` lists the addresses in use",
-                story.address()
+                story.address
             );
         }
         Ok(Self {
             problems: problems_of(&services, &addresses, snapshot),
             services: services.iter().map(|service| ServiceStory::of(service, snapshot, details)).collect(),
             addresses,
-            kube_proxy_mode: details.kube_proxy_mode(),
+            kube_proxy_mode: details.kube_proxy.as_ref().map(|settings| settings.mode.clone()),
             events: events(details),
             unread: snapshot.missing().map(|missing| missing.message.clone()).collect(),
         })
@@ -201,10 +193,12 @@ fn problems_of(services: &[&Service], addresses: &[AddressStory], snapshot: &Sna
     let names: Vec<String> = services.iter().map(|service| super::snapshot::full_name(*service)).collect();
     let concerns = |problem: &Problem| match problem.kind {
         "Service" => names.contains(&problem.name),
-        "VirtualIP" => addresses.iter().any(|story| story.address() == problem.name),
-        "VirtualRouter" => addresses.iter().any(|story| story.router() == Some(&problem.name)),
-        "VirtualIPPool" => addresses.iter().any(|story| story.pool() == Some(&problem.name)),
-        "Announcement" => addresses.iter().any(|story| story.announcement() == Some(&problem.name)),
+        "VirtualIP" => addresses.iter().any(|story| story.address.to_string() == problem.name),
+        "VirtualRouter" => {
+            addresses.iter().flat_map(|story| &story.router).any(|router| router.name == problem.name)
+        }
+        "VirtualIPPool" => addresses.iter().any(|story| story.pool.as_ref() == Some(&problem.name)),
+        "Announcement" => addresses.iter().any(|story| story.announcement.as_ref() == Some(&problem.name)),
         // Without a controller nothing changes any more.
         "Lease" | "Kind" => true,
         _ => false,

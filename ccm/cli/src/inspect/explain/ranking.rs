@@ -6,15 +6,14 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use serde::Serialize;
 use windlass_api::{
-    ANNOTATION_PREFERRED_NODE, AnnouncementSpec, Capability, RankedNode, UnschedulableNodePolicy, VirtualIP,
+    ANNOTATION_PREFERRED_NODE, AnnouncementSpec, RankedNode, UnschedulableNodePolicy, VirtualIP,
     VirtualRouter,
 };
-use windlass_ccm::service::is_stable;
-use windlass_common::failures;
 use windlass_common::label_selector;
 use windlass_common::priorities::{Class, class};
 
 use super::Details;
+use crate::inspect::obstacles::{announcement, is_cordoned, obstacles};
 use crate::inspect::snapshot::{Snapshot, is_ready};
 
 /// A node's place.
@@ -82,15 +81,11 @@ fn why(
     details: &Details,
 ) -> (Vec<String>, bool) {
     let name = &ranked.name;
-    let announcement = router.spec.announcement.as_deref();
-    let announcement =
-        announcement.and_then(|name| Snapshot::named(&snapshot.announcements, name)).map(|one| &one.spec);
-    let mut why = Vec::new();
-    let node = Snapshot::named(&snapshot.nodes, name);
-    match node {
-        Some(node) => why.extend(of_node(node, announcement)),
-        None if snapshot.nodes.missing.is_some() => {}
-        None => why.push("there is no Node of that name any more".to_owned()),
+    let obstacles = obstacles(snapshot, details, (vip, router), name);
+    let fails = obstacles.iter().any(|one| one.is_failure);
+    let mut why: Vec<String> = obstacles.into_iter().map(|one| one.reason).collect();
+    if let Some(node) = Snapshot::named(&snapshot.nodes, name) {
+        why.extend(of_node(node, announcement(snapshot, router)));
     }
     if router.preferred_node() == Some(name.as_str()) {
         why.push(format!(
@@ -100,35 +95,10 @@ fn why(
     if ranked.joining {
         why.push("it is joining: it comes last until the others know it".to_owned());
     }
-    if !router.spec.external_traffic_policy.is_cluster() {
-        let ready = details.ready_endpoints(&vip.spec.owners, vip.spec.address, name);
-        why.push(match ready {
-            0 => "no ready pod of the Service is there (externalTrafficPolicy: Local)".to_owned(),
-            count => format!("{count} ready pods of the Service"),
-        });
-    }
-    let key = router.spec.authentication.map(|one| one.key_id);
-    let mut fails = false;
-    match Snapshot::named(&snapshot.networks, name) {
-        Some(network) => {
-            let spec = &network.spec;
-            for said in &spec.failed_checks {
-                let said_alone = std::slice::from_ref(said);
-                let matters = failures::that_matter(said_alone).any(|subject| {
-                    failures::concerns(subject, &router.spec.checks, key)
-                        && failures::concerns_address(subject, vip.spec.address)
-                });
-                if matters {
-                    fails = true;
-                    why.push(format!("its agent ranks it below all nodes whose checks pass: {said}"));
-                }
-            }
-            if vip.spec.needs_guard() && !spec.capabilities.contains(&Capability::SourceRanges) {
-                why.push("its agent is too old to enforce the source ranges of the address".to_owned());
-            }
-        }
-        None if snapshot.networks.missing.is_some() => {}
-        None => why.push("no agent reports from there".to_owned()),
+    let is_local = !router.spec.external_traffic_policy.is_cluster();
+    let ready = if is_local { details.ready_endpoints(&vip.spec.owners, vip.spec.address, name) } else { 0 };
+    if ready > 0 {
+        why.push(format!("{ready} ready pods of the Service"));
     }
     if why.is_empty() {
         why.push(match router.spec.nodes.iter().position(|one| one.name == *name) {
@@ -147,21 +117,9 @@ fn of_node(node: &Node, announcement: Option<&AnnouncementSpec>) -> Vec<String> 
     if !is_ready(node) {
         why.push("its kubelet reports it as not ready, which by itself moves nothing".to_owned());
     }
-    if !is_stable(node) {
-        why.push(
-            "it is excluded (label node.kubernetes.io/exclude-from-external-load-balancers, or about to be removed)".to_owned(),
-        );
-    }
-    let is_unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let yields = announcement.is_some_and(|one| one.unschedulable_nodes == UnschedulableNodePolicy::Yield);
-    match (is_unschedulable, yields) {
-        (true, true) => {
-            why.push("it is cordoned, and its Announcement has unschedulableNodes: Yield".to_owned());
-        }
-        (true, false) => {
-            why.push("it is cordoned, which moves nothing (unschedulableNodes: Serve)".to_owned());
-        }
-        (false, _) => {}
+    if is_cordoned(node) && !yields {
+        why.push("it is cordoned, which moves nothing (unschedulableNodes: Serve)".to_owned());
     }
     let labels = node.labels();
     let weight: i32 = announcement

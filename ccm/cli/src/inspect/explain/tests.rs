@@ -275,8 +275,7 @@ fn what_is_known_of_the_lan_and_of_kube_proxy_and_what_happened_is_told() {
             "reason": reason, "message": format!("said {reason}"), "lastTimestamp": ago(seconds),
         }))
     };
-    let settings =
-        |conf: &str| -> Option<ConfigMap> { Some(object(json!({ "data": { "config.conf": conf } }))) };
+    let settings = |conf: &str| KubeProxy::of(&object(json!({ "data": { "config.conf": conf } })));
     let details = Details {
         events: vec![event("EnsuredLoadBalancer", 600), event("AnnouncingNodeChanged", 60)],
         kube_proxy: settings("kind: KubeProxyConfiguration\nmode: nftables\n"),
@@ -293,9 +292,9 @@ fn what_is_known_of_the_lan_and_of_kube_proxy_and_what_happened_is_told() {
         ],
     );
     assert_eq!(explanation.events[0].reason, "AnnouncingNodeChanged", "the newest comes first");
-    let default = Details { kube_proxy: settings("mode: \"\"\n"), ..Details::default() };
-    assert_eq!(default.kube_proxy_mode().as_deref(), Some("iptables"));
-    assert_eq!(Details::default().kube_proxy_mode(), None);
+    assert_eq!(settings("mode: \"\"\n").unwrap().mode, "iptables");
+    let unknown = explained("web", &snapshot, &Details::default());
+    assert!(!unknown.text(now()).contains("kube-proxy: mode"));
 }
 
 #[test]

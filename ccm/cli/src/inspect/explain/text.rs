@@ -5,21 +5,18 @@ use jiff::Timestamp;
 use super::address::{AddressStory, RouterStory};
 use super::service::ServiceStory;
 use super::{EventStory, Explanation};
-use crate::inspect::problems::Problem;
 use crate::inspect::table::{age, aligned, indented};
 
 impl Explanation {
     /// For people.
     pub(in crate::inspect) fn text(&self, now: Timestamp) -> String {
         let mut text = Vec::new();
-        for Problem { severity, kind, name, reason, message, remedy } in &self.problems {
-            text.push(format!("{} {kind} {name} {reason}: {message}\n  do: {remedy}\n", severity.as_str()));
-        }
+        text.extend(self.problems.iter().map(|problem| format!("{problem}\n  do: {}\n", problem.remedy)));
         for service in &self.services {
             text.push(format!("\nService {}\n{}", service.service, facts(&of_service(service, now))));
         }
         for address in &self.addresses {
-            text.push(format!("\nAddress {}\n{}", address.address(), facts(&of_address(address, now))));
+            text.push(format!("\nAddress {}\n{}", address.address, facts(&of_address(address, now))));
             if let Some(router) = &address.router {
                 text.push(router_text(router, now));
             }
@@ -87,7 +84,7 @@ fn of_address(story: &AddressStory, now: Timestamp) -> Facts {
         let words = format!("{:?} until {}: {}", quarantine.reason, quarantine.until.0, quarantine.message);
         facts.push(("quarantine", words.trim_end_matches(": ").to_owned()));
     }
-    let announcement = story.announcement().map_or("none: the defaults", |name| name);
+    let announcement = story.announcement.as_deref().unwrap_or("none: the defaults");
     facts.push(("Announcement", announcement.to_owned()));
     facts.push((
         "announced",

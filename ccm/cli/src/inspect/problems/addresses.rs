@@ -1,6 +1,6 @@
 //! Services, virtual IPs and virtual routers.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Service;
@@ -29,12 +29,7 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
             problems.push(problem);
         }
     }
-    let routers: HashMap<&str, &VirtualRouter> = snapshot
-        .routers
-        .objects
-        .iter()
-        .filter_map(|router| Some((router.metadata.name.as_deref()?, router)))
-        .collect();
+    let routers = snapshot.routers.by_name();
     for vip in snapshot.vips.objects.iter().filter(|vip| vip.spec.quarantine.is_none()) {
         // The condition of the Service has the words of its VirtualIPs.
         let is_told = vip.spec.owners.iter().any(|owner| told.contains(owner.uid.as_str()));
@@ -195,9 +190,7 @@ fn ghost(snapshot: &Snapshot, router: &VirtualRouter) -> Option<Problem> {
     if snapshot.nodes.missing.is_some() {
         return None;
     }
-    let names: BTreeSet<&str> =
-        snapshot.nodes.objects.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
-    (!names.contains(active)).then(|| {
+    Snapshot::named(&snapshot.nodes, active).is_none().then(|| {
         let message =
             format!("its status names node {active} as Active, but the cluster has no Node of that name");
         Problem::error("VirtualRouter", router.name_any(), "ActiveNodeGone")

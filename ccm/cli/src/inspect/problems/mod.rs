@@ -5,6 +5,8 @@ mod controllers;
 mod nodes;
 mod pools;
 
+use std::fmt::{self, Display, Formatter};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
@@ -24,13 +26,12 @@ pub(super) enum Severity {
     Warning,
 }
 
-impl Severity {
-    /// In one word.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
+impl Display for Severity {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Error => "error",
             Self::Warning => "warning",
-        }
+        })
     }
 }
 
@@ -78,6 +79,14 @@ impl Problem {
     ) -> Self {
         let remedy = remedy(&condition.reason);
         Self::new(severity, kind, name, &condition.reason).says(condition.message.clone(), remedy)
+    }
+}
+
+impl Display for Problem {
+    /// All but the remedy.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { severity, kind, name, reason, message, remedy: _ } = self;
+        write!(f, "{severity} {kind} {name} {reason}: {message}")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes and their agents.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
@@ -9,14 +9,10 @@ use windlass_common::listing::first_of;
 
 use super::Problem;
 use crate::inspect::snapshot::{Snapshot, is_linux, is_ready};
+use crate::inspect::views::first_failed;
 
 pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
-    let networks: HashMap<&str, &NodeNetwork> = snapshot
-        .networks
-        .objects
-        .iter()
-        .filter_map(|network| Some((network.metadata.name.as_deref()?, network)))
-        .collect();
+    let networks = snapshot.networks.by_name();
     let mut problems = Vec::new();
     for node in &snapshot.nodes.objects {
         let name = node.name_any();
@@ -38,12 +34,8 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
 fn agent_problems(name: &str, network: &NodeNetwork) -> Vec<Problem> {
     let spec = &network.spec;
     let mut problems: Vec<Problem> = Vec::new();
-    if let [first, ..] = &spec.failed_checks[..] {
-        let more = match spec.failed_checks.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
-        };
-        let message = format!("it ranks below nodes on which nothing fails: {first}{more}");
+    if let Some(failed) = first_failed(&spec.failed_checks) {
+        let message = format!("it ranks below nodes on which nothing fails: {failed}");
         problems.push(
             Problem::warning("Node", name, "CheckFailed")
                 .says(message, "fix what fails on the node; docs/failover.md describes each check"),

@@ -134,11 +134,7 @@ pub(in crate::inspect) fn problems_text(problems: &[Problem], wide: bool) -> Str
     let (most_groups, most_each) = if wide { (usize::MAX, usize::MAX) } else { (GROUPS, EACH) };
     for group in groups.iter().take(most_groups) {
         for problem in group.iter().take(most_each) {
-            let Problem { severity, kind, name, reason, message, remedy } = problem;
-            text.push(format!(
-                "  {} {kind} {name} {reason}: {message}\n    do: {remedy}\n",
-                severity.as_str()
-            ));
+            text.push(format!("  {problem}\n    do: {}\n", problem.remedy));
         }
         let more = group.len().saturating_sub(most_each);
         if more > 0 {

@@ -6,7 +6,7 @@ mod router;
 mod service;
 mod vip;
 
-pub(super) use self::node::{NodeRow, nodes};
+pub(super) use self::node::{NodeRow, first_failed, nodes};
 pub(super) use self::pool::{PoolRow, pools};
 pub(super) use self::router::routers;
 pub(super) use self::service::services;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Serialize;
 use windlass_api::{Capability, NodeNetwork};
@@ -37,44 +36,36 @@ pub(in crate::inspect) struct NodeRow {
 }
 
 impl Row for NodeRow {
-    const COLUMNS: &'static [Column] = &[
-        ("NAME", false),
-        ("STATUS", false),
-        ("AGENT", false),
-        ("AGENT-READY", false),
-        ("ROUTERS", false),
-        ("ADDRESSES", false),
-        ("FAILED", false),
-        ("CAPABILITIES", true),
-        ("INTERFACES", true),
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("NAME", false, |row, _| row.name.clone()),
+        ("STATUS", false, |row, _| {
+            let cordoned = if row.schedulable { "" } else { ",SchedulingDisabled" };
+            let drained = if row.drained { ",Drained" } else { "" };
+            format!("{}{cordoned}{drained}", row.ready)
+        }),
+        ("AGENT", false, |row, _| row.agent_version.clone().unwrap_or_default()),
+        ("AGENT-READY", false, |row, _| row.agent_ready.map(|ready| ready.to_string()).unwrap_or_default()),
+        ("ROUTERS", false, |row, _| row.active_routers.to_string()),
+        ("ADDRESSES", false, |row, _| row.addresses.to_string()),
+        ("FAILED", false, |row, _| first_failed(&row.failed_checks).unwrap_or_default()),
+        ("CAPABILITIES", true, |row, _| {
+            let capabilities: Vec<String> = row.capabilities.iter().map(|one| format!("{one:?}")).collect();
+            capabilities.join(",")
+        }),
+        ("INTERFACES", true, |row, _| row.interfaces.join(",")),
     ];
+}
 
-    fn cells(&self, _: Timestamp) -> Vec<String> {
-        let cordoned = if self.schedulable { "" } else { ",SchedulingDisabled" };
-        let drained = if self.drained { ",Drained" } else { "" };
-        let more = match self.failed_checks.len() {
-            0 | 1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        let capabilities: Vec<String> = self.capabilities.iter().map(|one| format!("{one:?}")).collect();
-        vec![
-            self.name.clone(),
-            format!("{}{cordoned}{drained}", self.ready),
-            self.agent_version.clone().unwrap_or_default(),
-            self.agent_ready.map(|ready| ready.to_string()).unwrap_or_default(),
-            self.active_routers.to_string(),
-            self.addresses.to_string(),
-            self.failed_checks.first().map(|first| format!("{first}{more}")).unwrap_or_default(),
-            capabilities.join(","),
-            self.interfaces.join(","),
-        ]
-    }
+/// Returns the first of the checks that failed, with the number of the others; `None` if none did.
+pub(in crate::inspect) fn first_failed(checks: &[String]) -> Option<String> {
+    let (first, others) = checks.split_first()?;
+    Some(if others.is_empty() { first.clone() } else { format!("{first} (and {} more)", others.len()) })
 }
 
 /// Returns the selected nodes by name: those that exist, those that reported, and those that are reported to be Active.
 pub(in crate::inspect) fn nodes(snapshot: &Snapshot, selection: &Selection) -> Vec<NodeRow> {
-    let nodes: BTreeMap<&str, &Node> = by_name(&snapshot.nodes.objects);
-    let networks: BTreeMap<&str, &NodeNetwork> = by_name(&snapshot.networks.objects);
+    let nodes: BTreeMap<&str, &Node> = snapshot.nodes.by_name();
+    let networks: BTreeMap<&str, &NodeNetwork> = snapshot.networks.by_name();
     let pods: HashMap<&str, &Pod> = snapshot.agents().filter_map(|pod| Some((node_of(pod)?, pod))).collect();
     let mut routers: HashMap<&str, usize> = HashMap::new();
     for router in &snapshot.routers.objects {
@@ -119,8 +110,4 @@ pub(in crate::inspect) fn nodes(snapshot: &Snapshot, selection: &Selection) -> V
             }
         })
         .collect()
-}
-
-fn by_name<K: kube::Resource>(objects: &[K]) -> BTreeMap<&str, &K> {
-    objects.iter().filter_map(|object| Some((object.meta().name.as_deref()?, object))).collect()
 }

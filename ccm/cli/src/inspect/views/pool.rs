@@ -1,6 +1,5 @@
 //! Pools.
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -9,7 +8,7 @@ use windlass_ccm::conditions::find;
 
 use super::Selection;
 use crate::inspect::snapshot::Snapshot;
-use crate::inspect::table::{Column, Row, age};
+use crate::inspect::table::{Column, Row, age_of};
 
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,49 +39,29 @@ pub(in crate::inspect) fn fill(counts: &AddressCounts) -> String {
     format!("{percent}%")
 }
 
-impl Row for PoolRow {
-    const COLUMNS: &'static [Column] = &[
-        ("NAME", false),
-        ("ASSIGNED", false),
-        ("AVAILABLE", false),
-        ("FILL", false),
-        ("ASSIGNED6", false),
-        ("AVAILABLE6", false),
-        ("FILL6", false),
-        ("READY", false),
-        ("REASON", false),
-        ("AGE", false),
-        ("PRIORITY", true),
-        ("AUTO", true),
-        ("QUARANTINED", true),
-        ("QUARANTINED6", true),
-        ("ANNOUNCEABLE", true),
-        ("ADDRESSES", true),
-    ];
+fn count(counts: Option<&AddressCounts>, of: fn(&AddressCounts) -> i64) -> String {
+    counts.map(|counts| of(counts).to_string()).unwrap_or_default()
+}
 
-    fn cells(&self, now: Timestamp) -> Vec<String> {
-        let count = |counts: &Option<AddressCounts>, of: fn(&AddressCounts) -> i64| {
-            counts.as_ref().map(|counts| of(counts).to_string()).unwrap_or_default()
-        };
-        vec![
-            self.name.clone(),
-            count(&self.ipv4, |counts| counts.assigned),
-            count(&self.ipv4, |counts| counts.available),
-            self.ipv4.as_ref().map(fill).unwrap_or_default(),
-            count(&self.ipv6, |counts| counts.assigned),
-            count(&self.ipv6, |counts| counts.available),
-            self.ipv6.as_ref().map(fill).unwrap_or_default(),
-            self.ready.clone().unwrap_or_default(),
-            self.reason.clone().unwrap_or_default(),
-            self.created.as_ref().map(|made| age(made.0, now)).unwrap_or_default(),
-            self.priority.to_string(),
-            (self.auto_assign && !self.disabled).to_string(),
-            count(&self.ipv4, |counts| counts.quarantined),
-            count(&self.ipv6, |counts| counts.quarantined),
-            self.announceable.clone().unwrap_or_default(),
-            self.addresses.join(","),
-        ]
-    }
+impl Row for PoolRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("NAME", false, |row, _| row.name.clone()),
+        ("ASSIGNED", false, |row, _| count(row.ipv4.as_ref(), |counts| counts.assigned)),
+        ("AVAILABLE", false, |row, _| count(row.ipv4.as_ref(), |counts| counts.available)),
+        ("FILL", false, |row, _| row.ipv4.as_ref().map(fill).unwrap_or_default()),
+        ("ASSIGNED6", false, |row, _| count(row.ipv6.as_ref(), |counts| counts.assigned)),
+        ("AVAILABLE6", false, |row, _| count(row.ipv6.as_ref(), |counts| counts.available)),
+        ("FILL6", false, |row, _| row.ipv6.as_ref().map(fill).unwrap_or_default()),
+        ("READY", false, |row, _| row.ready.clone().unwrap_or_default()),
+        ("REASON", false, |row, _| row.reason.clone().unwrap_or_default()),
+        ("AGE", false, |row, now| age_of(row.created.as_ref(), now)),
+        ("PRIORITY", true, |row, _| row.priority.to_string()),
+        ("AUTO", true, |row, _| (row.auto_assign && !row.disabled).to_string()),
+        ("QUARANTINED", true, |row, _| count(row.ipv4.as_ref(), |counts| counts.quarantined)),
+        ("QUARANTINED6", true, |row, _| count(row.ipv6.as_ref(), |counts| counts.quarantined)),
+        ("ANNOUNCEABLE", true, |row, _| row.announceable.clone().unwrap_or_default()),
+        ("ADDRESSES", true, |row, _| row.addresses.join(",")),
+    ];
 }
 
 /// The pools that are selected, by name.

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use windlass_common::listing::first_of;
 
 use super::Selection;
 use crate::inspect::snapshot::Snapshot;
-use crate::inspect::table::{Column, Row, age};
+use crate::inspect::table::{Column, Row, age_of};
 
 /// A virtual router.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,37 +33,23 @@ pub(in crate::inspect) struct RouterRow {
 }
 
 impl Row for RouterRow {
-    const COLUMNS: &'static [Column] = &[
-        ("NAME", false),
-        ("VRID", false),
-        ("SEGMENT", false),
-        ("ACTIVE", false),
-        ("SINCE", false),
-        ("ADDRESSES", false),
-        ("NODES", false),
-        ("MOVES", true),
-        ("INTERVAL", true),
-        ("POLICY", true),
-        ("ANNOUNCEMENT", true),
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("NAME", false, |row, _| row.name.clone()),
+        ("VRID", false, |row, _| row.vrid.to_string()),
+        ("SEGMENT", false, |row, _| row.segment.clone()),
+        ("ACTIVE", false, |row, _| row.active_node.clone().unwrap_or_default()),
+        ("SINCE", false, |row, now| age_of(row.active_since.as_ref(), now)),
+        ("ADDRESSES", false, |row, _| row.addresses.to_string()),
+        ("NODES", false, |row, _| {
+            let nodes = row.nodes.iter().map(|node| format!("{}={}", node.name, node.priority));
+            first_of(nodes, 4).replace(", ", ",")
+        }),
+        // The first to be Active is counted, too.
+        ("MOVES", true, |row, _| row.transitions.saturating_sub(1).max(0).to_string()),
+        ("INTERVAL", true, |row, _| format!("{}ms", row.advertisement_interval_milliseconds)),
+        ("POLICY", true, |row, _| format!("{:?}", row.external_traffic_policy)),
+        ("ANNOUNCEMENT", true, |row, _| row.announcement.clone().unwrap_or_default()),
     ];
-
-    fn cells(&self, now: Timestamp) -> Vec<String> {
-        let nodes = self.nodes.iter().map(|node| format!("{}={}", node.name, node.priority));
-        vec![
-            self.name.clone(),
-            self.vrid.to_string(),
-            self.segment.clone(),
-            self.active_node.clone().unwrap_or_default(),
-            self.active_since.as_ref().map(|since| age(since.0, now)).unwrap_or_default(),
-            self.addresses.to_string(),
-            first_of(nodes, 4).replace(", ", ","),
-            // The first to be Active is counted, too.
-            self.transitions.saturating_sub(1).max(0).to_string(),
-            format!("{}ms", self.advertisement_interval_milliseconds),
-            format!("{:?}", self.external_traffic_policy),
-            self.announcement.clone().unwrap_or_default(),
-        ]
-    }
 }
 
 /// The virtual routers that are selected, by name.

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::Selection;
 use crate::inspect::snapshot::{Snapshot, allocated, shown};
-use crate::inspect::table::{Column, Row, age};
+use crate::inspect::table::{Column, Row, age_of};
 
 /// A Service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,33 +30,18 @@ pub(in crate::inspect) struct ServiceRow {
 }
 
 impl Row for ServiceRow {
-    const COLUMNS: &'static [Column] = &[
-        ("NAMESPACE", false),
-        ("NAME", false),
-        ("ADDRESSES", false),
-        ("NODES", false),
-        ("POOLS", false),
-        ("ALLOCATED", false),
-        ("REASON", false),
-        ("AGE", false),
-        ("ROUTERS", true),
-        ("MESSAGE", true),
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("NAMESPACE", false, |row, _| row.namespace.clone()),
+        ("NAME", false, |row, _| row.name.clone()),
+        ("ADDRESSES", false, |row, _| row.addresses.join(",")),
+        ("NODES", false, |row, _| row.nodes.join(",")),
+        ("POOLS", false, |row, _| row.pools.join(",")),
+        ("ALLOCATED", false, |row, _| row.allocated.clone().unwrap_or_default()),
+        ("REASON", false, |row, _| row.reason.clone().unwrap_or_default()),
+        ("AGE", false, |row, now| age_of(row.created.as_ref(), now)),
+        ("ROUTERS", true, |row, _| row.virtual_routers.join(",")),
+        ("MESSAGE", true, |row, _| row.message.clone().unwrap_or_default()),
     ];
-
-    fn cells(&self, now: Timestamp) -> Vec<String> {
-        vec![
-            self.namespace.clone(),
-            self.name.clone(),
-            self.addresses.join(","),
-            self.nodes.join(","),
-            self.pools.join(","),
-            self.allocated.clone().unwrap_or_default(),
-            self.reason.clone().unwrap_or_default(),
-            self.created.as_ref().map(|made| age(made.0, now)).unwrap_or_default(),
-            self.virtual_routers.join(","),
-            self.message.clone().unwrap_or_default(),
-        ]
-    }
 }
 
 /// The Services that are selected, by namespace and name.

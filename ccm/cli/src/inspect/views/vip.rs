@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -12,7 +11,7 @@ use windlass_common::listing::first_of;
 
 use super::Selection;
 use crate::inspect::snapshot::Snapshot;
-use crate::inspect::table::{Column, Row, age};
+use crate::inspect::table::{Column, Row, age_of};
 
 /// A virtual IP.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,38 +36,22 @@ pub(in crate::inspect) struct VipRow {
 }
 
 impl Row for VipRow {
-    const COLUMNS: &'static [Column] = &[
-        ("ADDRESS", false),
-        ("SERVICES", false),
-        ("POOL", false),
-        ("NODE", false),
-        ("ANNOUNCED", false),
-        ("REASON", false),
-        ("SINCE", false),
-        ("ROUTER", true),
-        ("ANNOUNCEMENT", true),
-        ("REPLICATED", true),
-        ("UNTIL", true),
-        ("MESSAGE", true),
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("ADDRESS", false, |row, _| row.address.to_string()),
+        ("SERVICES", false, |row, _| first_of(row.services.iter(), 2).replace(", ", ",")),
+        ("POOL", false, |row, _| row.pool.clone()),
+        ("NODE", false, |row, _| row.node.clone().unwrap_or_default()),
+        ("ANNOUNCED", false, |row, _| row.announced.to_string()),
+        ("REASON", false, |row, _| row.reason.clone().unwrap_or_default()),
+        ("SINCE", false, |row, now| age_of(row.since.as_ref(), now)),
+        ("ROUTER", true, |row, _| row.virtual_router.clone().unwrap_or_default()),
+        ("ANNOUNCEMENT", true, |row, _| row.announcement.clone().unwrap_or_default()),
+        ("REPLICATED", true, |row, _| row.connections_replicated.clone().unwrap_or_default()),
+        ("UNTIL", true, |row, _| {
+            row.quarantine.as_ref().map(|one| one.until.0.to_string()).unwrap_or_default()
+        }),
+        ("MESSAGE", true, |row, _| row.message.clone().unwrap_or_default()),
     ];
-
-    fn cells(&self, now: Timestamp) -> Vec<String> {
-        let until = self.quarantine.as_ref().map(|quarantine| quarantine.until.0.to_string());
-        vec![
-            self.address.to_string(),
-            first_of(self.services.iter(), 2).replace(", ", ","),
-            self.pool.clone(),
-            self.node.clone().unwrap_or_default(),
-            self.announced.to_string(),
-            self.reason.clone().unwrap_or_default(),
-            self.since.as_ref().map(|since| age(since.0, now)).unwrap_or_default(),
-            self.virtual_router.clone().unwrap_or_default(),
-            self.announcement.clone().unwrap_or_default(),
-            self.connections_replicated.clone().unwrap_or_default(),
-            until.unwrap_or_default(),
-            self.message.clone().unwrap_or_default(),
-        ]
-    }
 }
 
 /// The virtual IPs that are selected, in the order of their addresses. A name is an address or that of the object; a namespace that of

@@ -60,11 +60,8 @@ fn news(before: &Look, after: &Look) -> Vec<String> {
         let gone = before.nodes.keys().filter(|address| !after.nodes.contains_key(address));
         news.extend(gone.map(|address| format!("released {address}")));
     }
-    for (key, Problem { severity, kind, name, reason, message, remedy }) in &after.problems {
-        if !before.problems.contains_key(key) {
-            news.push(format!("{} {kind} {name} {reason}: {message}; do: {remedy}", severity.as_str()));
-        }
-    }
+    let new = after.problems.iter().filter(|(key, _)| !before.problems.contains_key(*key));
+    news.extend(new.map(|(_, problem)| format!("{problem}; do: {}", problem.remedy)));
     if after.unread.is_empty() {
         let solved = before.problems.keys().filter(|key| !after.problems.contains_key(key));
         news.extend(solved.map(|(kind, name, reason)| format!("over {kind} {name} {reason}")));
