@@ -4,12 +4,12 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `input` | YAML documents, lists and objects; one bad document stops no other |
+//! | `input` | YAML documents, lists and objects, one by one; a bad document or object stops no other |
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
 //! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
 //! | `selectors` | label selectors as `VirtualIPPool`s and Announcements take them |
 //! | `interfaces`, `expressions` | names of interfaces, and regular expressions of them |
-//! | `write` | what is printed: pools without an address twice, Announcements; what is reported |
+//! | `write` | what is printed: pools without an address twice, Announcements; what is reported, and at which place |
 //! | `services` | what Services ask for by annotations of others |
 //! | `metallb` | MetalLB's objects; `pools`, `announcements`: what becomes of them |
 //! | `kube_vip`, `purelb`, `cilium`, `keepalived` | the others, each from what it has to what becomes of it |

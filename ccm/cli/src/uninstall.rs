@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Client, Error, Resource, ResourceExt as _};
+use kube::{Client, Error, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::app::CloudProvider as _;
@@ -140,12 +140,10 @@ async fn list<K>(client: &Client) -> anyhow::Result<Option<Vec<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match Api::<Lenient<K>>::all(client.clone()).list(&ListParams::default()).await {
-        // What cannot be read says nothing of its owners.
-        Ok(objects) => Ok(Some(objects.into_iter().filter_map(|object| object.read().ok()).collect())),
-        Err(Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot list the {}s", K::kind(&()))),
-    }
+    let objects = Api::<Lenient<K>>::all(client.clone()).list(&ListParams::default()).await;
+    let objects = if_there(objects).with_context(|| format!("cannot list the {}s", K::kind(&())))?;
+    // What cannot be read says nothing of its owners.
+    Ok(objects.map(|objects| objects.into_iter().filter_map(|object| object.read().ok()).collect()))
 }
 
 async fn delete_all<K>(client: &Client, options: Options) -> anyhow::Result<()>
@@ -154,35 +152,22 @@ where
 {
     let kind = K::kind(&());
     let api: Api<K> = Api::all(client.clone());
-    let objects = match api.list_metadata(&ListParams::default()).await {
-        Ok(objects) => objects.items,
-        Err(Error::Api(status)) if status.code == 404 => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot list the {kind}s")),
-    };
-    if objects.is_empty() {
-        return Ok(());
-    }
-    if !options.dry_run {
-        for object in &objects {
-            let name = object.name_any();
-            match delete(&api, &name).await {
-                Ok(()) => {}
-                Err(error) => return Err(error).with_context(|| format!("cannot delete {kind} {name}")),
-            }
-        }
+    let objects = if_there(api.list_metadata(&ListParams::default()).await);
+    let objects = objects.with_context(|| format!("cannot list the {kind}s"))?.map(|list| list.items);
+    let Some(objects) = objects.filter(|objects| !objects.is_empty()) else { return Ok(()) };
+    for name in objects.iter().filter(|_| !options.dry_run).map(ResourceExt::name_any) {
+        let deleted = if_there(api.delete(&name, &DeleteParams::default()).await);
+        deleted.with_context(|| format!("cannot delete {kind} {name}"))?;
     }
     println!("{}: {} {kind}s", removed(options), objects.len());
     Ok(())
 }
 
-async fn delete<K>(api: &Api<K>, name: &str) -> Result<(), Error>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
-    match api.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error),
+/// `None`: there is no such object, or no such kind.
+fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        answer => answer.map(Some),
     }
 }
 

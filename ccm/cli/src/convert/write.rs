@@ -246,7 +246,7 @@ impl Place<'_> {
         });
         match serde_saphyr::to_string(&object) {
             Ok(text) => {
-                self.writer.printed.borrow_mut().yaml += &format!("---\n{}\n", text.trim_end());
+                self.writer.printed.borrow_mut().yaml.extend(["---\n", text.trim_end(), "\n"]);
                 true
             }
             Err(error) => {

@@ -64,7 +64,8 @@ pub(super) fn obstacles(
         }
         None if snapshot.nodes.missing.is_some() => {}
         None => {
-            found.push(Obstacle::new("there is no Node of that name any more", "`windlass nodes` lists them"))
+            found
+                .push(Obstacle::new("there is no Node of that name any more", "`windlass nodes` lists them"));
         }
     }
     let is_local = !router.spec.external_traffic_policy.is_cluster();

@@ -168,8 +168,7 @@ impl Reader {
 
     /// Reads the objects that only an explanation of these Services needs. Objects that cannot be read are left out.
     pub(super) async fn details(&self, services: &[ServiceRef]) -> Details {
-        let mut details = Details::default();
-        details.kube_proxy = self.kube_proxy().await;
+        let mut details = Details { kube_proxy: self.kube_proxy().await, ..Details::default() };
         for service in services {
             let ServiceRef { namespace, name, uid } = service;
             let namespaces: Api<Lenient<Namespace>> = Api::all(self.lists.client.clone());

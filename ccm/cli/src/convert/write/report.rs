@@ -62,7 +62,7 @@ impl Writer {
     }
 }
 
-impl<'w> Place<'w> {
+impl Place<'_> {
     pub(in super::super) fn origin(&self) -> &str {
         &self.origin
     }
