@@ -42,7 +42,7 @@ pub enum LoggingError {
 /// Checks a filter, as `info` or `info,kube_client=debug`.
 pub fn check(filter: &str) -> Result<EnvFilter, LoggingError> {
     // The Kubernetes client logs every refused connection as an error of its own; the caller logs each failure once.
-    EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}"))
+    EnvFilter::try_new(format!("kube_client=off,{filter}"))
         .map_err(|error| LoggingError::Filter(filter.to_owned(), error))
 }
 

@@ -101,6 +101,11 @@ impl<K> Informer<K> {
         self.state().store.get(key).cloned()
     }
 
+    /// Number of objects.
+    pub fn count(&self) -> usize {
+        self.state().store.iter().count()
+    }
+
     /// All objects, by key.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.state().store.iter().cloned().collect()

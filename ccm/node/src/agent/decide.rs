@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use kube::runtime::reflector::{ObjectRef, Store};
 use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_ccm::store::Informer;
 
 use super::changes::Changed;
 use super::desired::{Desired, Problem};
@@ -16,8 +16,8 @@ use crate::keys::{KeyFolder, Keys};
 /// Copies of the cluster's objects, and the decisions made from them.
 pub(super) struct Decider {
     node: String,
-    routers: Store<VirtualRouter>,
-    vips: Store<VirtualIP>,
+    routers: Informer<VirtualRouter>,
+    vips: Informer<VirtualIP>,
     engine_state: Arc<EngineState>,
     /// Keys that this node has. Code that changes them requests a full recomputation.
     pub(super) keys: Arc<Keys>,
@@ -33,8 +33,8 @@ impl Decider {
     /// Creates the decisions of a node about these copies. Nothing is decided yet.
     pub(super) fn new(
         node: &str,
-        routers: Store<VirtualRouter>,
-        vips: Store<VirtualIP>,
+        routers: Informer<VirtualRouter>,
+        vips: Informer<VirtualIP>,
         engine_state: &Arc<EngineState>,
         keys: &KeyFolder,
         hold: Hold,
@@ -45,7 +45,7 @@ impl Decider {
 
     /// Returns true once both lists are complete; acting on an incomplete copy would withdraw addresses.
     pub(super) fn is_complete(&self) -> bool {
-        is_complete(&self.routers) && is_complete(&self.vips)
+        self.routers.is_synced() && self.vips.is_synced()
     }
 
     /// Drops the decisions and held addresses of another cluster.
@@ -72,7 +72,7 @@ impl Decider {
         {
             return (!part.is_empty()).then_some(Update::Part(part));
         }
-        let (routers, vips) = (self.routers.state(), self.vips.state());
+        let (routers, vips) = (self.routers.list(), self.vips.list());
         let answered = self.engine_state.answered();
         let (index, mut new) = Index::new(&self.node, &routers, &vips, Arc::clone(&answered), &self.keys);
         self.index = Some(index);
@@ -99,20 +99,13 @@ impl Decider {
         else {
             return false;
         };
-        let router = |name: &String| self.routers.get(&ObjectRef::new(name));
+        let router = |name: &String| self.routers.get(name);
         if !changed.routers.iter().all(|name| index.is_as_known(name, router(name).as_deref())) {
             return false;
         }
-        let mut vips = changed.vips.iter().map(|name| (name, self.vips.get(&ObjectRef::new(name))));
+        let mut vips = changed.vips.iter().map(|name| (name, self.vips.get(name)));
         vips.all(|(name, vip)| index.take(name, vip.as_deref(), desired, part))
     }
-}
-
-fn is_complete<K>(store: &Store<K>) -> bool
-where
-    K: kube::Resource<DynamicType = ()> + Clone + 'static,
-{
-    futures::FutureExt::now_or_never(store.wait_until_ready()).is_some_and(|ready| ready.is_ok())
 }
 
 /// Logs each new problem once.

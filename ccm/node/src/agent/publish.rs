@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -18,6 +17,7 @@ use windlass_api::{
 };
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::{Lenient, read};
+use windlass_ccm::store::Informer;
 use windlass_common::{failures, strict};
 use windlass_engine::Engine;
 
@@ -44,10 +44,10 @@ pub(crate) struct Publisher {
     pub(crate) client: Client,
     pub(crate) node: String,
     pub(crate) engine_state: Arc<EngineState>,
-    pub(crate) routers: Store<VirtualRouter>,
-    pub(crate) vips: Store<VirtualIP>,
+    pub(crate) routers: Informer<VirtualRouter>,
+    pub(crate) vips: Informer<VirtualIP>,
     /// Holds this node's object only.
-    pub(crate) networks: Store<NodeNetwork>,
+    pub(crate) networks: Informer<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) failed: watch::Receiver<FailedChecks>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -80,7 +80,7 @@ impl Publisher {
                 listening = names;
             }
             let now = Instant::now();
-            let shown = self.networks.get(&ObjectRef::new(&self.node));
+            let shown = self.networks.get(&self.node);
             let shown = shown.as_ref().map(|network| &network.spec);
             let is_published = published.as_mut().is_some_and(|last| last.holds(shown, &spec, now));
             if is_published || now < not_before {
@@ -129,7 +129,7 @@ impl Publisher {
             self.changes.add(Changed::all());
         }
         carriers.note(&machine.interfaces, now);
-        let routers = self.routers.state();
+        let routers = self.routers.list();
         let candidates = routers.iter().flat_map(|router| {
             let addresses = router.spec.nodes.iter().flat_map(RankedNode::addresses);
             addresses.map(|address| (router.spec.vrid, address))
@@ -138,7 +138,7 @@ impl Publisher {
             foreign_routers.rank(candidates, now);
             foreign_routers.foreign(now)
         });
-        let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
+        let is_vip = |address| self.vips.get(&virtual_ip_name(address)).is_some();
         Some(NodeNetworkSpec {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: Capability::ALL.to_vec(),

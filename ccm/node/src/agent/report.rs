@@ -10,13 +10,13 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
+use windlass_ccm::store::Informer;
 use windlass_common::strict;
 use windlass_engine::RouterKey;
 
@@ -50,8 +50,8 @@ pub(crate) struct Reporter {
     pub(crate) node: String,
     pub(crate) engine_state: Arc<EngineState>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
-    pub(crate) routers: Store<VirtualRouter>,
-    pub(crate) vips: Store<VirtualIP>,
+    pub(crate) routers: Informer<VirtualRouter>,
+    pub(crate) vips: Informer<VirtualIP>,
     /// True once the log has a warning that the definitions are older than this agent.
     pub(crate) older_definitions: AtomicBool,
 }
@@ -145,8 +145,8 @@ impl Reporter {
         let todo = shutdown_patches(
             self.context(&Unguarded::default(), &BTreeMap::new()),
             was_active,
-            &self.routers.state(),
-            &self.vips.state(),
+            &self.routers.list(),
+            &self.vips.list(),
         );
         let batch = futures::stream::iter(todo).map(|patch| async move { self.send(&patch).await });
         let _ =
@@ -172,14 +172,12 @@ impl Reporter {
         pending.add(Changed::addresses(&self.engine_state.taken()));
         if std::mem::take(&mut pending.all) {
             let name = |meta: &ObjectMeta| meta.name.clone();
-            pending.routers = self.routers.state().iter().filter_map(|one| name(&one.metadata)).collect();
-            pending.vips = self.vips.state().iter().filter_map(|one| name(&one.metadata)).collect();
+            pending.routers = self.routers.list().iter().filter_map(|one| name(&one.metadata)).collect();
+            pending.vips = self.vips.list().iter().filter_map(|one| name(&one.metadata)).collect();
         }
         let changed = pending.split(BATCH);
-        let routers: Vec<_> =
-            changed.routers.iter().filter_map(|name| self.routers.get(&ObjectRef::new(name))).collect();
-        let vips: Vec<_> =
-            changed.vips.iter().filter_map(|name| self.vips.get(&ObjectRef::new(name))).collect();
+        let routers: Vec<_> = changed.routers.iter().filter_map(|name| self.routers.get(name)).collect();
+        let vips: Vec<_> = changed.vips.iter().filter_map(|name| self.vips.get(name)).collect();
         let desired = self.desired.borrow();
         let none = Desired::default();
         let desired = desired.as_deref().unwrap_or(&none);
@@ -192,9 +190,9 @@ impl Reporter {
     }
 
     fn prune(&self, reported: &mut Reported) {
-        let count = self.routers.len() + self.vips.len();
+        let count = self.routers.count() + self.vips.count();
         if reported.is_large(count) {
-            let (routers, vips) = (self.routers.state(), self.vips.state());
+            let (routers, vips) = (self.routers.list(), self.vips.list());
             let all =
                 routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
             reported.prune(count, all.filter_map(|meta| meta.uid.as_deref()));

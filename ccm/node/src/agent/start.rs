@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kube::Client;
-use kube::runtime::reflector::Store;
 use prometheus::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_ccm::events::{EventSink, Recorder};
+use windlass_ccm::store::Informer;
 use windlass_common::http::Health;
 use windlass_engine::{Engine, Event};
 
@@ -111,8 +111,8 @@ struct Common {
     /// Changes of the copies.
     queue: Arc<ChangeQueue>,
     /// Copies of the cluster's objects.
-    routers: Store<VirtualRouter>,
-    vips: Store<VirtualIP>,
+    routers: Informer<VirtualRouter>,
+    vips: Informer<VirtualIP>,
     token: CancellationToken,
 }
 
@@ -219,7 +219,7 @@ fn follow_objects(
     node: &str,
     queue: &Arc<ChangeQueue>,
     tasks: &mut Tasks,
-) -> (Store<VirtualRouter>, Store<VirtualIP>) {
+) -> (Informer<VirtualRouter>, Informer<VirtualIP>) {
     let changed = Arc::clone(queue);
     let (routers, mut watch) = follow(client, node, move |shown| changed.add(Changed::of_router(&shown)));
     let watch = async move || watch.run().await;

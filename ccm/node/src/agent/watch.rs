@@ -1,14 +1,11 @@
 //! Copies of the cluster's objects, kept up to date.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use futures::StreamExt as _;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use windlass_ccm::store::Informer;
 use windlass_ccm::watch::{self, Error, Event, WatchOptions};
 
 use super::backoff::backoff;
@@ -37,12 +34,12 @@ pub(crate) fn follow<K: Followed>(
     client: &Client,
     node: &str,
     tell: impl Fn(Shown<'_, K>) + Send + 'static,
-) -> (Store<K>, Follow<K>) {
+) -> (Informer<K>, Follow<K>) {
     Follow::new(client, node, None, Box::new(tell))
 }
 
 /// As [`follow`], but only the object that has the node's name.
-pub(crate) fn follow_own<K: Followed>(client: &Client, node: &str) -> (Store<K>, Follow<K>) {
+pub(crate) fn follow_own<K: Followed>(client: &Client, node: &str) -> (Informer<K>, Follow<K>) {
     Follow::new(client, node, Some(node.to_owned()), Box::new(|_| ()))
 }
 
@@ -64,19 +61,18 @@ type Tell<K> = Box<dyn Fn(Shown<'_, K>) + Send>;
 pub(crate) struct Follow<K: Followed> {
     client: Client,
     options: WatchOptions,
-    writer: Writer<K>,
-    known: Store<K>,
+    known: Informer<K>,
     tell: Tell<K>,
 }
 
 impl<K: Followed> Follow<K> {
-    fn new(client: &Client, node: &str, name: Option<String>, tell: Tell<K>) -> (Store<K>, Self) {
-        let (known, writer) = reflector::store();
+    fn new(client: &Client, node: &str, name: Option<String>, tell: Tell<K>) -> (Informer<K>, Self) {
+        let known = Informer::default();
         let backoff = backoff(node);
         // Differs between nodes, so that the agents of a cluster do not all come back in the same instant.
         let seconds = WATCH_SECONDS * backoff.percent / 100;
         let options = WatchOptions { name, seconds, backoff, ..WatchOptions::default() };
-        (known.clone(), Self { client: client.clone(), options, writer, known, tell })
+        (known.clone(), Self { client: client.clone(), options, known, tell })
     }
 
     /// Watches until the end of the process. Begins with a list, after which the copy is whole again.
@@ -87,14 +83,16 @@ impl<K: Followed> Follow<K> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    // Parts of a list: readers see it when it is whole.
-                    let Some(event) = stored(event, &self.known) else { continue };
-                    self.writer.apply_watcher_event(&event);
-                    let shown = match &event {
-                        watcher::Event::InitDone => Shown::List,
-                        watcher::Event::Apply(object) => Shown::Object(object),
-                        watcher::Event::Delete(object) => Shown::Gone(object),
-                        watcher::Event::Init | watcher::Event::InitApply(_) => continue,
+                    let gone = if let Event::Delete(object) = &event { Some(object.clone()) } else { None };
+                    let is_list = matches!(event, Event::InitDone);
+                    let changes = self.known.handle(event);
+                    let new = changes.into_iter().next().and_then(|change| change.new);
+                    let shown = match (is_list, &gone, new.as_deref()) {
+                        (true, _, _) => Shown::List,
+                        (false, Some(object), _) => Shown::Gone(object),
+                        (false, None, Some(object)) => Shown::Object(object),
+                        // Parts of a list: readers see it when it is whole.
+                        (false, None, None) => continue,
                     };
                     if std::mem::take(&mut away) {
                         tracing::info!(%kind, "the API server answers again");
@@ -110,29 +108,4 @@ impl<K: Followed> Follow<K> {
             }
         }
     }
-}
-
-/// Converts an event for the copy: an object that cannot be read keeps its previous version.
-fn stored<K>(event: Event<K>, known: &Store<K>) -> Option<watcher::Event<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    // Managed fields are most of an object's size, and unused here.
-    let slim = |mut object: K| {
-        object.meta_mut().managed_fields = None;
-        object
-    };
-    Some(match event {
-        Event::Init => watcher::Event::Init,
-        Event::InitApply(object) => watcher::Event::InitApply(slim(object)),
-        Event::InitUnreadable(metadata) => {
-            let mut key = ObjectRef::<K>::new(metadata.name.as_deref().unwrap_or_default());
-            key.namespace = metadata.namespace;
-            let object = known.get(&key).filter(|object| object.meta().uid == metadata.uid)?;
-            watcher::Event::InitApply(Arc::unwrap_or_clone(object))
-        }
-        Event::InitDone => watcher::Event::InitDone,
-        Event::Apply(object) => watcher::Event::Apply(slim(object)),
-        Event::Delete(object) => watcher::Event::Delete(slim(object)),
-    })
 }
