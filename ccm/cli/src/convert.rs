@@ -4,7 +4,8 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `input` | YAML documents, lists and objects, one by one; a bad document or object stops no other |
+//! | `input` | YAML documents, lists and objects; one bad document stops no other |
+//! | `objects` | the frame of all sources: each object is read, reported, or of another program |
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
 //! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
 //! | `selectors` | label selectors as `VirtualIPPool`s and Announcements take them |
@@ -24,6 +25,7 @@ mod interfaces;
 mod keepalived;
 mod kube_vip;
 mod metallb;
+mod objects;
 mod pools;
 mod purelb;
 mod selectors;
@@ -67,7 +69,7 @@ impl Source {
     /// Converts everything in `text`.
     fn convert(&self, text: &str) -> Conversion {
         match self {
-            Self::Metallb => metallb::convert(text),
+            Self::Metallb => pools::convert(text),
             Self::KubeVip { vip } => kube_vip::convert(text, *vip),
             Self::Purelb => purelb::convert(text),
             Self::Cilium => cilium::convert(text),

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec};
 
 use super::fields::{self, FieldError, Object, name};
-use super::input::{Input, Outcome};
+use super::objects::{Input, Outcome};
 use super::services::{Becomes, Program};
 use super::write::{Draft, Listed, Place};
 use super::{Conversion, interfaces};

@@ -13,7 +13,7 @@ use windlass_api::{AllocationOrder, AnnouncementSpec, VirtualIPPoolSpec, WhenFul
 
 use super::Conversion;
 use super::fields::{self, origin};
-use super::input::{Input, Outcome};
+use super::objects::{Input, Outcome};
 use super::services::{Becomes, Program};
 use super::write::{Draft, Listed, Place};
 

@@ -7,16 +7,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::fields::{self, FieldError, Object, name};
-use super::input::{self, Input, Outcome};
+use super::objects::{Input, Outcome};
 use super::services::{Becomes, Program};
 use super::write::Place;
-use super::{Conversion, pools, selectors};
+use super::{input, selectors};
 
 const ADDRESSES: Becomes = Becomes::IsRead("windlass.dev/addresses");
 const POOL: Becomes = Becomes::IsRead("windlass.dev/pool");
 const SHARING: Becomes = Becomes::IsRead("windlass.dev/sharing-key");
 
-const PROGRAM: Program = Program {
+pub(super) const PROGRAM: Program = Program {
     name: "MetalLB",
     prefixes: &["metallb.io/", "metallb.universe.tf/"],
     sharing: &["metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip"],
@@ -130,19 +130,17 @@ pub(super) struct MetalLbObjects<'a> {
     pub(super) pools: Vec<Pool<'a>>,
     pub(super) advertisements: Vec<Advertisement<'a>>,
     /// Classes of load balancers that its Helm values name.
-    classes: Vec<String>,
-}
-
-/// Converts every object of MetalLB in `text`.
-pub(super) fn convert(text: &str) -> Conversion {
-    let input = Input::read(text, PROGRAM.name);
-    let mut objects = MetalLbObjects::default();
-    input.each(UNCONVERTED, |object, place| objects.add(object, place));
-    pools::convert(&objects, &input.writer);
-    input.finish(&PROGRAM, &objects.classes)
+    pub(super) classes: Vec<String>,
 }
 
 impl<'a> MetalLbObjects<'a> {
+    /// Reads every object of an input.
+    pub(super) fn read(input: &'a Input) -> Self {
+        let mut objects = Self::default();
+        input.each(UNCONVERTED, |object, place| objects.add(object, place));
+        objects
+    }
+
     fn add(&mut self, object: &Object<'_>, place: &Place<'a>) -> Result<Outcome, FieldError> {
         let is_metallb = object.is_of("metallb.io");
         match object.kind() {

@@ -2,16 +2,18 @@
 
 use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
-use super::announcements;
-use super::metallb::{Advertisement, Allocation, MetalLbObjects, Pool, Protocol};
-use super::write::{Draft, Listed, Writer};
+use super::metallb::{Advertisement, Allocation, MetalLbObjects, PROGRAM, Pool, Protocol};
+use super::objects::Input;
+use super::write::{Draft, Listed};
+use super::{Conversion, announcements};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
 
-/// Converts the pools, and how they were announced.
-pub(super) fn convert(objects: &MetalLbObjects<'_>, writer: &Writer) {
-    let MetalLbObjects { pools, advertisements, .. } = objects;
+/// Converts the pools in `text`, and how they were announced.
+pub(super) fn convert(text: &str) -> Conversion {
+    let input = Input::read(text, PROGRAM.name);
+    let MetalLbObjects { pools, advertisements, classes } = &MetalLbObjects::read(&input);
     let mut converted = Vec::new();
     let unordered = last_priority(pools);
     for pool in pools {
@@ -34,7 +36,8 @@ pub(super) fn convert(objects: &MetalLbObjects<'_>, writer: &Writer) {
         }
         converted.push((pool, name));
     }
-    announcements::convert(&converted, advertisements, writer);
+    announcements::convert(&converted, advertisements, &input.writer);
+    input.finish(&PROGRAM, classes)
 }
 
 /// Returns the protocols by which MetalLB announces a pool. The pool's own counts beside those of advertisements.

@@ -5,7 +5,7 @@ use windlass_api::{AnnouncementSpec, VirtualIPPoolSpec, WhenFull};
 
 use super::addresses::Range;
 use super::fields::{self, FieldError, Object, name};
-use super::input::{Input, Outcome};
+use super::objects::{Input, Outcome};
 use super::services::{Becomes, Program};
 use super::write::{Draft, Listed, Place, set_fields};
 use super::{Conversion, interfaces};

@@ -14,6 +14,7 @@ mod args;
 mod bundle;
 mod check;
 mod connect;
+mod details;
 mod explain;
 mod obstacles;
 mod output;

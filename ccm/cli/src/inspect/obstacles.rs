@@ -7,7 +7,7 @@ use windlass_api::{
 use windlass_ccm::service::is_stable;
 use windlass_common::failures;
 
-use super::explain::Details;
+use super::details::Details;
 use super::snapshot::Snapshot;
 
 /// Reason why a node has not the first place, or cannot have it.

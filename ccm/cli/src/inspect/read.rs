@@ -16,7 +16,6 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use windlass_api::ServiceRef;
 use windlass_ccm::apiserver::{CallError, call_within};
@@ -24,7 +23,7 @@ use windlass_ccm::lenient::{Lenient, read_opt};
 use windlass_ccm::slim;
 use windlass_common::listing::first_of;
 
-use super::explain::Details;
+use super::details::{Details, KubeProxy};
 use super::snapshot::{Cause, Listing, Missing, Snapshot};
 
 /// Maximum number of objects of the latest version in one answer.
@@ -66,23 +65,6 @@ impl Kind {
         Self::Pods,
         Self::Leases,
     ];
-}
-
-/// Settings of kube-proxy, where kubeadm keeps them.
-#[derive(Debug, Clone)]
-pub(super) struct KubeProxy {
-    pub(super) mode: String,
-    /// `ipvs.strictARP`.
-    pub(super) strict_arp: bool,
-}
-
-impl KubeProxy {
-    /// Reads the ConfigMap. An empty mode is the default one.
-    pub(super) fn of(map: &ConfigMap) -> Option<Self> {
-        let settings: Value = serde_saphyr::from_str(map.data.as_ref()?.get("config.conf")?).ok()?;
-        let mode = settings["mode"].as_str().filter(|mode| !mode.is_empty()).unwrap_or("iptables");
-        Some(Self { mode: mode.to_owned(), strict_arp: settings["ipvs"]["strictARP"] == true })
-    }
 }
 
 /// Reads.

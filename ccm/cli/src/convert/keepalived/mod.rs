@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::Conversion;
 use super::fields::{self, Object, origin};
-use super::input::Input;
+use super::objects::Input;
 use super::write::{Place, Writer};
 
 #[cfg(test)]

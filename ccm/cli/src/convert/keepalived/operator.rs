@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_api::{AnnouncementSpec, Transport, VirtualIPPoolSpec, VridRange};
 
 use super::super::fields::{self, FieldError, Object, name, origin};
-use super::super::input::{Input, Outcome};
+use super::super::objects::{Input, Outcome};
 use super::super::write::{Draft, Listed, Place};
 use super::conf;
 

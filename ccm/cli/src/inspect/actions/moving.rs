@@ -18,7 +18,7 @@ use windlass_common::priorities;
 
 use super::{nothing_missing, owners, until};
 use crate::inspect::PROBLEMS;
-use crate::inspect::explain::Details;
+use crate::inspect::details::Details;
 use crate::inspect::obstacles::{Obstacle, announcement, obstacles};
 use crate::inspect::read::{Kind, Reader};
 use crate::inspect::snapshot::{Snapshot, is_pod_ready, node_of};

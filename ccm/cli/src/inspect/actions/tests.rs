@@ -32,7 +32,7 @@ fn an_address_is_moved_only_to_a_node_that_can_announce_it_and_is_well() {
     let address = "192.0.2.10".parse().unwrap();
     let hindrance = |snapshot: &Snapshot, node: &str| {
         let carried = moving::carried(snapshot, address).unwrap();
-        moving::hindrance(snapshot, &crate::inspect::explain::Details::default(), carried, node)
+        moving::hindrance(snapshot, &crate::inspect::details::Details::default(), carried, node)
     };
     let says = |snapshot: &Snapshot, node: &str, part: &str| {
         let told = hindrance(snapshot, node).unwrap_or_default();

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use windlass_ccm::apiserver::{CallError, call_within};
 
-use super::super::read::{KubeProxy, Reader, missing};
+use super::super::details::KubeProxy;
+use super::super::read::{Reader, missing};
 use super::super::snapshot::Missing;
 
 /// Maximum number of objects in one answer.

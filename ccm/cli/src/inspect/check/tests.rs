@@ -6,7 +6,7 @@ use super::adverts::Advert;
 use super::host::{MarkUser, Ruleset, Settings};
 use super::survey::Workload;
 use super::*;
-use crate::inspect::read::KubeProxy;
+use crate::inspect::details::KubeProxy;
 use crate::inspect::scene::{healthy, lease, network, node, now, object, service};
 
 /// Nothing of others, and Windlass' definitions.

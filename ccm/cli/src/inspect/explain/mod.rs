@@ -8,17 +8,15 @@ mod text;
 use std::net::IpAddr;
 
 use anyhow::bail;
-use k8s_openapi::api::core::v1::{Event, Namespace, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 use serde::Serialize;
 use windlass_api::{ServiceRef, VirtualIP};
 
 use self::address::AddressStory;
 use self::service::ServiceStory;
+use super::details::Details;
 use super::problems::{self, Problem, Severity};
-use super::read::KubeProxy;
 use super::snapshot::{Snapshot, service_ref};
 
 #[cfg(test)]
@@ -71,41 +69,6 @@ impl Subject {
 
 fn vip(snapshot: &Snapshot, address: IpAddr) -> Option<&VirtualIP> {
     snapshot.vips.objects.iter().find(|vip| vip.spec.address == address)
-}
-
-/// Objects that only an explanation needs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Details {
-    /// Namespaces of the Services.
-    pub(super) namespaces: Vec<Namespace>,
-    /// Events about them.
-    pub(super) events: Vec<Event>,
-    pub(super) endpoint_slices: Vec<EndpointSlice>,
-    pub(super) kube_proxy: Option<KubeProxy>,
-}
-
-impl Details {
-    /// Nodes with ready endpoints of these Services, of the address's family, and how many.
-    pub(in crate::inspect) fn ready_endpoints(
-        &self,
-        owners: &[ServiceRef],
-        address: IpAddr,
-        node: &str,
-    ) -> usize {
-        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-        let of_owner = |slice: &&EndpointSlice| {
-            let service = slice.labels().get("kubernetes.io/service-name");
-            let namespace = slice.metadata.namespace.as_ref();
-            owners.iter().any(|owner| Some(&owner.name) == service && Some(&owner.namespace) == namespace)
-        };
-        let slices =
-            self.endpoint_slices.iter().filter(|slice| slice.address_type == family).filter(of_owner);
-        let endpoints = slices.flat_map(|slice| slice.endpoints.iter().flatten());
-        endpoints
-            .filter(|one| one.node_name.as_deref() == Some(node))
-            .filter(|one| one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false))
-            .count()
-    }
 }
 
 /// An event about a Service.

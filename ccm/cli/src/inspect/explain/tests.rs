@@ -1,6 +1,8 @@
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::inspect::details::KubeProxy;
 use crate::inspect::scene::{ago, condition, healthy, network, node, now, object, pool, router, service};
 
 fn explained(text: &str, snapshot: &Snapshot, details: &Details) -> Explanation {
