@@ -18,6 +18,7 @@ pub struct Restrictions {
     ports: BTreeMap<IpAddr, BTreeSet<ProtocolPort>>,
     owners: BTreeMap<IpAddr, BTreeSet<u64>>,
     ended: BTreeSet<IpAddr>,
+    routed: BTreeSet<IpAddr>,
     passes_untranslated: bool,
     masquerade_mark: Option<u32>,
 }
@@ -67,6 +68,16 @@ impl Restrictions {
     /// Has the guard refuse every packet, of either direction, of connections to this address that NAT rules have translated.
     pub fn end_connections(&mut self, address: IpAddr) {
         self.ended.insert(address);
+    }
+
+    /// Has the guard treat this address as a VIP even where no virtual router of the node has it: routers send its packets here.
+    pub fn guard_routed(&mut self, address: IpAddr) {
+        self.routed.insert(address);
+    }
+
+    /// The addresses that are guarded without a virtual router.
+    pub fn routed(&self) -> &BTreeSet<IpAddr> {
+        &self.routed
     }
 
     /// Has the guard pass packets for a VIP that were not translated: something else than netfilter takes the packets of Services.

@@ -398,7 +398,9 @@ fn guarded(
     let accepting = requests.iter().filter(|request| request.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
     let but_open = |address: &IpAddr| !open.contains(address);
-    let vips: BTreeSet<IpAddr> = closed().flat_map(BindingRequest::addresses).filter(but_open).collect();
+    let of_routers = closed().flat_map(BindingRequest::addresses);
+    let vips: BTreeSet<IpAddr> =
+        of_routers.chain(restrictions.routed().iter().copied()).filter(but_open).collect();
     // What this node announces never is nobody's VIP to it: an object may name any address, a node's own as well.
     let restrictions = if restrictions.has_ports_of_others_than(&vips) {
         Arc::new(restrictions.with_ports_only_of(&vips))

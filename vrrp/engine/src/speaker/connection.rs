@@ -297,11 +297,6 @@ impl Peering {
 
     fn report(&self, state: State) {
         let (session, error) = (self.id.clone(), self.error.clone());
-        if let Some(error) = &error {
-            tracing::warn!(%session, error, "the BGP session is down");
-        } else {
-            tracing::info!(%session, "the BGP session is Established");
-        }
         self.events.send(Event::SessionChanged { session, state, error });
     }
 }

@@ -21,10 +21,11 @@ pub struct SessionId {
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { peer, address, interface } = self;
-        match interface {
-            Some(interface) => write!(f, "{peer} ({address}%{interface})"),
-            None => write!(f, "{peer} ({address})"),
-        }
+        let place = match interface {
+            Some(interface) => format!("{address}%{interface}"),
+            None => address.to_string(),
+        };
+        if *peer == place { f.write_str(&place) } else { write!(f, "{peer} ({place})") }
     }
 }
 

@@ -10,10 +10,12 @@ mod transit;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_dataplane::guard::Guarded;
+use windlass_engine::Restrictions;
 
 use crate::lab::{Host, LIMIT, VIP, await_some, require_root};
 use proxy::Mode;
@@ -51,6 +53,26 @@ fn an_echo_request_to_a_vip_is_answered() {
     }
     for (vip, _) in BOTH {
         assert!(pings(scene.node(), vip, 20), "{vip} from the Active itself");
+    }
+}
+
+#[test]
+fn a_vip_whose_packets_are_routed_here_is_guarded_without_a_virtual_router() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let server = scene.node().engine_with(|options| options.guard = true);
+    let mut restrictions = Restrictions::default();
+    BOTH.into_iter().for_each(|(vip, _)| restrictions.guard_routed(vip));
+    server.engine.restrict(Arc::new(restrictions));
+    for (vip, _) in BOTH {
+        await_some("answer to ping", || pings(scene.client(), vip, 1).then_some(()));
+        assert_eq!(refusal(connect(scene.client(), vip, 9)), ErrorKind::ConnectionRefused, "{vip}");
+    }
+    server.engine.restrict(Arc::default());
+    for (vip, _) in BOTH {
+        await_some("end of the guard", || (!pings(scene.client(), vip, 1)).then_some(()));
     }
 }
 
