@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use windlass_api::node_event;
 use windlass_engine::{Event, RouterKey};
 
+use crate::bgp_sessions;
 use crate::mac;
 
 #[cfg(test)]
@@ -187,6 +188,16 @@ pub(crate) fn log(event: &Event, remedies: &Remedies) {
             "VRRP multicast does not pass between this node and these peers: unicast takes its place; \
              {}", remedies.multicast
         ),
+        Event::SessionChanged { session, state, error: None } => {
+            tracing::info!(peer = %session, %state, "the BGP session is up");
+        }
+        Event::SessionChanged { session, state, error: Some(error) } => tracing::warn!(
+            peer = %session, %state, %error,
+            "the BGP session is down; remedy: {}", bgp_sessions::remedy(error)
+        ),
+        Event::RoutesAcknowledged { session } => {
+            tracing::info!(peer = %session, "the BGP router has acknowledged all routes");
+        }
         // The engine has already logged the reason.
         Event::GuardChanged | Event::HelperAway { .. } | Event::HelperBack { .. } => {}
         Event::PeersNotRecognised { key } => tracing::warn!(

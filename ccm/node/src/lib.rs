@@ -3,11 +3,12 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
-//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`parts`] and [`helper_metrics`].
+//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`bgp_sessions`], [`parts`] and [`helper_metrics`].
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
 pub mod agent;
+mod bgp_sessions;
 mod checks;
 mod engine_events;
 mod flaps;

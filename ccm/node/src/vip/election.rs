@@ -43,6 +43,11 @@ pub(super) struct LostPriority {
     pub(super) proving: u8,
 }
 
+/// Returns true if a node without a priority of its own is fit and has to prove nothing.
+pub(super) fn is_fit(lost: LostPriority) -> bool {
+    HIGHEST.saturating_sub(lost.failing.saturating_add(lost.proving)) >= FIT_FROM
+}
+
 /// The priority of a node that sends from `source`, whose administrator gave it the priority `given`.
 pub(super) fn priority(given: Option<u8>, lost: LostPriority, source: IpAddr) -> Priority {
     let left = given.unwrap_or(HIGHEST).saturating_sub(lost.failing).max(1);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::settings::{
-    self, BalanceDraft, CheckDraft, CommandDraft, Draft, Given, GrpcDraft, HttpDraft, Settings,
-    SettingsError, TcpDraft, Text, VipDraft,
+    self, BalanceDraft, BgpDraft, CheckDraft, CommandDraft, Draft, Given, GrpcDraft, HttpDraft, PeerDraft,
+    Settings, SettingsError, TcpDraft, Text, VipDraft,
 };
 
 #[cfg(test)]
@@ -29,6 +29,19 @@ pub(crate) struct VipFlags {
     /// Virtual IP; repeatable: further ones have the same settings
     #[arg(long = "address", value_name = "ADDRESS")]
     pub(super) addresses: Vec<String>,
+    /// Protocol that announces the address, vrrp or bgp; repeatable [default: vrrp]
+    #[arg(long = "protocol", value_name = "vrrp|bgp")]
+    pub(super) protocols: Vec<String>,
+    /// Own autonomous system, with --protocol bgp
+    #[arg(long, value_name = "ASN")]
+    pub(super) bgp_asn: Option<String>,
+    /// BGP router; repeatable: ADDRESS:ASN, or external or internal as the AS. The address gateway stands for the gateways of the
+    /// IPv4 default routes, gateway6 for those of IPv6
+    #[arg(long = "bgp-peer", value_name = "ADDRESS:ASN")]
+    pub(super) bgp_peers: Vec<String>,
+    /// File of the password (TCP MD5) of the BGP routers
+    #[arg(long, value_name = "FILE")]
+    pub(super) bgp_password_file: Option<String>,
     /// Interface that announces the address [default: the interface whose network has it]
     #[arg(long, value_name = "NAME")]
     pub(super) interface: Option<String>,
@@ -156,7 +169,39 @@ impl VipFlags {
         let ip = |text: &str| text.parse().ok().map(|backend: SocketAddr| backend.ip());
         self.refuse_of_no_family("--backend", &self.backends, families, ip)?;
         let vips = self.addresses.iter().map(|address| Given::by_flag(self.vip(address, &checks, source)));
-        Ok(Draft { keys_dir: text(self.keys_dir.as_ref()), vips: Some(Given::by_flag(vips.collect())) })
+        let vips = Some(Given::by_flag(vips.collect()));
+        Ok(Draft { keys_dir: text(self.keys_dir.as_ref()), bgp: self.bgp()?, vips })
+    }
+
+    fn bgp(&self) -> Result<Option<Given<BgpDraft>>, SettingsError> {
+        if self.bgp_asn.is_none() && self.bgp_peers.is_empty() && self.bgp_password_file.is_none() {
+            return Ok(None);
+        }
+        let peers = self.bgp_peers.iter().map(|peer| self.bgp_peer(peer).map(Given::by_flag));
+        let peers = Some(Given::by_flag(peers.collect::<Result<_, _>>()?));
+        Ok(Some(Given::by_flag(BgpDraft { local_asn: text(self.bgp_asn.as_ref()), router_id: None, peers })))
+    }
+
+    fn bgp_peer(&self, peer: &str) -> Result<PeerDraft, SettingsError> {
+        let Some((host, asn)) = peer.rsplit_once(':') else {
+            let problem = format!("{peer:?} has no AS");
+            let remedy = "write it as 192.0.2.1:64500, [2001:db8::1]:64500 or gateway:external";
+            return Err(SettingsError::by_flag("--bgp-peer", &problem, remedy));
+        };
+        let given = |value: &str| Some(Given::by_flag(value.to_owned()));
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let (address, gateway) = match host {
+            "gateway" => (None, given("IPv4")),
+            "gateway6" => (None, given("IPv6")),
+            _ => (given(bare.unwrap_or(host)), None),
+        };
+        let (peer_asn, dynamic_asn) = match asn {
+            "external" => (None, given("External")),
+            "internal" => (None, given("Internal")),
+            _ => (given(asn), None),
+        };
+        let password_file = text(self.bgp_password_file.as_ref());
+        Ok(PeerDraft { address, gateway, peer_asn, dynamic_asn, password_file, ..PeerDraft::default() })
     }
 
     fn vip(&self, address: &str, checks: &[Given<CheckDraft>], source: Option<&str>) -> VipDraft {
@@ -174,6 +219,7 @@ impl VipFlags {
         let set = |flag: bool| flag.then(|| Given::by_flag("true".to_owned()));
         VipDraft {
             address: Some(Given::by_flag(address.to_owned())),
+            protocols: list(self.protocols.iter()),
             interface: text(self.interface.as_ref()),
             ports: list(self.ports.iter()),
             vrid: text(self.vrid.as_ref()),
@@ -185,6 +231,7 @@ impl VipFlags {
             bind: set(self.bind),
             checks: Some(checks.to_vec()),
             balance: backends,
+            ..VipDraft::default()
         }
     }
 
@@ -265,6 +312,10 @@ impl VipFlags {
     fn to_args(&self) -> Vec<String> {
         let Self {
             addresses,
+            protocols,
+            bgp_asn,
+            bgp_peers,
+            bgp_password_file,
             interface,
             ports,
             checks,
@@ -295,6 +346,10 @@ impl VipFlags {
             |flag: &str, is_set: &bool| is_set.then(|| format!("--{flag}")).into_iter().collect::<Vec<_>>();
         [
             many("address", addresses),
+            many("protocol", protocols),
+            one("bgp-asn", bgp_asn),
+            many("bgp-peer", bgp_peers),
+            one("bgp-password-file", bgp_password_file),
             one("interface", interface),
             many("port", ports),
             many("check", checks),

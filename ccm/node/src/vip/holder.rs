@@ -12,10 +12,12 @@ use windlass_engine::{
 };
 use windlass_vrrp::Time;
 
+use super::announcer::Announcer;
 use super::checked::{Checked, RunningChecks};
 use super::election::LostPriority;
 use super::metrics::{Display, Shown};
 use super::place;
+use super::routes::{self, Standing};
 use super::settings::{Settings, VipSettings};
 use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
@@ -45,13 +47,14 @@ pub(super) struct Holder {
     checks: RunningChecks,
     keys: Option<KeysFolder>,
     translation: Translation,
+    announcer: Announcer,
     own: BTreeSet<IpAddr>,
     began: Instant,
     display: Display,
     /// Configuration last applied to the engine.
     routers: Vec<RouterConfig>,
     listening: Vec<String>,
-    restricted: BTreeMap<IpAddr, BTreeSet<u16>>,
+    restricted: Restrictions,
     /// Obstacle to the announcement of each, as last logged.
     obstacles: BTreeMap<IpAddr, String>,
 }
@@ -66,18 +69,19 @@ impl Holder {
     ) -> io::Result<Self> {
         let mut holder = Self {
             engine,
-            settings: Settings { keys_dir: None, vips: Vec::new() },
+            settings: Settings { keys_dir: None, bgp: None, vips: Vec::new() },
             vips: BTreeMap::new(),
             leaving: BTreeMap::new(),
             checks: RunningChecks::new(Arc::clone(&parts)),
             keys: None,
             translation: Translation::start(parts)?,
+            announcer: Announcer::default(),
             own: BTreeSet::new(),
             began: Instant::now(),
             display,
             routers: Vec::new(),
             listening: Vec::new(),
-            restricted: BTreeMap::new(),
+            restricted: Restrictions::default(),
             obstacles: BTreeMap::new(),
         };
         holder.change(settings);
@@ -120,17 +124,23 @@ impl Holder {
         }
         self.leaving.retain(|_, (_, _, until)| Instant::now() < *until);
         let now = since(self.began);
-        match Engine::host_addresses() {
+        let machine = Engine::host_addresses();
+        match &machine {
             Ok(machine) => {
                 let leaving = self.leaving.values_mut().map(|(vip, _, _)| vip);
                 for vip in self.vips.values_mut().map(|(vip, _)| vip).chain(leaving) {
-                    vip.find_place(&machine, now);
+                    vip.find_place(machine, now);
                 }
-                self.own = place::own_addresses(&machine);
+                self.own = place::own_addresses(machine);
             }
             Err(error) => tracing::error!(%error, "cannot list the host's addresses; trying again"),
         }
-        let places = self.vips.values().filter_map(|(vip, _)| vip.place().ok());
+        if let Some(bgp) = &self.settings.bgp {
+            let virtual_ips = self.vips.keys().copied().collect();
+            self.announcer.look(bgp, machine.as_ref().ok(), &virtual_ips);
+        }
+        let elected = self.vips.values().filter(|(vip, _)| vip.settings.vrrp);
+        let places = elected.filter_map(|(vip, _)| vip.place().ok());
         let interfaces: BTreeSet<String> = places.map(|place| place.interface.clone()).collect();
         let interfaces: Vec<String> = interfaces.into_iter().collect();
         if interfaces != self.listening {
@@ -164,12 +174,13 @@ impl Holder {
         for (address, (vip, _)) in &mut self.vips {
             vip.choose_vrid(status_of(&statuses, *address), node);
         }
-        let vips = self.vips.values();
         let (now, is_untranslated) = (Instant::now(), self.translation.lasting_failure().is_some());
+        // What comes to a virtual IP that is not translated would go nowhere.
+        let goes_nowhere = |vip: &VirtualIp| is_untranslated && vip.is_translated();
+        let vips = self.vips.values();
         let routers: Vec<RouterConfig> = vips
             .filter_map(|(vip, checked)| {
-                let lost = if is_untranslated && vip.is_translated() {
-                    // What comes here would go nowhere.
+                let lost = if goes_nowhere(vip) {
                     LostPriority { failing: u8::MAX, proving: 0 }
                 } else {
                     checked.lost_priority(now)
@@ -178,6 +189,11 @@ impl Holder {
             })
             .collect();
         self.restrict();
+        let standings = self.vips.values().map(|(vip, checked)| {
+            let can_serve = vip.can_serve() && !goes_nowhere(vip);
+            (&vip.settings, routes::standing(can_serve, checked.lost_priority(now)))
+        });
+        self.announcer.bring(self.settings.bgp.as_ref(), standings, &self.engine);
         self.translate(&statuses);
         if routers != self.routers {
             self.engine.apply(routers.clone());
@@ -188,12 +204,10 @@ impl Holder {
 
     /// Closes all ports but those that are served.
     fn restrict(&mut self) {
-        let ports = self.served().map(|(vip, _)| (vip.settings.address, vip.settings.ports.clone()));
-        let restricted: BTreeMap<IpAddr, BTreeSet<u16>> = ports.collect();
+        let mut restricted = Restrictions::default();
+        self.served().for_each(|(vip, _)| vip.restrict(&mut restricted));
         if restricted != self.restricted {
-            let mut restrictions = Restrictions::default();
-            self.served().for_each(|(vip, _)| vip.restrict(&mut restrictions));
-            self.engine.restrict(Arc::new(restrictions));
+            self.engine.restrict(Arc::new(restricted.clone()));
             self.restricted = restricted;
         }
     }
@@ -211,10 +225,20 @@ impl Holder {
             vip.balance(&checked.well(), &mut balancing);
         }
         let is_local = |(address, (vip, _)): &(&IpAddr, &(VirtualIp, Checked))| {
-            vip.is_translated() && is_claimed(statuses, **address)
+            vip.is_translated() && (is_claimed(statuses, **address) || self.takes_own_packets(vip))
         };
         let local = self.vips.iter().filter(is_local).map(|(address, _)| *address).collect();
         self.translation.bring(balancing, local);
+    }
+
+    /// Returns true if this node's own packets to a virtual IP that is announced by BGP stay here. From a degraded node they go to the
+    /// router, which sends them to a good one.
+    fn takes_own_packets(&self, vip: &VirtualIp) -> bool {
+        match self.announcer.standing(vip.settings.address) {
+            Some(Standing::Good) => true,
+            Some(Standing::Degraded) => vip.settings.balance.is_some(),
+            Some(Standing::Withheld) | None => false,
+        }
     }
 
     /// Shows metrics and readiness, and logs what has changed.
@@ -247,11 +271,14 @@ impl Holder {
                 became_active: status.map_or(0, |status| status.counters.became_active),
                 checks: checked.checks(now),
                 backends: checked.backends(),
+                standing: self.announcer.standing(*address),
                 obstacle,
             });
         }
         self.obstacles = obstacles;
-        self.display.set(all);
+        let sessions = self.engine.speaker_status();
+        let problems = self.settings.bgp.as_ref().map(|bgp| self.announcer.problems(bgp, &sessions));
+        self.display.set(all, problems.unwrap_or_default());
     }
 }
 

@@ -7,6 +7,8 @@ use prometheus::Registry;
 use prometheus::proto::MetricFamily;
 use windlass_common::samples::{self, counters, gauges};
 
+use super::routes::Standing;
+
 /// One virtual IP as it is shown.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shown {
@@ -22,6 +24,8 @@ pub(super) struct Shown {
     pub(super) checks: Vec<ShownCheck>,
     /// Each backend by its name, and whether it is well.
     pub(super) backends: Vec<(String, bool)>,
+    /// Standing of this node in the routes; `None`: it is not announced by BGP.
+    pub(super) standing: Option<Standing>,
     /// Reason why it cannot be announced here.
     pub(super) obstacle: Option<String>,
 }
@@ -37,31 +41,32 @@ pub(super) struct ShownCheck {
 
 /// State that is shown now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Display(Arc<Mutex<Vec<Shown>>>);
+pub(super) struct Display(Arc<Mutex<(Vec<Shown>, Vec<String>)>>);
 
 impl Display {
-    pub(super) fn set(&self, shown: Vec<Shown>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    /// Takes the virtual IPs, and the problems of BGP sessions.
+    pub(super) fn set(&self, shown: Vec<Shown>, problems: Vec<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (shown, problems);
     }
 
-    pub(super) fn get(&self) -> Vec<Shown> {
+    fn get(&self) -> (Vec<Shown>, Vec<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns an error if the process is not ready: the virtual IPs that it cannot announce, with reasons.
+    /// Returns an error if the process is not ready: the virtual IPs that it cannot announce and the BGP sessions that are down, with
+    /// reasons.
     pub(super) fn readiness(&self) -> Result<(), String> {
-        let obstacles: Vec<String> = self
-            .get()
-            .into_iter()
-            .filter_map(|vip| vip.obstacle.map(|why| format!("{}: {why}", vip.address)))
-            .collect();
+        let (shown, problems) = self.get();
+        let of_vips =
+            shown.into_iter().filter_map(|vip| vip.obstacle.map(|why| format!("{}: {why}", vip.address)));
+        let obstacles: Vec<String> = of_vips.chain(problems).collect();
         if obstacles.is_empty() { Ok(()) } else { Err(obstacles.join("; ")) }
     }
 
     /// Shows it in the registry.
     pub(super) fn register(&self, registry: &Registry) -> prometheus::Result<()> {
         let display = self.clone();
-        samples::register(registry, move || families(&display.get()))
+        samples::register(registry, move || families(&display.get().0))
     }
 }
 
@@ -74,7 +79,7 @@ fn families(shown: &[Shown]) -> Vec<MetricFamily> {
     vec![
         gauges(
             "windlass_vip_active",
-            "1 while this node answers for the virtual IP; over all nodes the sum is 1",
+            "1 while this node answers for the virtual IP on the LAN; over all nodes the sum is 1, with BGP alone 0",
             VIP,
             of_vips(|vip| vip.active.into()),
         ),
@@ -90,6 +95,16 @@ fn families(shown: &[Shown]) -> Vec<MetricFamily> {
              while a check has failed again and again",
             VIP,
             of_vips(|vip| vip.priority.into()),
+        ),
+        gauges(
+            "windlass_vip_route",
+            "Route of the virtual IP that BGP routers get from this node: 0 none, 1 degraded, 2 as configured",
+            VIP,
+            of_vips(|vip| match vip.standing {
+                None | Some(Standing::Withheld) => 0,
+                Some(Standing::Degraded) => 1,
+                Some(Standing::Good) => 2,
+            }),
         ),
         counters(
             "windlass_vip_became_active_total",
@@ -150,6 +165,7 @@ mod tests {
                 ShownCheck { name: "exec:/bin/true".to_owned(), is_passing: true, is_proving: true },
             ],
             backends: vec![("192.0.2.11:6443".to_owned(), true)],
+            standing: Some(Standing::Degraded),
             obstacle: Some("interface eth0 is down".to_owned()),
         }
     }
@@ -158,12 +174,13 @@ mod tests {
     fn what_is_shown_is_in_the_registry_and_no_longer_when_it_is_gone() {
         let (registry, display) = (Registry::new(), Display::default());
         display.register(&registry).unwrap();
-        display.set(vec![shown()]);
+        display.set(vec![shown()], Vec::new());
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "windlass_vip_active{address=\"192.0.2.100\",interface=\"eth0\"} 1",
             "windlass_vip_became_active_total{address=\"192.0.2.100\",interface=\"eth0\"} 2",
             "windlass_vip_priority{address=\"192.0.2.100\",interface=\"eth0\"} 203",
+            "windlass_vip_route{address=\"192.0.2.100\",interface=\"eth0\"} 1",
             "windlass_vip_vrid{address=\"192.0.2.100\",interface=\"eth0\"} 7",
             "windlass_vip_check_passing{address=\"192.0.2.100\",check=\"tcp://127.0.0.1:6443\"} 0",
             "windlass_vip_check_proving{address=\"192.0.2.100\",check=\"tcp://127.0.0.1:6443\"} 0",
@@ -173,7 +190,7 @@ mod tests {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
         }
         assert_eq!(text.matches("check=\"exec:/bin/true\"").count(), 2, "one sample of each metric: {text}");
-        display.set(Vec::new());
+        display.set(Vec::new(), Vec::new());
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         assert!(!text.contains("192.0.2.100"), "{text}");
     }
@@ -181,9 +198,9 @@ mod tests {
     #[test]
     fn the_process_is_ready_unless_an_address_cannot_be_announced() {
         let display = Display::default();
-        display.set(vec![Shown { obstacle: None, ..shown() }]);
+        display.set(vec![Shown { obstacle: None, ..shown() }], Vec::new());
         assert_eq!(display.readiness(), Ok(()));
-        display.set(vec![shown(), Shown { obstacle: None, ..shown() }]);
-        assert_eq!(display.readiness(), Err("192.0.2.100: interface eth0 is down".to_owned()));
+        display.set(vec![shown(), Shown { obstacle: None, ..shown() }], vec!["BGP".to_owned()]);
+        assert_eq!(display.readiness(), Err("192.0.2.100: interface eth0 is down; BGP".to_owned()));
     }
 }

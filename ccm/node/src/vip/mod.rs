@@ -5,11 +5,13 @@
 //! | `flags`, `settings` | what the process is to do, from the command line or a file, validated |
 //! | `checks`, `checked` | whether this node and its backends are well |
 //! | `place`, `election`, `virtual_ip` | where a virtual IP is announced, with which priority, keys and VRID; pure |
+//! | `routes`, `announcer` | which routes BGP routers get; the speaker |
 //! | `holder`, `translation` | configuration of the engine and the kernel for all of them |
 //! | `metrics` | what is shown of them |
 //! | `run` | the process, the only one of the host |
 //! | `manifest` | static pods and units of systemd that run it |
 
+mod announcer;
 mod checked;
 mod checks;
 mod election;
@@ -18,6 +20,7 @@ mod holder;
 mod manifest;
 mod metrics;
 mod place;
+mod routes;
 mod run;
 mod settings;
 mod translation;

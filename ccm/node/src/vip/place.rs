@@ -21,18 +21,23 @@ pub(super) struct Place {
 /// Finds the place, or returns what is missing.
 pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, String> {
     let address = vip.address;
-    let interface = match &vip.interface {
-        Some(name) => machine.interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| {
+    let interface = match (&vip.interface, vip.vrrp) {
+        (Some(name), _) => machine.interfaces.iter().find(|interface| interface.name == *name).ok_or_else(|| {
             format!(
                 "interface {name} does not exist, is down or has no {} address: bring it up, or name another interface",
                 family(address)
             )
         })?,
-        None => nearest(machine, address).ok_or_else(|| {
+        (None, false) => reached(machine, address).ok_or_else(|| {
+            format!(
+                "no interface of this host has an {} address, at which the host's programs are reached: give it one",
+                family(address)
+            )
+        })?,
+        (None, true) => nearest(machine, address).ok_or_else(|| {
             format!(
                 "no interface of this host has a network with {address}: it has {}. Name the interface whose LAN contains the \
-                 address, or choose another address. Between different networks an address moves only by BGP, which Windlass does not \
-                 speak",
+                 address, or choose another address. Between different networks an address moves only by BGP: set protocols: [bgp]",
                 networks(machine, address)
             )
         })?,
@@ -47,7 +52,7 @@ pub(super) fn find(vip: &VipSettings, machine: &HostAddresses) -> Result<Place, 
     })?;
     let source = match own {
         IpAddr::V4(_) => own,
-        IpAddr::V6(_) if !vip.multicast => own,
+        IpAddr::V6(_) if !vip.multicast || !vip.vrrp => own,
         IpAddr::V6(_) => link_local(interface).map(IpAddr::V6).ok_or_else(|| {
             format!(
                 "interface {} has no usable link-local address, which IPv6 adverts need as their source: let the kernel create \
@@ -89,6 +94,20 @@ fn nearest(machine: &HostAddresses, address: IpAddr) -> Option<&InterfaceInfo> {
     };
     let having = machine.interfaces.iter().rev().filter(|interface| length(interface).is_some());
     having.max_by_key(|interface| (length(interface), interface.carrier))
+}
+
+/// The interface of the default route, else one whose network has the address, else the first that has an address of its family.
+fn reached(machine: &HostAddresses, address: IpAddr) -> Option<&InterfaceInfo> {
+    let source = machine.sources.iter().find(|source| source.is_ipv4() == address.is_ipv4());
+    let has = |interface: &&InterfaceInfo, wanted: IpAddr| {
+        networks_of(interface, address).any(|net| net.addr() == wanted)
+    };
+    let of_default = source.and_then(|source| machine.interfaces.iter().find(|all| has(all, *source)));
+    let serves = |interface: &&InterfaceInfo| own_address(interface, address).is_some();
+    of_default
+        .filter(serves)
+        .or_else(|| nearest(machine, address))
+        .or_else(|| machine.interfaces.iter().find(serves))
 }
 
 /// An address that others bind to be reached by is of no network (/32, /128).

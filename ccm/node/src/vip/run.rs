@@ -19,6 +19,7 @@ use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
+use crate::bgp_sessions;
 use crate::engine_events;
 use crate::helper_metrics;
 use crate::parts::Parts;
@@ -58,6 +59,11 @@ pub async fn run(
     let options = engine_options(Options::new(on_event));
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let (watched, shown_parts) = (Arc::downgrade(&engine), Arc::clone(&parts));
+    let speaking = watched.clone();
+    samples::register(&shown, move || {
+        let sessions = speaking.upgrade().map(|engine| engine.speaker_status()).unwrap_or_default();
+        bgp_sessions::families(&sessions)
+    })?;
     samples::register(&shown, move || {
         let status = watched.upgrade().map(|engine| helper_metrics::status(&engine, &shown_parts));
         helper_metrics::helpers(&status.unwrap_or_default())
@@ -127,7 +133,7 @@ async fn sole(settings: &Settings, display: &Display, token: &CancellationToken)
             tracing::error!("{obstacle}");
             let shown =
                 |address: String| Shown { address, obstacle: Some(obstacle.to_owned()), ..Shown::default() };
-            display.set(settings.vips.iter().map(|vip| shown(vip.address.to_string())).collect());
+            display.set(settings.vips.iter().map(|vip| shown(vip.address.to_string())).collect(), Vec::new());
         }
         token.run_until_cancelled(tokio::time::sleep(LOOK)).await?;
     }

@@ -26,6 +26,8 @@ const PROBE: Duration = Duration::from_millis(60);
 /// Preempt delay by which a fit node keeps the address, whichever node comes.
 const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 
+const NO_PLACE: &str = "its interface is not known yet";
+
 /// A virtual IP on this node.
 #[derive(Debug)]
 pub(super) struct VirtualIp {
@@ -82,7 +84,7 @@ impl VirtualIp {
         let vrid = settings.vrid.map_or(VridSource::Chosen(None), VridSource::Given);
         Self {
             settings,
-            place: Err("its interface is not known yet".to_owned()),
+            place: Err(NO_PLACE.to_owned()),
             bound_by_others: None,
             authenticator: Authenticator::new(None),
             vrid,
@@ -91,6 +93,11 @@ impl VirtualIp {
 
     /// Takes other settings, of the same address. What was chosen stays.
     pub(super) fn change(&mut self, settings: VipSettings) {
+        if settings.vrrp != self.settings.vrrp {
+            // It is found again, and with it a VRID if VRRP needs one.
+            self.place = Err(NO_PLACE.to_owned());
+            self.vrid = VridSource::Chosen(None);
+        }
         match (settings.vrid, &self.vrid) {
             (Some(vrid), _) => self.vrid = VridSource::Given(vrid),
             (None, VridSource::Given(_)) => self.vrid = VridSource::Chosen(None),
@@ -108,7 +115,9 @@ impl VirtualIp {
             return false;
         }
         // A machine that has lost its address for a moment gets it back: the VRID is the same.
-        if let (Ok(Place { interface, source, .. }), VridSource::Chosen(choice)) = (&place, &mut self.vrid) {
+        if let (Ok(Place { interface, source, .. }), VridSource::Chosen(choice), true) =
+            (&place, &mut self.vrid, self.settings.vrrp)
+        {
             match choice {
                 Some(known) if known.interface == *interface => known.vrids.set_source(*source),
                 Some(_) | None => {
@@ -125,6 +134,11 @@ impl VirtualIp {
     /// Returns the place at which it is announced, or the reason why there is none.
     pub(super) fn place(&self) -> Result<&Place, &str> {
         self.place.as_ref().map_err(String::as_str)
+    }
+
+    /// Returns true if packets that routers send here are served: by this node's programs, or by the backends.
+    pub(super) fn can_serve(&self) -> bool {
+        self.place.is_ok() && self.bound_by_others.is_none()
     }
 
     /// Its VRID, once there is one.
@@ -204,6 +218,13 @@ impl VirtualIp {
             (Ok(_), VridSource::Given(_) | VridSource::Chosen(_)) => {
                 let address = self.settings.address;
                 self.bound_by_others.as_ref().map(|interface| {
+                    if !self.settings.vrrp {
+                        return format!(
+                            "{address} is an address of interface {interface} of this host, and a node's own \
+                             address is not announced by BGP: remove it (`ip addr del {address} dev \
+                             {interface}`), or choose another virtual IP"
+                        );
+                    }
                     format!(
                         "another program configured {address} on interface \
                          {interface} of this host, so its kernel answers for it even while another node is \
@@ -258,6 +279,9 @@ impl VirtualIp {
 
     /// Closes its ports but those that are served.
     pub(super) fn restrict(&self, restrictions: &mut Restrictions) {
+        if self.settings.route.is_some() && self.bound_by_others.is_none() {
+            restrictions.guard_routed(self.settings.address);
+        }
         restrictions.only_ports(self.settings.address, self.ports());
     }
 

@@ -59,14 +59,14 @@ fn each_manifest_of_the_page_is_printed_and_says_to_go_where_the_page_puts_it() 
 #[test]
 fn the_flags_and_the_file_of_the_page_are_accepted() {
     let runs = commands("vip --address");
-    assert_eq!(runs.len(), 2, "the first and the one that balances");
+    assert_eq!(runs.len(), 3, "the first, the one that balances and the one that speaks BGP");
     for (args, _) in runs {
         let unit = ["vip", "manifest", "--for", "systemd"].map(str::to_owned);
         printed(&[unit.as_slice(), &args[1..]].concat());
     }
     let folder = Folder::new();
-    let files = blocks(&page(), "yaml");
-    assert_eq!(files.len(), 1);
+    let files = [page(), repository::read("docs/bgp.md")].map(|page| blocks(&page, "yaml")).concat();
+    assert_eq!(files.len(), 2);
     for text in files {
         let file = folder.path().join("vip.yaml");
         fs::write(&file, text).unwrap();

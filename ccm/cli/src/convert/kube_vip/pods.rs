@@ -24,7 +24,8 @@ const READ: [&str; 4] = ["cp_enable", "vip_interface", "vip_arp", "bgp_enable"];
 const UNCONVERTED: &[(&str, &str)] = &[
     (
         "bgp_ mpbgp_ zebra_",
-        "Windlass does not speak BGP. Keep kube-vip for addresses that are in no subnet of the nodes",
+        "only `windlass vip` speaks BGP: for the API server's address write its settings by hand (docs/bgp.md). Keep kube-vip for \
+         Services' addresses that are in no subnet of the nodes",
     ),
     (
         "vip_routingtable vip_routingprotocol vip_cleanroutingtable vip_wireguard",

@@ -20,16 +20,19 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn flags_say_what_a_file_says() {
-    let line = "--address=192.0.2.5|--address=2001:db8::5|--interface=eth0|--port=443|--vrid=7|--priority=150|--preempt|\
+    let line = "--address=192.0.2.5|--address=2001:db8::5|--protocol=vrrp|--protocol=bgp|--bgp-asn=64512|\
+                --bgp-peer=192.0.2.1:64500|--bgp-peer=[2001:db8::1]:external|--bgp-peer=gateway:internal|\
+                --bgp-peer=gateway6:64500|--bgp-password-file=/bgp|--interface=eth0|--port=443|--vrid=7|--priority=150|--preempt|\
                 --advert-interval-ms=50|--peer=192.0.2.12|--peer=2001:db8::12|--multicast|--keys-dir=/keys|\
                 --check=https://127.0.0.1:6443/readyz|--check=http://127.0.0.1:80/|--check=tcp://127.0.0.1:1|\
                 --check=grpc://127.0.0.1:2/a.B|--check=grpc://127.0.0.1:2|--check=exec:/bin/test -e /x|--check-ca=/ca.crt|--check-server-name=kubernetes|--check-expect=200,401|\
                 --check-interval-ms=400|--check-timeout-ms=300|--rise=4|--fall=5|--backend=192.0.2.11:1|\
-                --backend=[2001:db8::11]:1|--source=keep";
+                --backend=[2001:db8::11]:1|--source=masquerade";
     let vip = |address: &str, peer: &str, backend: &str| {
         let rhythm = "intervalMs: 400, timeoutMs: 300, rise: 4, fall: 5";
         format!(
             "- address: '{address}'
+  protocols: [vrrp, bgp]
   interface: eth0
   ports: [443]
   vrid: 7
@@ -45,12 +48,20 @@ fn flags_say_what_a_file_says() {
   - {{grpc: {{address: '127.0.0.1:2', service: a.B}}, {rhythm}}}
   - {{grpc: {{address: '127.0.0.1:2'}}, {rhythm}}}
   - {{command: {{command: [/bin/test, -e, /x]}}, {rhythm}}}
-  balance: {{backends: ['{backend}'], source: Keep}}
+  balance: {{backends: ['{backend}'], source: Masquerade}}
 "
         )
     };
     let file = format!(
-        "keysDir: /keys\nvips:\n{}{}",
+        "keysDir: /keys
+bgp:
+  localASN: 64512
+  peers:
+  - {{address: 192.0.2.1, peerASN: 64500, passwordFile: /bgp}}
+  - {{address: '2001:db8::1', dynamicASN: External, passwordFile: /bgp}}
+  - {{gateway: IPv4, dynamicASN: Internal, passwordFile: /bgp}}
+  - {{gateway: IPv6, peerASN: 64500, passwordFile: /bgp}}
+vips:\n{}{}",
         vip("192.0.2.5", "192.0.2.12", "192.0.2.11:1"),
         vip("2001:db8::5", "2001:db8::12", "[2001:db8::11]:1")
     );
@@ -145,6 +156,22 @@ fn what_is_wrong_is_refused_with_the_name_of_the_flag() {
         (
             "--address=192.0.2.5|--port=1|--bind|--backend=192.0.2.1:1",
             "--backend: with bind, this node's own programs serve the address, and Windlass balances none of its connections: leave out balance or bind",
+        ),
+        (
+            "--address=192.0.2.5|--port=1|--protocol=bgp",
+            "--protocol: 192.0.2.5 is to be announced by BGP, and there are no BGP peers: give --bgp-asn and --bgp-peer",
+        ),
+        (
+            "--address=192.0.2.5|--port=1|--protocol=bgp|--bgp-asn=64512|--bgp-peer=192.0.2.1",
+            "--bgp-peer: \"192.0.2.1\" has no AS: write it as 192.0.2.1:64500, [2001:db8::1]:64500 or gateway:external",
+        ),
+        (
+            "--address=192.0.2.5|--port=1|--protocol=bgp|--bgp-asn=64512|--bgp-peer=192.0.2:1",
+            "--bgp-peer: 192.0.2 is not an IP address: write it as 192.0.2.1 or 2001:db8::1",
+        ),
+        (
+            "--address=192.0.2.5|--port=1|--bgp-asn=64512|--bgp-peer=gateway:external",
+            "--bgp-asn: no virtual IP is announced by BGP: add bgp to the protocols of one, or leave this out",
         ),
         (
             "--address=192.0.2.5|--check=ftp://127.0.0.1",

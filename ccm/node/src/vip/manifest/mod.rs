@@ -26,8 +26,7 @@ use super::settings::{CheckKind, Settings, SettingsError};
 mod tests;
 
 /// A container keeps the file that it began with, and a new one by the same name is another file.
-const FILE_NOTE: &str =
-    "# After you replace a file of certificates by another file, recreate the pod: it keeps the old one.\n";
+const FILE_NOTE: &str = "# After you replace a file of certificates or a password by another file, recreate the pod: it keeps the old one.\n";
 
 /// Arguments of `windlass vip manifest`.
 #[derive(Debug, Args)]

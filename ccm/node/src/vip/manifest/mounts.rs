@@ -17,8 +17,8 @@ pub(super) struct Mount {
     pub(super) kind: &'static str,
 }
 
-/// Returns the read-only mounts: the folder of the settings' file, which an editor replaces, and that of the keys; of certificates just the
-/// file, as private keys often lie beside them.
+/// Returns the read-only mounts: the folder of the settings' file, which an editor replaces, and that of the keys; of certificates and
+/// passwords just the file, as private keys often lie beside them.
 pub(super) fn mounts(
     settings: &Settings,
     config: Option<&Path>,
@@ -41,6 +41,10 @@ pub(super) fn mounts(
     for (number, file) in authorities(settings).into_iter().enumerate() {
         check("caFile", file)?;
         add(format!("ca-{number}"), file, "File");
+    }
+    for (number, file) in settings.password_files().enumerate() {
+        check("passwordFile", file)?;
+        add(format!("password-{number}"), file, "File");
     }
     // The pod has a folder of its own for its socket, in which nothing of the host would be seen.
     let folder = socket.parent();

@@ -65,7 +65,7 @@ impl Platform {
         let port = settings.vips.first().and_then(|vip| vip.ports.first()).copied().unwrap_or_default();
         let first = addresses.first().map(|address| url_host(*address)).unwrap_or_default();
         let mut lines =
-            vec![format!("Windlass holds {all} on one of the nodes that run this, without the API server.")];
+            vec![format!("Windlass holds {all} on the nodes that run this, without the API server.")];
         lines.extend(match self {
             Self::Kubeadm => vec![
                 "Put it into /etc/kubernetes/manifests/windlass-vip.yaml of each control-plane node: of the first before".to_owned(),

@@ -30,7 +30,7 @@ pub(super) fn pod(image: &str, socket: &Path, words: Vec<String>, mounts: &[Moun
         security_context: Some(pod_security()),
         containers: vec![container(image, socket, words, mounts)],
         volumes: Some(volumes(mounts)),
-        // Resigning takes a fraction of a second.
+        // Resigning takes a fraction of a second, leaving BGP routers up to 4 s.
         termination_grace_period_seconds: Some(10),
         ..PodSpec::default()
     };

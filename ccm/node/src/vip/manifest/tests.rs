@@ -160,6 +160,30 @@ vips:
 }
 
 #[test]
+fn every_manifest_has_the_flags_of_bgp_and_the_password_of_its_peers() {
+    let flags = [
+        "--address=203.0.113.100",
+        "--protocol=bgp",
+        "--bgp-asn=64512",
+        "--bgp-peer=gateway:external",
+        "--bgp-password-file=/etc/windlass/bgp",
+        "--check=https://127.0.0.1:6443/readyz",
+    ];
+    for platform in PODS {
+        let text = print(platform, &flags).unwrap();
+        let (_, container) = pod_of(&text);
+        assert_eq!(run(container.args.as_ref().unwrap()).1, said(&flags), "{platform}");
+        let password = files(&text).into_iter().find(|file| file.0 == "/etc/windlass/bgp");
+        assert_eq!(password.unwrap().2, Some(("/etc/windlass/bgp".to_owned(), "File".to_owned())));
+    }
+    let unit = print("systemd", &flags).unwrap();
+    assert!(unit.contains("\nUser=root\n"), "a password is readable by its owner alone: {unit}");
+    assert_eq!(run(&exec_start(&unit)[1..]).1, said(&flags));
+    let open = print("systemd", &[&flags[..4], &flags[5..]].concat()).unwrap();
+    assert!(open.contains("\nDynamicUser=yes\n"), "{open}");
+}
+
+#[test]
 fn the_api_server_is_asked_where_nothing_else_is_and_where_there_is_one_for_certain() {
     const CHECK: &str = "--check=https://127.0.0.1:6443/readyz";
     for (platform, flags, added) in [

@@ -15,8 +15,9 @@ pub(super) fn unit(settings: &Settings, socket: &Path, words: &[String]) -> Stri
         std::iter::once(PROGRAM).chain(words.iter().map(String::as_str)).map(quoted).collect();
     let command = command.join(" ");
     let folder = socket_folder(socket);
-    // Keys are readable by their owner alone, who is root as a rule; without keys nobody need be root.
-    let user = if settings.keys_dir.is_some() { "User=root" } else { "DynamicUser=yes" };
+    // Keys and passwords are readable by their owner alone, who is root as a rule; without them nobody need be root.
+    let has_secrets = settings.keys_dir.is_some() || settings.password_files().next().is_some();
+    let user = if has_secrets { "User=root" } else { "DynamicUser=yes" };
     format!(
         "[Unit]
 Description=Windlass: virtual IP {addresses}
@@ -31,7 +32,7 @@ Type=exec
 ExecStart={command}
 Restart=always
 RestartSec=1
-# Resigning takes a fraction of a second.
+# Resigning takes a fraction of a second, leaving BGP routers up to 4 s.
 TimeoutStopSec=10
 OOMScoreAdjust=-900
 {user}

@@ -9,6 +9,7 @@ use super::given::{Given, Text};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::vip) struct Draft {
     pub(in crate::vip) keys_dir: Option<Text>,
+    pub(in crate::vip) bgp: Option<Given<BgpDraft>>,
     pub(in crate::vip) vips: Option<Given<Vec<Given<VipDraft>>>>,
 }
 
@@ -17,6 +18,7 @@ pub(in crate::vip) struct Draft {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::vip) struct VipDraft {
     pub(in crate::vip) address: Option<Text>,
+    pub(in crate::vip) protocols: Option<Given<Vec<Text>>>,
     pub(in crate::vip) interface: Option<Text>,
     pub(in crate::vip) ports: Option<Given<Vec<Text>>>,
     pub(in crate::vip) vrid: Option<Text>,
@@ -28,6 +30,10 @@ pub(in crate::vip) struct VipDraft {
     pub(in crate::vip) bind: Option<Text>,
     pub(in crate::vip) checks: Option<Vec<Given<CheckDraft>>>,
     pub(in crate::vip) balance: Option<Given<BalanceDraft>>,
+    pub(in crate::vip) communities: Option<Given<Vec<Text>>>,
+    pub(in crate::vip) local_preference: Option<Text>,
+    pub(in crate::vip) med: Option<Text>,
+    pub(in crate::vip) prepend: Option<Text>,
 }
 
 /// An item of `checks`, and `balance.check`, which has no `command` and no `weight`.
@@ -88,4 +94,43 @@ pub(in crate::vip) struct BalanceDraft {
     pub(in crate::vip) backends: Option<Given<Vec<Text>>>,
     pub(in crate::vip) source: Option<Text>,
     pub(in crate::vip) check: Option<Given<CheckDraft>>,
+}
+
+/// `bgp`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct BgpDraft {
+    #[serde(rename = "localASN")]
+    pub(in crate::vip) local_asn: Option<Text>,
+    #[serde(rename = "routerID")]
+    pub(in crate::vip) router_id: Option<Text>,
+    pub(in crate::vip) peers: Option<Given<Vec<Given<PeerDraft>>>>,
+}
+
+/// An item of `bgp.peers`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct PeerDraft {
+    pub(in crate::vip) address: Option<Text>,
+    pub(in crate::vip) gateway: Option<Text>,
+    #[serde(rename = "peerASN")]
+    pub(in crate::vip) peer_asn: Option<Text>,
+    #[serde(rename = "dynamicASN")]
+    pub(in crate::vip) dynamic_asn: Option<Text>,
+    pub(in crate::vip) interface: Option<Text>,
+    pub(in crate::vip) port: Option<Text>,
+    pub(in crate::vip) source_address: Option<Text>,
+    pub(in crate::vip) hold_time_seconds: Option<Text>,
+    pub(in crate::vip) keepalive_seconds: Option<Text>,
+    pub(in crate::vip) password_file: Option<Text>,
+    pub(in crate::vip) ttl_security_hops: Option<Text>,
+    pub(in crate::vip) next_hops: Option<Given<NextHopsDraft>>,
+}
+
+/// `bgp.peers[].nextHops`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct NextHopsDraft {
+    pub(in crate::vip) ipv4: Option<Text>,
+    pub(in crate::vip) ipv6: Option<Text>,
 }

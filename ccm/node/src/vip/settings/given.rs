@@ -21,6 +21,11 @@ impl<T> Given<T> {
     pub(in crate::vip) const fn by_flag(value: T) -> Self {
         Self { value, position: None }
     }
+
+    /// Its place, without the value.
+    pub(super) const fn place(&self) -> Given<()> {
+        Given { value: (), position: self.position }
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
@@ -72,8 +77,15 @@ pub(super) enum Source<'a> {
 /// The flags of the fields, by their paths without the numbers of items.
 const FLAGS: &[(&str, &str)] = &[
     ("keysDir", "--keys-dir"),
+    ("bgp", "--bgp-asn"),
+    ("bgp.localASN", "--bgp-asn"),
+    ("bgp.peers", "--bgp-peer"),
+    ("bgp.peers.address", "--bgp-peer"),
+    ("bgp.peers.peerASN", "--bgp-peer"),
+    ("bgp.peers.passwordFile", "--bgp-password-file"),
     ("vips", "--address"),
     ("vips.address", "--address"),
+    ("vips.protocols", "--protocol"),
     ("vips.interface", "--interface"),
     ("vips.ports", "--port"),
     ("vips.vrid", "--vrid"),
@@ -126,6 +138,11 @@ impl<'a> Field<'a> {
     /// The item of this number in it, from 0.
     pub(super) fn item(&self, number: usize) -> Self {
         Self { source: self.source, path: format!("{}[{number}]", self.path) }
+    }
+
+    /// Returns true if it was given on the command line.
+    pub(super) const fn is_of_flags(&self) -> bool {
+        matches!(self.source, Source::Flags)
     }
 
     /// Returns the error for a value that was given here, with problem and remedy.

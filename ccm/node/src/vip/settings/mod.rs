@@ -7,13 +7,15 @@
 //! | `file` | YAML text into a draft |
 //! | `values` | the values that several fields have: numbers, addresses, paths |
 //! | `target` | hosts, ports and URLs that checks ask |
-//! | `vips`, `checks`, `balance` | a draft into settings, or the first mistake in it |
+//! | `vips`, `checks`, `balance`, `protocols`, `bgp` | a draft into settings, or the first mistake in it |
 
 mod balance;
+mod bgp;
 mod checks;
 mod draft;
 mod file;
 mod given;
+mod protocols;
 mod target;
 mod values;
 mod vips;
@@ -25,10 +27,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_ccm::files::WatchedFile;
+use windlass_engine::Endpoint;
+use windlass_engine::bgp::session::{ExpectedAs, NextHops};
+use windlass_engine::bgp::wire::Attributes;
+use windlass_engine::bgp::{Asn, HoldTime, RouterId};
 use windlass_vrrp::{Interval, Vrid};
 
 pub(super) use self::draft::{
-    BalanceDraft, CheckDraft, CommandDraft, Draft, GrpcDraft, HttpDraft, TcpDraft, VipDraft,
+    BalanceDraft, BgpDraft, CheckDraft, CommandDraft, Draft, GrpcDraft, HttpDraft, PeerDraft, TcpDraft,
+    VipDraft,
 };
 pub(crate) use self::given::SettingsError;
 pub(super) use self::given::{Given, Text};
@@ -42,6 +49,8 @@ mod tests;
 pub(crate) struct Settings {
     /// The folder of the keys that sign adverts, an absolute path; `None`: adverts are not signed.
     pub(crate) keys_dir: Option<PathBuf>,
+    /// BGP routers; present if an address is announced to them.
+    pub(crate) bgp: Option<BgpSettings>,
     /// At least one, each of another address.
     pub(crate) vips: Vec<VipSettings>,
 }
@@ -51,7 +60,11 @@ pub(crate) struct Settings {
 pub(crate) struct VipSettings {
     /// A unicast address that is neither loopback nor an IPv4-mapped one.
     pub(crate) address: IpAddr,
-    /// `None`: the interface whose network has the address.
+    /// True if nodes elect the one that answers for it on the LAN.
+    pub(crate) vrrp: bool,
+    /// Attributes of its route; `None`: it is not announced to BGP routers.
+    pub(crate) route: Option<Attributes>,
+    /// `None`: the interface whose network has the address, or, with BGP alone, that of the default route.
     pub(crate) interface: Option<String>,
     /// The TCP ports that are served at the address, at least one; exactly one where connections are balanced.
     pub(crate) ports: BTreeSet<u16>,
@@ -110,6 +123,54 @@ pub(crate) enum CheckKind {
     },
     /// A program is run and has to end with exit code 0: its absolute path, and its arguments.
     Command(Vec<String>),
+}
+
+/// The own autonomous system and its BGP peers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BgpSettings {
+    pub(crate) local_as: Asn,
+    /// `None`: it follows from the node's address.
+    pub(crate) router_id: Option<RouterId>,
+    /// At least one, each at another endpoint.
+    pub(crate) peers: Vec<PeerSettings>,
+}
+
+/// A BGP peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeerSettings {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) expected_as: ExpectedAs,
+    pub(crate) port: u16,
+    /// Own address of the session; `None`: by route.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) hold_time: HoldTime,
+    /// `None`: a third of the hold time.
+    pub(crate) keepalive: Option<Duration>,
+    /// File of the TCP MD5 password, an absolute path.
+    pub(crate) password_file: Option<PathBuf>,
+    /// Smallest TTL of received packets.
+    pub(crate) minimum_ttl: Option<u8>,
+    pub(crate) next_hops: NextHops,
+}
+
+impl Settings {
+    /// Files of the passwords of BGP peers, each once.
+    pub(crate) fn password_files(&self) -> impl Iterator<Item = &Path> {
+        let peers = self.bgp.iter().flat_map(|bgp| &bgp.peers);
+        let files: BTreeSet<&Path> = peers.filter_map(|peer| peer.password_file.as_deref()).collect();
+        files.into_iter()
+    }
+}
+
+impl PeerSettings {
+    /// Name of the peer in metrics and messages.
+    pub(crate) fn name(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Address { address, interface: None } => address.to_string(),
+            Endpoint::Address { address, interface: Some(interface) } => format!("{address}%{interface}"),
+            Endpoint::Gateway(family) => format!("{family} gateway"),
+        }
+    }
 }
 
 /// Balancing of connections to a virtual IP.

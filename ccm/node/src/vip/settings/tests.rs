@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checks::{Host, HttpQuestion, Tls, Trust};
 
+mod bgp;
 mod refusals;
 
 fn read_text(text: &str) -> Settings {
@@ -88,6 +89,8 @@ vips:
     };
     let expected = VipSettings {
         address: "192.0.2.5".parse().unwrap(),
+        vrrp: true,
+        route: None,
         interface: Some("eth0".to_owned()),
         ports: BTreeSet::from([6443]),
         vrid: Some(Vrid::new(7).unwrap()),
@@ -132,7 +135,7 @@ vips:
     };
     assert_eq!(
         settings,
-        Settings { keys_dir: Some("/etc/windlass/vip-keys".into()), vips: vec![expected.clone()] }
+        Settings { keys_dir: Some("/etc/windlass/vip-keys".into()), bgp: None, vips: vec![expected.clone()] }
     );
     let names: Vec<String> = expected.checks.iter().map(|check| check.kind.to_string()).collect();
     let urls = [
@@ -151,6 +154,8 @@ fn what_is_not_given_has_a_default() {
     let settings = read_text("vips: [{address: 192.0.2.5, ports: [6443]}]");
     let expected = VipSettings {
         address: "192.0.2.5".parse().unwrap(),
+        vrrp: true,
+        route: None,
         interface: None,
         ports: BTreeSet::from([6443]),
         vrid: None,
@@ -163,7 +168,7 @@ fn what_is_not_given_has_a_default() {
         checks: Vec::new(),
         balance: None,
     };
-    assert_eq!(settings, Settings { keys_dir: None, vips: vec![expected] });
+    assert_eq!(settings, Settings { keys_dir: None, bgp: None, vips: vec![expected] });
     let peers = read_text("vips: [{address: 192.0.2.5, ports: [6443], peers: [192.0.2.12]}]");
     assert!(!peers.vips[0].multicast, "whoever names peers is heard by them alone");
     let balance = read_text(r#"vips: [{address: 192.0.2.5, balance: {backends: ["192.0.2.11:8443"]}}]"#);
@@ -332,7 +337,7 @@ proptest! {
     fn any_value_of_any_field_is_taken_or_refused_with_its_place(
         field in prop::sample::select(vec![
             "address", "interface", "vrid", "priority", "preempt", "advertIntervalMs", "multicast", "bind", "ports",
-            "peers", "checks", "balance",
+            "peers", "checks", "balance", "protocols", "communities", "localPreference", "med", "prepend",
         ]),
         value in "\\PC{0,40}",
     ) {

@@ -92,3 +92,16 @@ pub(super) fn family(address: IpAddr) -> &'static str {
 pub(super) fn port(field: &Field<'_>, text: &Text) -> Result<u16, SettingsError> {
     number(field, text, &(1..=u64::from(u16::MAX)))
 }
+
+/// The name of an interface, as the kernel takes it (`dev_valid_name`).
+pub(super) fn interface(field: &Field<'_>, text: &Text) -> Result<String, SettingsError> {
+    let name = &text.value;
+    let is_legal = (1..16).contains(&name.len())
+        && ![".", ".."].contains(&name.as_str())
+        && !name.chars().any(|c| c.is_whitespace() || c == '/' || c == ':' || c == '\0');
+    if is_legal {
+        return Ok(name.clone());
+    }
+    let problem = format!("{} is not an interface name", shown(name));
+    Err(field.mistake(text, problem, "give a name that `ip link` shows"))
+}

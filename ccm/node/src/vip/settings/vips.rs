@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use windlass_vrrp::{Interval, Vrid};
 
 use super::balance::balance;
+use super::bgp::bgp;
 use super::checks::check;
 use super::draft::{Draft, VipDraft};
-use super::given::{Field, Given, SettingsError, Source, Text, shown};
-use super::values::{absolute_path, family, flag, number, port, unicast};
+use super::given::{Field, Given, SettingsError, Source, Text};
+use super::protocols::protocols;
+use super::values::{absolute_path, family, flag, interface, number, port, unicast};
 use super::{BalanceSettings, CheckKind, CheckSettings, Settings, VipSettings};
 
 const NOBODY: &str = "there is no virtual IP";
@@ -40,7 +42,8 @@ pub(super) fn settings(draft: &Draft, source: Source<'_>) -> Result<Settings, Se
     let vips = vips.map(|(number, (draft, address))| vip(&list.item(number), draft, address, &all));
     let vips = vips.collect::<Result<Vec<_>, _>>()?;
     refuse_shared_vrid(&list, &given.value, &vips)?;
-    Ok(Settings { keys_dir, vips })
+    let bgp = bgp(&root.field("bgp"), draft.bgp.as_ref(), &list, given, &vips)?;
+    Ok(Settings { keys_dir, bgp, vips })
 }
 
 fn addresses(list: &Field<'_>, drafts: &[Given<VipDraft>]) -> Result<Vec<IpAddr>, SettingsError> {
@@ -67,6 +70,7 @@ fn vip(
 ) -> Result<VipSettings, SettingsError> {
     let draft = &given.value;
     let named = |name| field.field(name);
+    let (vrrp, route) = protocols(field, given, address)?;
     let checks = draft.checks.iter().flatten().enumerate();
     let checks = checks.map(|(number, draft)| check(&named("checks").item(number), draft));
     let checks = checks.collect::<Result<Vec<_>, _>>()?;
@@ -82,6 +86,8 @@ fn vip(
     }
     Ok(VipSettings {
         address,
+        vrrp,
+        route,
         interface: draft.interface.as_ref().map(|text| interface(&named("interface"), text)).transpose()?,
         ports: ports(field, given, &checks, balance.as_ref())?,
         vrid: draft.vrid.as_ref().map(|text| vrid(&named("vrid"), text)).transpose()?,
@@ -113,19 +119,6 @@ fn balance_of(
         return Err(field.mistake(given, problem, "leave out balance or bind"));
     }
     balance(field, given, address, virtual_ips, checks)
-}
-
-/// The name of an interface, as the kernel takes it (`dev_valid_name`).
-fn interface(field: &Field<'_>, text: &Text) -> Result<String, SettingsError> {
-    let name = &text.value;
-    let is_legal = (1..16).contains(&name.len())
-        && ![".", ".."].contains(&name.as_str())
-        && !name.chars().any(|c| c.is_whitespace() || c == '/' || c == ':' || c == '\0');
-    if is_legal {
-        return Ok(name.clone());
-    }
-    let problem = format!("{} is not an interface name", shown(name));
-    Err(field.mistake(text, problem, "give a name that `ip link` shows"))
 }
 
 /// Refuses a VRID that two virtual IPs share. VRIDs are distinct per LAN and family (RFC 9568 §5.2.3): virtual IPs that differ in interface

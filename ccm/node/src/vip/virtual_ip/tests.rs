@@ -266,6 +266,64 @@ fn without_a_key_where_keys_are_wanted_nothing_is_announced() {
     );
 }
 
+/// One that is announced by BGP alone, outside of all networks of the host.
+fn routed() -> VirtualIp {
+    let text = b"bgp: {localASN: 64512, peers: [{gateway: IPv4, dynamicASN: External}]}\n\
+                 vips: [{address: 203.0.113.100, protocols: [bgp], ports: [6443]}]";
+    VirtualIp::new(settings::parse(text, "vip.yaml").unwrap().vips.remove(0))
+}
+
+#[test]
+fn an_address_that_is_announced_by_bgp_alone_needs_no_network_and_no_election() {
+    let mut vip = routed();
+    assert!(!vip.can_serve());
+    vip.find_place(&machine(), START);
+    assert!(vip.can_serve());
+    assert_eq!(vip.place().unwrap().own, host(11), "the first address of the host");
+    vip.choose_vrid(None, node(START + LISTENED));
+    assert_eq!((vip.vrid(), vip.obstacle(None)), (None, None));
+    assert!(vip.router(LostPriority::default(), node(START)).is_none());
+    let mut uplinks = machine();
+    uplinks.sources = vec![[198, 51, 100, 11].into()];
+    vip.find_place(&uplinks, START);
+    assert_eq!(vip.place().unwrap().interface, "eth1", "that of the default route");
+    let mut v6 = machine();
+    v6.interfaces.iter_mut().for_each(|interface| interface.ipv4.clear());
+    vip.find_place(&v6, START);
+    assert!(!vip.can_serve() && vip.obstacle(None).unwrap().contains("has an IPv4 address"));
+}
+
+#[test]
+fn an_address_of_the_node_is_not_announced_by_bgp() {
+    let mut vip = routed();
+    let mut bound = machine();
+    bound.addresses = vec![("lo".to_owned(), [203, 0, 113, 100].into())];
+    vip.find_place(&bound, START);
+    assert!(!vip.can_serve());
+    let obstacle = vip.obstacle(None).unwrap();
+    assert!(obstacle.contains("203.0.113.100 is an address of interface lo of this host"), "{obstacle}");
+    let mut restrictions = Restrictions::default();
+    vip.restrict(&mut restrictions);
+    assert!(restrictions.routed().is_empty(), "its own sockets are not refused");
+    vip.find_place(&machine(), START);
+    vip.restrict(&mut restrictions);
+    assert_eq!(restrictions.routed(), &[[203, 0, 113, 100].into()].into());
+}
+
+#[test]
+fn an_address_that_changes_to_vrrp_chooses_a_vrid() {
+    let mut vip = running("");
+    let before = vip.vrid();
+    let elected = vip.settings.clone();
+    vip.change(VipSettings { vrrp: false, route: routed().settings.route, ..elected.clone() });
+    vip.find_place(&machine(), START);
+    assert_eq!(vip.vrid(), None);
+    vip.change(elected);
+    assert!(vip.find_place(&machine(), START), "found again");
+    vip.choose_vrid(None, node(START + LISTENED));
+    assert_eq!(vip.vrid(), before);
+}
+
 fn targets(vip: &VirtualIp, well: &[u8]) -> Vec<Vec<SocketAddr>> {
     let mut balancing = Balancing::default();
     let well = well.iter().map(|last| SocketAddr::new(host(*last), 6443)).collect();
@@ -329,6 +387,6 @@ fn what_stands_in_the_way_names_the_interface_and_the_remedy() {
         vip.obstacle(None).unwrap(),
         "no interface of this host has a network with 2001:db8:1::100: it has 2001:db8::/64 on eth1, fe80::/64 on eth1. Name the \
          interface whose LAN contains the address, or choose another address. Between different networks an address moves only by \
-         BGP, which Windlass does not speak"
+         BGP: set protocols: [bgp]"
     );
 }

@@ -8,7 +8,7 @@ fn refusal(text: &str) -> String {
     error.strip_prefix("vip.yaml:").unwrap_or_else(|| panic!("{error}")).to_owned()
 }
 
-fn check(rows: &[(&str, &str)], of: impl Fn(&str) -> String) {
+pub(super) fn check(rows: &[(&str, &str)], of: impl Fn(&str) -> String) {
     let mut wrong = Vec::new();
     for (fields, expected) in rows {
         let found = refusal(&of(fields));
@@ -25,7 +25,7 @@ fn what_is_no_file_of_settings() {
         &[
             (
                 "a: [",
-                "1:1: unknown field `a`, expected one of keysDir, vips in `a: [`: correct it; docs/api-vip.md has an example",
+                "1:1: unknown field `a`, expected one of keysDir, bgp, vips in `a: [`: correct it; docs/api-vip.md has an example",
             ),
             ("vips: 7", "1:7: a list is expected in `vips: 7`: correct it; docs/api-vip.md has an example"),
             (
@@ -34,12 +34,12 @@ fn what_is_no_file_of_settings() {
             ),
             (
                 "vip: []",
-                "1:1: unknown field `vip`, expected one of keysDir, vips in `vip: []`: correct it; docs/api-vip.md has an example",
+                "1:1: unknown field `vip`, expected one of keysDir, bgp, vips in `vip: []`: correct it; docs/api-vip.md has an example",
             ),
             ("keysDir: keys\nvips: []", "1:10: keysDir: keys is not an absolute path: begin it with /"),
             (
                 "vips:\n- address: 192.0.2.5\n  adress: 192.0.2.6",
-                "3:3: unknown field `adress`, expected one of address, interface, ports, vrid, priority, preempt, advertIntervalMs, peers, multicast, bind, checks, balance in `adress: 192.0.2.6`: correct it; docs/api-vip.md has an example",
+                "3:3: unknown field `adress`, expected one of address, protocols, interface, ports, vrid, priority, preempt, advertIntervalMs, peers, multicast, bind, checks, balance, communities, localPreference, med, prepend in `adress: 192.0.2.6`: correct it; docs/api-vip.md has an example",
             ),
             (
                 "vips:\n- address: 192.0.2.5\n  address: 192.0.2.6",

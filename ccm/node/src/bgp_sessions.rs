@@ -1,0 +1,87 @@
+//! BGP sessions as they are shown: log lines, remedies and metrics. Pure.
+
+use prometheus::proto::MetricFamily;
+use windlass_common::samples::{counters, gauges};
+use windlass_engine::SessionStatus;
+use windlass_engine::bgp::State;
+
+#[cfg(test)]
+mod tests;
+
+/// Parts of errors, and the remedy of each. The first that fits counts.
+const REMEDIES: &[(&str, &str)] = &[
+    ("no TCP connection", NO_CONNECTION),
+    ("TCP: ", NO_CONNECTION),
+    ("bad peer AS", "compare the AS numbers of both sides"),
+    ("bad BGP identifier", "set another routerID: the router has this one"),
+    ("unsupported capability", "activate the families of the virtual IPs for this neighbour on the router"),
+    ("unacceptable hold time", "set another holdTimeSeconds"),
+    ("hold timer expired", "look for packet loss on the way, or a router that is overloaded"),
+    ("too many prefixes", "raise the router's limit of prefixes for this neighbour"),
+    ("peer deconfigured", "configure this node as a neighbour on the router"),
+    ("administrative shutdown", "enable this neighbour on the router"),
+    ("cannot assign", "set a sourceAddress that this node has"),
+];
+const NO_CONNECTION: &str = "configure this node as a neighbour on the router, let TCP port 179 pass, and compare passwords and \
+    TTL security";
+const OTHER: &str = "see the log of the router";
+
+/// Returns a remedy for the error of a session.
+pub(crate) fn remedy(error: &str) -> &'static str {
+    REMEDIES.iter().find(|(part, _)| error.contains(part)).map_or(OTHER, |(_, remedy)| remedy)
+}
+
+/// Describes a session that is not Established.
+pub(crate) fn problem(session: &SessionStatus) -> String {
+    let SessionStatus { id, state, error, .. } = session;
+    match error {
+        Some(error) => format!("BGP session with {id} is {state}: {error}. Remedy: {}", remedy(error)),
+        None => format!("BGP session with {id} is {state}: it was just started"),
+    }
+}
+
+/// Returns the metrics of these sessions.
+pub(crate) fn families(sessions: &[SessionStatus]) -> Vec<MetricFamily> {
+    const SESSION: [&str; 2] = ["peer", "address"];
+    let of_sessions = |read: fn(&SessionStatus) -> u64| {
+        sessions
+            .iter()
+            .map(move |session| ([session.id.peer.clone(), session.id.address.to_string()], read(session)))
+    };
+    let gauge = |name, help, read| gauges(name, help, SESSION, of_sessions(read));
+    let counter = |name, help, read| counters(name, help, SESSION, of_sessions(read));
+    vec![
+        gauge(
+            "windlass_bgp_session_state",
+            "State of the BGP session: 1 Idle, 2 Connect, 4 OpenSent, 5 OpenConfirm, 6 Established (RFC 4273)",
+            |session| number(session.state),
+        ),
+        gauge("windlass_bgp_prefixes_sent", "Routes that the BGP peer has", |session| {
+            u64::try_from(session.sent).unwrap_or(u64::MAX)
+        }),
+        gauge("windlass_bgp_acknowledged", "1 while the BGP peer has acknowledged all routes", |session| {
+            session.is_acknowledged.into()
+        }),
+        counter(
+            "windlass_bgp_prefixes_received_total",
+            "Routes that the BGP peer announced; they are ignored",
+            |session| session.counts.announced,
+        ),
+        counter(
+            "windlass_bgp_malformed_updates_total",
+            "UPDATE messages of the BGP peer with a broken attribute or prefix",
+            |session| session.counts.malformed,
+        ),
+    ]
+}
+
+/// Number of a state in RFC 4273 (bgpPeerState).
+fn number(state: State) -> u64 {
+    match state {
+        State::Idle => 1,
+        State::Connect => 2,
+        State::OpenSent => 4,
+        State::OpenConfirm => 5,
+        State::Established => 6,
+    }
+}
