@@ -14,9 +14,17 @@ mod documents;
 #[cfg(test)]
 mod evidence;
 #[cfg(test)]
+#[path = "../../../../vrrp/engine/tests/it/speaker/router.rs"]
+#[expect(dead_code, reason = "made for the engine's tests")]
+mod frr;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod inspect;
+#[cfg(test)]
+mod interop;
+#[cfg(test)]
+mod lab;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
@@ -25,3 +33,5 @@ mod repository;
 mod source;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod vip_bgp;

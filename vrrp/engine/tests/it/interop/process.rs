@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::{Pid, User, chown};
+use nix::unistd::{Pid, User};
 
 use crate::lab::{Host, await_some};
 
@@ -37,7 +38,7 @@ impl TempDir {
     /// Gives the directory to this user.
     pub(crate) fn give_to(&self, user: &str) {
         let user = User::from_name(user).unwrap().expect("the user that the package makes");
-        chown(&self.0, Some(user.uid), Some(user.gid)).unwrap();
+        chown(&self.0, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
     }
 }
 
