@@ -125,7 +125,7 @@ fn log(address: IpAddr, standing: Standing) {
             "announced to BGP routers as degraded, because checks of this node fail or must prove themselves: routers prefer other nodes"
         ),
         Standing::Withheld => {
-            tracing::warn!(%address, "not announced to BGP routers: this node cannot serve it")
+            tracing::warn!(%address, "not announced to BGP routers: this node cannot serve it");
         }
     }
 }

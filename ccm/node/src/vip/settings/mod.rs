@@ -57,6 +57,7 @@ pub(crate) struct Settings {
 
 /// One virtual IP.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting by itself")]
 pub(crate) struct VipSettings {
     /// A unicast address that is neither loopback nor an IPv4-mapped one.
     pub(crate) address: IpAddr,
