@@ -139,10 +139,8 @@ fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_orde
     {
         host.ip(line);
     }
-    let neighbours: String = HOSTS
-        .iter()
-        .map(|node| format!("neighbor {node} remote-as 64512\nneighbor {node} passive\n"))
-        .collect();
+    let neighbours =
+        HOSTS.map(|node| format!("neighbor {node} remote-as 64512\nneighbor {node} passive\n")).concat();
     let router =
         Router::start(&host, 64500, &format!("{neighbours}address-family ipv4 unicast\nmaximum-paths 8"));
     let mut nodes: Vec<Node> = HOSTS.iter().zip(1..).map(|(node, n)| Node::start(&host, n, node)).collect();

@@ -64,7 +64,9 @@ fn a_vip_whose_packets_are_routed_here_is_guarded_without_a_virtual_router() {
     let scene = Scene::new();
     let server = scene.node().engine_with(|options| options.guard = true);
     let mut restrictions = Restrictions::default();
-    BOTH.into_iter().for_each(|(vip, _)| restrictions.guard_routed(vip));
+    for (vip, _) in BOTH {
+        restrictions.guard_routed(vip);
+    }
     server.engine.restrict(Arc::new(restrictions));
     for (vip, _) in BOTH {
         await_some("answer to ping", || pings(scene.client(), vip, 1).then_some(()));
