@@ -2,8 +2,8 @@
 
 use prometheus::proto::MetricFamily;
 use windlass_common::samples::{counters, gauges};
-use windlass_engine::SessionStatus;
-use windlass_engine::bgp::State;
+use windlass_engine::bgp::{State, bfd};
+use windlass_engine::{BfdSession, BfdStatus, SessionId, SessionStatus};
 
 #[cfg(test)]
 mod tests;
@@ -40,37 +40,64 @@ pub(crate) fn problem(session: &SessionStatus) -> String {
     }
 }
 
-/// Returns the metrics of these sessions.
-pub(crate) fn families(sessions: &[SessionStatus]) -> Vec<MetricFamily> {
+/// Returns the metrics of these sessions, and of BFD.
+pub(crate) fn families(sessions: &[SessionStatus], detection: &BfdStatus) -> Vec<MetricFamily> {
     const SESSION: [&str; 2] = ["peer", "address"];
+    let labels = |id: &SessionId| [id.peer.clone(), id.address.to_string()];
     let of_sessions = |read: fn(&SessionStatus) -> u64| {
-        sessions
-            .iter()
-            .map(move |session| ([session.id.peer.clone(), session.id.address.to_string()], read(session)))
+        sessions.iter().map(move |session| (labels(&session.id), read(session)))
     };
-    let gauge = |name, help, read| gauges(name, help, SESSION, of_sessions(read));
-    let counter = |name, help, read| counters(name, help, SESSION, of_sessions(read));
+    let of_bfd = |read: fn(&BfdSession) -> u64| {
+        detection.sessions.iter().map(move |(id, session)| (labels(id), read(session)))
+    };
     vec![
-        gauge(
+        gauges(
             "windlass_bgp_session_state",
             "State of the BGP session: 1 Idle, 2 Connect, 4 OpenSent, 5 OpenConfirm, 6 Established (RFC 4273)",
-            |session| number(session.state),
+            SESSION,
+            of_sessions(|session| number(session.state)),
         ),
-        gauge("windlass_bgp_prefixes_sent", "Routes that the BGP peer has", |session| {
-            u64::try_from(session.sent).unwrap_or(u64::MAX)
-        }),
-        gauge("windlass_bgp_acknowledged", "1 while the BGP peer has acknowledged all routes", |session| {
-            session.is_acknowledged.into()
-        }),
-        counter(
+        gauges(
+            "windlass_bgp_prefixes_sent",
+            "Routes that the BGP peer has",
+            SESSION,
+            of_sessions(|session| u64::try_from(session.sent).unwrap_or(u64::MAX)),
+        ),
+        gauges(
+            "windlass_bgp_acknowledged",
+            "1 while the BGP peer has acknowledged all routes",
+            SESSION,
+            of_sessions(|session| session.is_acknowledged.into()),
+        ),
+        counters(
             "windlass_bgp_prefixes_received_total",
             "Routes that the BGP peer announced; they are ignored",
-            |session| session.counts.announced,
+            SESSION,
+            of_sessions(|session| session.counts.announced),
         ),
-        counter(
+        counters(
             "windlass_bgp_malformed_updates_total",
             "UPDATE messages of the BGP peer with a broken attribute or prefix",
-            |session| session.counts.malformed,
+            SESSION,
+            of_sessions(|session| session.counts.malformed),
+        ),
+        gauges(
+            "windlass_bfd_up",
+            "1 while BFD with the BGP peer is Up",
+            SESSION,
+            of_bfd(|session| (session.state == bfd::State::Up).into()),
+        ),
+        counters(
+            "windlass_bfd_flaps_total",
+            "Times that BFD with the BGP peer left Up",
+            SESSION,
+            of_bfd(|session| session.flaps),
+        ),
+        counters(
+            "windlass_bfd_dropped_packets_total",
+            "BFD packets dropped, by reason; filtered: by the kernel, as of no session",
+            ["reason"],
+            detection.dropped.iter().map(|(reason, count)| ([(*reason).to_owned()], *count)),
         ),
     ]
 }

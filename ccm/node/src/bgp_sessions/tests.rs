@@ -22,15 +22,3 @@ fn errors_that_an_administrator_can_remove_have_a_remedy() {
         assert!(remedy(&error).contains(expected), "{error}: {}", remedy(&error));
     }
 }
-
-#[test]
-fn the_page_has_every_metric() {
-    let page = include_str!("../../../../docs/metrics.md");
-    for family in families(&[]) {
-        assert!(
-            page.contains(&format!("`{}`", family.name())),
-            "{} is not in docs/metrics.md",
-            family.name()
-        );
-    }
-}

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::settings::{
-    self, BalanceDraft, BgpDraft, CheckDraft, CommandDraft, Draft, Given, GrpcDraft, HttpDraft, PeerDraft,
-    Settings, SettingsError, TcpDraft, Text, VipDraft,
+    self, BalanceDraft, BfdDraft, BgpDraft, CheckDraft, CommandDraft, Draft, Given, GrpcDraft, HttpDraft,
+    PeerDraft, Settings, SettingsError, TcpDraft, Text, VipDraft,
 };
 
 #[cfg(test)]
@@ -25,6 +25,7 @@ pub struct SettingsFlags {
 
 /// The settings themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
 pub(crate) struct VipFlags {
     /// Virtual IP; repeatable: further ones have the same settings
     #[arg(long = "address", value_name = "ADDRESS")]
@@ -42,6 +43,9 @@ pub(crate) struct VipFlags {
     /// File of the password (TCP MD5) of the BGP routers
     #[arg(long, value_name = "FILE")]
     pub(super) bgp_password_file: Option<String>,
+    /// Detect BGP routers that are dead by BFD: three packets of 300 ms
+    #[arg(long)]
+    pub(super) bgp_bfd: bool,
     /// Interface that announces the address [default: the interface whose network has it]
     #[arg(long, value_name = "NAME")]
     pub(super) interface: Option<String>,
@@ -174,7 +178,11 @@ impl VipFlags {
     }
 
     fn bgp(&self) -> Result<Option<Given<BgpDraft>>, SettingsError> {
-        if self.bgp_asn.is_none() && self.bgp_peers.is_empty() && self.bgp_password_file.is_none() {
+        let is_given = self.bgp_asn.is_some()
+            || !self.bgp_peers.is_empty()
+            || self.bgp_password_file.is_some()
+            || self.bgp_bfd;
+        if !is_given {
             return Ok(None);
         }
         let peers = self.bgp_peers.iter().map(|peer| self.bgp_peer(peer).map(Given::by_flag));
@@ -201,7 +209,8 @@ impl VipFlags {
             _ => (given(asn), None),
         };
         let password_file = text(self.bgp_password_file.as_ref());
-        Ok(PeerDraft { address, gateway, peer_asn, dynamic_asn, password_file, ..PeerDraft::default() })
+        let bfd = self.bgp_bfd.then(|| Given::by_flag(BfdDraft::default()));
+        Ok(PeerDraft { address, gateway, peer_asn, dynamic_asn, password_file, bfd, ..PeerDraft::default() })
     }
 
     fn vip(&self, address: &str, checks: &[Given<CheckDraft>], source: Option<&str>) -> VipDraft {
@@ -316,6 +325,7 @@ impl VipFlags {
             bgp_asn,
             bgp_peers,
             bgp_password_file,
+            bgp_bfd,
             interface,
             ports,
             checks,
@@ -350,6 +360,7 @@ impl VipFlags {
             one("bgp-asn", bgp_asn),
             many("bgp-peer", bgp_peers),
             one("bgp-password-file", bgp_password_file),
+            set("bgp-bfd", bgp_bfd),
             one("interface", interface),
             many("port", ports),
             many("check", checks),

@@ -278,7 +278,8 @@ impl Holder {
         self.obstacles = obstacles;
         let sessions = self.engine.speaker_status();
         let problems = self.settings.bgp.as_ref().map(|bgp| self.announcer.problems(bgp, &sessions));
-        self.display.set(all, problems.unwrap_or_default());
+        let undetected = self.engine.bfd_status().error.clone();
+        self.display.set(all, problems.into_iter().flatten().chain(undetected).collect());
     }
 }
 

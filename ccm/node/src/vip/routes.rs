@@ -97,6 +97,7 @@ fn config(
         source: peer.source,
         password,
         minimum_ttl: peer.minimum_ttl,
+        bfd: peer.bfd,
         next_hops: peer.next_hops,
         ..PeerConfig::new(session, peer.endpoint.clone())
     }

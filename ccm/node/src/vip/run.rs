@@ -61,8 +61,9 @@ pub async fn run(
     let (watched, shown_parts) = (Arc::downgrade(&engine), Arc::clone(&parts));
     let speaking = watched.clone();
     samples::register(&shown, move || {
-        let sessions = speaking.upgrade().map(|engine| engine.speaker_status()).unwrap_or_default();
-        bgp_sessions::families(&sessions)
+        let status = speaking.upgrade().map(|engine| (engine.speaker_status(), engine.bfd_status()));
+        let (sessions, detection) = status.unwrap_or_default();
+        bgp_sessions::families(&sessions, &detection)
     })?;
     samples::register(&shown, move || {
         let status = watched.upgrade().map(|engine| helper_metrics::status(&engine, &shown_parts));

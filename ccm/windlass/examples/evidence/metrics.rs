@@ -17,7 +17,7 @@ const TABLES: [(&str, &[&str]); 4] = [
     ("Both", &["ccm/common/src", "ccm/src/client"]),
     ("Agent", &["ccm/node/src/agent", "ccm/node/src/helper_metrics.rs"]),
     ("Controller", &["ccm/src/metrics.rs", "ccm/src/metrics", "ccm/controller/src"]),
-    ("`windlass vip`", &["ccm/node/src/vip"]),
+    ("`windlass vip`", &["ccm/node/src/vip", "ccm/node/src/bgp_sessions.rs"]),
 ];
 /// First words of the names of all metrics.
 const PREFIXES: [&str; 7] = [

@@ -64,7 +64,9 @@ impl Node {
     fn configure(&self, community: &str) {
         let (new, fit) = (self.file("new.yaml"), self.file("fit"));
         let text = format!(
-            "bgp: {{localASN: 64512, peers: [{{gateway: IPv4, dynamicASN: External}}]}}
+            "bgp:
+  localASN: 64512
+  peers: [{{gateway: IPv4, dynamicASN: External, holdTimeSeconds: 180, bfd: {{}}}}]
 vips:
 - address: {VIP}
   protocols: [bgp]
@@ -129,7 +131,7 @@ fn answer(router: &Host) -> Option<String> {
 }
 
 #[test]
-fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_order() {
+fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_it_in_order_or_dead() {
     if !require_frr() {
         return;
     }
@@ -139,10 +141,11 @@ fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_orde
     {
         host.ip(line);
     }
-    let neighbours =
-        HOSTS.map(|node| format!("neighbor {node} remote-as 64512\nneighbor {node} passive\n")).concat();
-    let router =
-        Router::start(&host, 64500, &format!("{neighbours}address-family ipv4 unicast\nmaximum-paths 8"));
+    let neighbours = HOSTS.map(|node| {
+        format!("neighbor {node} remote-as 64512\nneighbor {node} passive\nneighbor {node} bfd\n")
+    });
+    let lines = format!("{}address-family ipv4 unicast\nmaximum-paths 8", neighbours.concat());
+    let router = Router::with_bfd(&host, 64500, &lines, "");
     let mut nodes: Vec<Node> = HOSTS.iter().zip(1..).map(|(node, n)| Node::start(&host, n, node)).collect();
     let all = |length| HOSTS.map(|node| (node, length, true));
 
@@ -151,12 +154,12 @@ fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_orde
     let served = await_some("answer", || answer(&host));
     assert!(HOSTS.contains(&served.as_str()), "{served}");
     await_some("readiness", || (nodes[0].probe("/readyz") == "ok\n").then_some(()));
-    let metrics = nodes[0].probe("/metrics");
     for line in [
         "windlass_bgp_session_state{peer=\"IPv4 gateway\",address=\"192.0.2.1\"} 6",
+        "windlass_bfd_up{peer=\"IPv4 gateway\",address=\"192.0.2.1\"} 1",
         "windlass_vip_route{address=\"203.0.113.100\",interface=\"eth0\"} 2",
     ] {
-        assert!(metrics.contains(line), "{line} in {metrics}");
+        await_some(line, || nodes[0].probe("/metrics").contains(line).then_some(()));
     }
 
     // A check fails on one host, then on all.
@@ -174,7 +177,8 @@ fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_orde
     });
     assert_eq!(router.neighbour(HOSTS[0])["connectionsEstablished"], 1);
 
-    // One ends in order: it withdraws the route, then closes the session. One is killed.
+    // One ends in order: it withdraws the route, then closes the session. One is killed. One falls silent, which BFD finds long before
+    // the hold time has passed.
     let updates = || router.neighbour(HOSTS[0])["messageStats"]["updatesRecv"].as_u64().unwrap();
     let before = updates();
     let (status, log) = nodes[0].vip.take().unwrap().terminate();
@@ -186,4 +190,6 @@ fn three_hosts_announce_an_address_degrade_it_when_checks_fail_and_leave_in_orde
     drop(nodes[1].vip.take());
     await_paths(&router, &[(HOSTS[2], DEGRADED, true)]);
     assert_eq!(nodes[2].address, answer(&host).expect("an answer"));
+    host.ip("link set port3 nomaster");
+    await_paths(&router, &[]);
 }

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{Service, ServiceStatus};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, Object},
-    runtime::watcher::{self, Event, watcher},
 };
+use kube_runtime::watcher::{self, Event, watcher};
 use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 

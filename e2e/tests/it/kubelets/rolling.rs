@@ -10,11 +10,8 @@ use std::{
 use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Service};
-use kube::{
-    Api, ResourceExt as _,
-    api::ListParams,
-    runtime::{WatchStreamExt as _, watcher},
-};
+use kube::{Api, ResourceExt as _, api::ListParams};
+use kube_runtime::{WatchStreamExt as _, watcher};
 use tokio::task::JoinHandle;
 use windlass_e2e::{Lab, LoadOptions, Protocol, SERVICE_PORT, await_that};
 

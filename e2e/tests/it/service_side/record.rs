@@ -8,10 +8,8 @@ use std::{
 use anyhow::ensure;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
-use kube::{
-    Api, ResourceExt as _,
-    runtime::{WatchStreamExt as _, watcher},
-};
+use kube::{Api, ResourceExt as _};
+use kube_runtime::{WatchStreamExt as _, watcher};
 use tokio::task::JoinHandle;
 use windlass_e2e::{Lab, await_that};
 

@@ -62,7 +62,7 @@ pub(super) struct Holder<'a> {
     forgets_from: Time,
     /// Has it forget them.
     forgetting: Background<Forgotten, ()>,
-    /// What is forwarded, as last passed to the guard.
+    /// Packets to forward, as last passed to the guard.
     forwarding: Forwarding,
     report: Report<'a>,
 }

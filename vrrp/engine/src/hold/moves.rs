@@ -43,7 +43,7 @@ const STRAYS_INTERVAL: Duration = Duration::from_millis(150);
 /// 0: the kernel knows only connections whose beginning it saw.
 const PICKS_UP_CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
 
-/// What the guard is to mark.
+/// Addresses, nodes and lots whose packets the guard is to mark.
 #[derive(Clone, Default)]
 pub(super) struct Forwarding {
     /// VIPs that were handed over.
@@ -70,7 +70,7 @@ pub(super) struct Moves {
     /// Looks until now.
     looks: usize,
     forwarding: Forwarding,
-    /// What its next nodes follow from: they may be of thousands of addresses.
+    /// Inputs from which its next nodes follow: they may be of thousands of addresses.
     passed_by: PassingInputs,
     /// Nodes that may have connections of shared addresses, and for which no mark is left.
     without_mark: BTreeSet<IpAddr>,

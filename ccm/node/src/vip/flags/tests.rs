@@ -22,7 +22,7 @@ fn words(line: &str) -> Vec<String> {
 fn flags_say_what_a_file_says() {
     let line = "--address=192.0.2.5|--address=2001:db8::5|--protocol=vrrp|--protocol=bgp|--bgp-asn=64512|\
                 --bgp-peer=192.0.2.1:64500|--bgp-peer=[2001:db8::1]:external|--bgp-peer=gateway:internal|\
-                --bgp-peer=gateway6:64500|--bgp-password-file=/bgp|--interface=eth0|--port=443|--vrid=7|--priority=150|--preempt|\
+                --bgp-peer=gateway6:64500|--bgp-password-file=/bgp|--bgp-bfd|--interface=eth0|--port=443|--vrid=7|--priority=150|--preempt|\
                 --advert-interval-ms=50|--peer=192.0.2.12|--peer=2001:db8::12|--multicast|--keys-dir=/keys|\
                 --check=https://127.0.0.1:6443/readyz|--check=http://127.0.0.1:80/|--check=tcp://127.0.0.1:1|\
                 --check=grpc://127.0.0.1:2/a.B|--check=grpc://127.0.0.1:2|--check=exec:/bin/test -e /x|--check-ca=/ca.crt|--check-server-name=kubernetes|--check-expect=200,401|\
@@ -57,10 +57,10 @@ fn flags_say_what_a_file_says() {
 bgp:
   localASN: 64512
   peers:
-  - {{address: 192.0.2.1, peerASN: 64500, passwordFile: /bgp}}
-  - {{address: '2001:db8::1', dynamicASN: External, passwordFile: /bgp}}
-  - {{gateway: IPv4, dynamicASN: Internal, passwordFile: /bgp}}
-  - {{gateway: IPv6, peerASN: 64500, passwordFile: /bgp}}
+  - {{address: 192.0.2.1, peerASN: 64500, passwordFile: /bgp, bfd: {{}}}}
+  - {{address: '2001:db8::1', dynamicASN: External, passwordFile: /bgp, bfd: {{}}}}
+  - {{gateway: IPv4, dynamicASN: Internal, passwordFile: /bgp, bfd: {{}}}}
+  - {{gateway: IPv6, peerASN: 64500, passwordFile: /bgp, bfd: {{}}}}
 vips:\n{}{}",
         vip("192.0.2.5", "192.0.2.12", "192.0.2.11:1"),
         vip("2001:db8::5", "2001:db8::12", "[2001:db8::11]:1")

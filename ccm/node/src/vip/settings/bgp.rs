@@ -1,20 +1,28 @@
 //! `bgp` of a draft into settings: the own autonomous system, and the peers.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU8;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use windlass_engine::Endpoint;
+use windlass_engine::bgp::bfd::Config;
 use windlass_engine::bgp::session::{ExpectedAs, NextHops};
 use windlass_engine::bgp::wire::NextHopV6;
 use windlass_engine::bgp::{Asn, Family, HoldTime, RouterId};
+use windlass_engine::{BfdConfig, BfdPath, Endpoint};
 
-use super::draft::{BgpDraft, NextHopsDraft, PeerDraft, VipDraft};
+use super::draft::{BfdDraft, BgpDraft, NextHopsDraft, PeerDraft, VipDraft};
 use super::given::{Field, Given, SettingsError, Text, shown};
 use super::values::{absolute_path, family, interface, number, port, unicast};
 use super::{BgpSettings, PeerSettings, VipSettings};
 
 const PORT: u16 = 179;
 const HOLD_TIME: &str = "30";
+/// Milliseconds from one BFD packet to the next, and their range.
+const BFD_INTERVAL: u64 = 300;
+const BFD_INTERVALS: RangeInclusive<u64> = 50..=60_000;
+/// Number of BFD packets that may be missing.
+const BFD_MULTIPLIER: u8 = 3;
 /// Most sessions of a node (`windlass_engine`).
 const MOST_PEERS: usize = 16;
 const ADDRESS: &str = "192.0.2.1 or 2001:db8::1";
@@ -115,6 +123,7 @@ fn peer(
         keepalive,
         password_file: password_file.map(|text| absolute_path(&named("passwordFile"), text)).transpose()?,
         minimum_ttl: hops.map(|hops| u8::MAX - (hops - 1)),
+        bfd: draft.bfd.as_ref().map(|given| bfd(&named("bfd"), given)).transpose()?,
         next_hops: next_hops(&named("nextHops"), draft.next_hops.as_ref(), vips)?,
     })
 }
@@ -213,6 +222,38 @@ fn times(field: &Field<'_>, draft: &PeerDraft) -> Result<(HoldTime, Option<Durat
         return Err(field.mistake(text, problem, "use less, a longer holdTimeSeconds, or leave it out"));
     }
     Ok((hold_time, Some(Duration::from_secs(keepalive.into()))))
+}
+
+fn bfd(field: &Field<'_>, given: &Given<BfdDraft>) -> Result<BfdConfig, SettingsError> {
+    let draft = &given.value;
+    let interval = |name, text: &Option<Text>| {
+        number_or(BFD_INTERVAL, &field.field(name), text.as_ref(), &BFD_INTERVALS).map(Duration::from_millis)
+    };
+    let multiplier = draft.detect_multiplier.as_ref();
+    let multiplier =
+        number_or(BFD_MULTIPLIER, &field.field("detectMultiplier"), multiplier, &(1..=u8::MAX.into()))?;
+    let timers = Config {
+        transmit: interval("transmitIntervalMilliseconds", &draft.transmit_interval_milliseconds)?,
+        receive: interval("receiveIntervalMilliseconds", &draft.receive_interval_milliseconds)?,
+        multiplier: NonZeroU8::new(multiplier).unwrap_or(NonZeroU8::MIN),
+    };
+    let path = match &draft.minimum_ttl {
+        None => BfdPath::SingleHop,
+        Some(text) => {
+            BfdPath::Multihop { minimum_ttl: number(&field.field("minimumTTL"), text, &(1..=254))? }
+        }
+    };
+    BfdConfig::new(timers, path).map_err(|error| field.mistake(given, error, "change the intervals"))
+}
+
+/// The number of a field, or its default.
+fn number_or<T: TryFrom<u64>>(
+    default: T,
+    field: &Field<'_>,
+    text: Option<&Text>,
+    range: &RangeInclusive<u64>,
+) -> Result<T, SettingsError> {
+    text.map_or(Ok(default), |text| number(field, text, range))
 }
 
 fn next_hops(

@@ -124,7 +124,19 @@ pub(in crate::vip) struct PeerDraft {
     pub(in crate::vip) keepalive_seconds: Option<Text>,
     pub(in crate::vip) password_file: Option<Text>,
     pub(in crate::vip) ttl_security_hops: Option<Text>,
+    pub(in crate::vip) bfd: Option<Given<BfdDraft>>,
     pub(in crate::vip) next_hops: Option<Given<NextHopsDraft>>,
+}
+
+/// `bgp.peers[].bfd`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::vip) struct BfdDraft {
+    pub(in crate::vip) transmit_interval_milliseconds: Option<Text>,
+    pub(in crate::vip) receive_interval_milliseconds: Option<Text>,
+    pub(in crate::vip) detect_multiplier: Option<Text>,
+    #[serde(rename = "minimumTTL")]
+    pub(in crate::vip) minimum_ttl: Option<Text>,
 }
 
 /// `bgp.peers[].nextHops`.

@@ -83,6 +83,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("bgp.peers.address", "--bgp-peer"),
     ("bgp.peers.peerASN", "--bgp-peer"),
     ("bgp.peers.passwordFile", "--bgp-password-file"),
+    ("bgp.peers.bfd", "--bgp-bfd"),
     ("vips", "--address"),
     ("vips.address", "--address"),
     ("vips.protocols", "--protocol"),

@@ -27,15 +27,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_ccm::files::WatchedFile;
-use windlass_engine::Endpoint;
 use windlass_engine::bgp::session::{ExpectedAs, NextHops};
 use windlass_engine::bgp::wire::Attributes;
 use windlass_engine::bgp::{Asn, HoldTime, RouterId};
+use windlass_engine::{BfdConfig, Endpoint};
 use windlass_vrrp::{Interval, Vrid};
 
 pub(super) use self::draft::{
-    BalanceDraft, BgpDraft, CheckDraft, CommandDraft, Draft, GrpcDraft, HttpDraft, PeerDraft, TcpDraft,
-    VipDraft,
+    BalanceDraft, BfdDraft, BgpDraft, CheckDraft, CommandDraft, Draft, GrpcDraft, HttpDraft, PeerDraft,
+    TcpDraft, VipDraft,
 };
 pub(crate) use self::given::SettingsError;
 pub(super) use self::given::{Given, Text};
@@ -151,6 +151,7 @@ pub(crate) struct PeerSettings {
     pub(crate) password_file: Option<PathBuf>,
     /// Smallest TTL of received packets.
     pub(crate) minimum_ttl: Option<u8>,
+    pub(crate) bfd: Option<BfdConfig>,
     pub(crate) next_hops: NextHops,
 }
 

@@ -73,7 +73,7 @@ pub(super) struct MovePlan {
     slots: BTreeMap<NextHop, Slot>,
     /// Nodes that may have connections of shared addresses; `None`: no address is shared.
     trails: Option<Arc<Trails>>,
-    /// Those addresses and nodes.
+    /// Addresses and nodes of `trails`.
     asked: BTreeSet<(IpAddr, NextHop)>,
     /// The same with those from before to which connections may still be passed.
     passed: BTreeSet<(IpAddr, NextHop)>,

@@ -1,5 +1,7 @@
 //! `bgp` and `protocols`.
 
+use windlass_engine::BfdPath;
+use windlass_engine::bgp::bfd::Config;
 use windlass_engine::bgp::session::ExpectedAs;
 use windlass_engine::bgp::wire::{Communities, Community, LargeCommunity, NextHopV6};
 
@@ -23,8 +25,9 @@ bgp:
     keepaliveSeconds: 3
     passwordFile: /etc/windlass/bgp
     ttlSecurityHops: 1
+    bfd: {transmitIntervalMilliseconds: 50, detectMultiplier: 5, minimumTTL: 253}
     nextHops: {ipv4: 192.0.2.12, ipv6: '2001:db8::12'}
-  - {gateway: IPv6, dynamicASN: Internal}
+  - {gateway: IPv6, dynamicASN: Internal, bfd: {}}
 vips:
 - address: 203.0.113.100
   protocols: [vrrp, bgp]
@@ -60,6 +63,7 @@ vips:
         keepalive: Some(Duration::from_secs(3)),
         password_file: Some("/etc/windlass/bgp".into()),
         minimum_ttl: Some(255),
+        bfd: Some(bfd(50, 300, 5, BfdPath::Multihop { minimum_ttl: 253 })),
         next_hops: NextHops {
             ipv4: Some([192, 0, 2, 12].into()),
             ipv6: Some(NextHopV6("2001:db8::12".parse().unwrap(), None)),
@@ -74,6 +78,7 @@ vips:
         keepalive: None,
         password_file: None,
         minimum_ttl: None,
+        bfd: Some(bfd(300, 300, 3, BfdPath::SingleHop)),
         next_hops: NextHops { ipv4: None, ipv6: None },
     };
     let expected = BgpSettings {
@@ -82,6 +87,11 @@ vips:
         peers: vec![first, second],
     };
     assert_eq!(settings.bgp, Some(expected));
+}
+
+fn bfd(transmit: u64, receive: u64, multiplier: u8, path: BfdPath) -> BfdConfig {
+    let (transmit, receive) = (Duration::from_millis(transmit), Duration::from_millis(receive));
+    BfdConfig::new(Config { transmit, receive, multiplier: multiplier.try_into().unwrap() }, path).unwrap()
 }
 
 /// One peer and one address with these fields.
@@ -256,6 +266,18 @@ fn the_speaker_itself() {
             (
                 "bgp: {localASN: 64512, bfd: {}}",
                 "1:24: unknown field `bfd`, expected one of localASN, routerID, peers in `bgp: {localASN: 64512, bfd: {}}`: correct it; docs/api-vip.md has an example",
+            ),
+            (
+                "bgp: {localASN: 64512, peers: [{gateway: IPv4, dynamicASN: External, bfd: {transmitIntervalMilliseconds: 49}}]}",
+                "1:106: bgp.peers[0].bfd.transmitIntervalMilliseconds: 49 is out of range: use 50 to 60000",
+            ),
+            (
+                "bgp: {localASN: 64512, peers: [{gateway: IPv4, dynamicASN: External, bfd: {detectMultiplier: 0}}]}",
+                "1:94: bgp.peers[0].bfd.detectMultiplier: 0 is out of range: use 1 to 255",
+            ),
+            (
+                "bgp: {localASN: 64512, peers: [{gateway: IPv4, dynamicASN: External, bfd: {minimumTTL: 255}}]}",
+                "1:88: bgp.peers[0].bfd.minimumTTL: 255 is out of range: use 1 to 254",
             ),
         ],
         |bgp| format!("{bgp}\nvips: [{{address: 203.0.113.1, ports: [1], protocols: [bgp]}}]"),
