@@ -48,12 +48,12 @@ pub use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
 use self::provider::load_balancer::Provider;
 use self::provider::upkeep::Upkeep;
+use self::state::kept;
 pub use self::state::shared::SharedState;
 use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
 pub use self::status_pages::{StatusPages, WatchedObjects};
 use self::stores::clock::Clock;
-use self::stores::kept;
 
 /// Finalizer of Services of the class that Windlass serves.
 pub const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";

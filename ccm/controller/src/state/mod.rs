@@ -4,6 +4,7 @@
 //! concerns: the controller's table of contents. Decisions here are synchronous and touch nothing outside; they return the Services to
 //! sync.
 
+pub(crate) mod kept;
 pub(crate) mod shared;
 pub(crate) mod wakeup;
 pub(crate) mod watch;

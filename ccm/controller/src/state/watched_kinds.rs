@@ -11,13 +11,13 @@ use windlass_api::{
 };
 use windlass_ccm::store::Change;
 
-use super::ClusterState;
+use super::{ClusterState, kept};
 use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
 use crate::placement::endpoints;
 use crate::placement::node_traits::ready_since;
 use crate::state::wakeup::Urgency;
-use crate::stores::{ObjectStore, Stores, kept};
+use crate::stores::{ObjectStore, Stores};
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {

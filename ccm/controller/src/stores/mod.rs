@@ -6,7 +6,6 @@
 
 pub(crate) mod call;
 pub(crate) mod clock;
-pub(crate) mod kept;
 pub(crate) mod key_queue;
 
 use std::net::IpAddr;
