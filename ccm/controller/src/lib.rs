@@ -22,6 +22,7 @@
 mod allocation;
 mod nodes;
 mod placement;
+mod pool_metrics;
 mod provider;
 mod state;
 mod status_pages;
@@ -40,12 +41,12 @@ use windlass_ccm::watch::Error as WatchError;
 use windlass_common::http;
 
 pub use self::allocation::ledger::allocator;
-use self::allocation::pool_metrics::PoolMetrics;
 pub use self::allocation::pools::policy as pool_policy;
 pub use self::allocation::request::{owner, request};
 pub use self::allocation::settings::Settings;
 pub use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
+use self::pool_metrics::PoolMetrics;
 use self::provider::load_balancer::Provider;
 use self::provider::upkeep::Upkeep;
 use self::state::kept;

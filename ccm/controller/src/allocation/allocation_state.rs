@@ -13,7 +13,7 @@ use windlass_api::{NodeNetwork, QuarantineReason, ServiceRef, VirtualIP, Virtual
 use windlass_ccm::ServiceKey;
 use windlass_ccm::store::Change;
 
-use super::external::ExternalIps;
+use super::external::{ExternalIps, RefusedExternalIps};
 use super::ledger::Ledger;
 use super::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use super::settings::Settings;
@@ -63,6 +63,11 @@ impl AllocationState {
     /// Returns the Services that hold these addresses.
     pub(crate) fn services_with(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Vec<ServiceKey> {
         addresses.into_iter().flat_map(|address| self.ledger.holders(address)).map(service_key).collect()
+    }
+
+    /// The entries of `spec.externalIPs` that were refused.
+    pub(crate) const fn refused_external_ips(&self) -> &RefusedExternalIps {
+        self.external_ips.refused()
     }
 
     /// Returns how many Services wait for an address.

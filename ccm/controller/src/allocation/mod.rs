@@ -11,7 +11,6 @@ pub(crate) mod external;
 mod foreign_services;
 pub(crate) mod ledger;
 pub(crate) mod ownership;
-pub(crate) mod pool_metrics;
 pub(crate) mod pools;
 mod rebuild;
 pub(crate) mod request;

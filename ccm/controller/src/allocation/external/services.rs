@@ -48,7 +48,7 @@ impl ExternalIps {
     }
 
     /// The refusals.
-    pub(crate) fn refused(&self) -> &RefusedExternalIps {
+    pub(crate) const fn refused(&self) -> &RefusedExternalIps {
         &self.refused
     }
 

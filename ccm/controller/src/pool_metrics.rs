@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use windlass_common::samples::{self, gauges};
 use windlass_ipam::Family;
 
-use super::pools::{PoolFindings, available};
+use crate::allocation::pools::{PoolFindings, available};
 use crate::state::ClusterState;
 use crate::state::shared::SharedState;
 
@@ -96,7 +96,7 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
             if reviewed.pool.addresses.count(family) == 0 {
                 continue;
             }
-            let counts = state.allocation.ledger.counts(&reviewed.pool.name, family);
+            let counts = state.allocation.ledger().counts(&reviewed.pool.name, family);
             for (state, count) in [
                 ("total", counts.total - counts.reserved),
                 ("assigned", counts.assigned),
@@ -139,11 +139,11 @@ fn versions(state: &ClusterState) -> Vec<([String; 1], i64)> {
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.allocation.external_ips.refused().count(pool))
+    of_pools(state, |pool| state.allocation.refused_external_ips().count(pool))
 }
 
 fn contested_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    of_pools(state, |pool| state.allocation.external_ips.refused().contested(pool))
+    of_pools(state, |pool| state.allocation.refused_external_ips().contested(pool))
 }
 
 fn of_pools(state: &ClusterState, count: impl Fn(&str) -> usize) -> Vec<([String; 1], i64)> {
