@@ -3,7 +3,6 @@
 //! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. Services keep
 //! the addresses that they hold, whatever is found here: the review decides only about future allocations.
 
-mod announceability;
 mod convert;
 mod pool_reviewer;
 mod status;
@@ -21,13 +20,12 @@ use windlass_ipam::{AddressSet, Policy, Pool, PoolRefusal, Requester};
 
 use crate::nodes::reports::MAX_WITHHELD;
 
-pub(crate) use announceability::{Announceability, announceability};
 pub(crate) use pool_reviewer::PoolReviewer;
-pub(crate) use status::{PoolFindings, available, status};
+pub(crate) use status::{Announceability, PoolFindings, available, status};
 pub(crate) use unusable::UnusableAddresses;
 
 /// Maximum number of items that one message names; the rest is counted.
-const NAMED: usize = 5;
+pub(crate) const NAMED: usize = 5;
 
 /// Reason that part of a pool is not used: a reason of its condition `Ready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -284,7 +282,7 @@ impl ReviewedPool {
 }
 
 /// The first ranges of a set, and how many more there are.
-fn shortened(set: &AddressSet) -> String {
+pub(crate) fn shortened(set: &AddressSet) -> String {
     let ranges: Vec<_> = set
         .ranges()
         .take(NAMED)

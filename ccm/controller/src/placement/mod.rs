@@ -4,6 +4,7 @@
 //! `VirtualIP.spec.virtualRouter` and to the status of VIPs, pools and Announcements. [`plan`] decides, [`writes`] compares, [`apply`] is the
 //! one task that writes; [`placement_state`] owns what is known beside the stores, and follows their changes.
 
+mod announceability;
 pub(crate) mod announcements;
 pub(crate) mod apply;
 pub(crate) mod endpoints;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
+use super::announceability::announceability;
 use super::announcements::Announcements;
 use super::plan::{PlacementClass, ReadyRouters, Topology};
-use crate::allocation::pools::{Announceability, ReviewedPool, announceability};
+use crate::allocation::pools::{Announceability, ReviewedPool};
 use crate::stores::Stores;
 
 /// The topology, and what is worked out from it together with pools and virtual routers. Callers report changes.

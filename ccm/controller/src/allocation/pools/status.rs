@@ -15,9 +15,19 @@ use windlass_ccm::conditions::DesiredCondition;
 use windlass_common::listing::{first_of, list};
 use windlass_ipam::{AddressSet, Counts, Family};
 
-use super::{Announceability, NAMED, ReviewedPool};
+use super::{NAMED, ReviewedPool};
 use crate::allocation::external::RefusedExternalIps;
 use crate::stores::Stores;
+
+/// Result of the check whether the addresses of a pool can be announced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Announceability {
+    /// No agent has reported the network of its node yet, or there is no address.
+    #[default]
+    Unknown,
+    /// Status (`holds` if each address can be announced), reason and message of the condition `Announceable`.
+    Known { holds: bool, reason: &'static str, message: String },
+}
 
 /// Findings about one pool's addresses, from VIPs and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

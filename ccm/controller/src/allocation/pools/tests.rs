@@ -5,7 +5,6 @@ use windlass_ipam::Labels;
 
 use super::*;
 
-mod announceability;
 mod review;
 mod status;
 

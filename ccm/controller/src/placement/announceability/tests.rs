@@ -1,11 +1,25 @@
 //! What of a pool can be announced, and by whom.
 
-use windlass_api::{Announcement, NodeNetwork};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_api::{Announcement, NodeNetwork, VirtualIPPool};
 
 use super::*;
+use crate::allocation::pools::{UnusableAddresses, review};
 use crate::placement::announcements::Announcements;
 use crate::placement::node_traits::NodeTraits;
-use crate::placement::plan::Topology;
+
+fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn pool(addresses: &[&str], exclude: &[&str]) -> Arc<VirtualIPPool> {
+    Arc::new(object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": { "name": "p" },
+        "spec": { "addresses": addresses, "exclude": exclude },
+    })))
+}
 
 /// `(node, interface, addresses)`; interfaces with an IPv6 address have a link-local one.
 type Nodes<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
@@ -83,10 +97,10 @@ fn a_pool_says_what_share_of_it_can_be_announced_by_whom_and_what_to_do() {
              192.0.2.0/24 instead, or name the interface that is to announce them in the spec.interfaces of an Announcement",
         ),
     ] {
-        assert_eq!(said(pool("p", EARLY, addresses), &LAN), expected);
+        assert_eq!(said(pool(addresses, &[]), &LAN), expected);
     }
     assert_eq!(
-        said(pool("p", EARLY, &["192.0.2.9", "2001:db8::1"]), &[("n1", "eth0", &["192.0.2.11/24"])]),
+        said(pool(&["192.0.2.9", "2001:db8::1"], &[]), &[("n1", "eth0", &["192.0.2.11/24"])]),
         "false PartlyAnnounceable: 1 of 1 IPv4 addresses and 0 of 1 IPv6 addresses can be announced, by node n1: no node \
          with a Windlass agent has an IPv6 subnet; give the nodes one, or the pool other addresses"
     );
@@ -96,7 +110,7 @@ fn a_pool_says_what_share_of_it_can_be_announced_by_whom_and_what_to_do() {
 fn the_interface_that_an_announcement_names_announces_what_is_in_no_subnet_if_a_node_has_it() {
     let on = |interface: &str, addresses: &[&str]| {
         let announcement = ("a", json!({ "pools": ["p"], "interfaces": [interface] }));
-        said_with(pool("p", EARLY, addresses), &LAN, &[announcement])
+        said_with(pool(addresses, &[]), &LAN, &[announcement])
     };
     assert_eq!(
         on("eth0", &["10.0.0.0/30"]),
@@ -120,16 +134,15 @@ fn the_interface_that_an_announcement_names_announces_what_is_in_no_subnet_if_a_
 fn what_some_of_the_announcements_that_may_apply_can_announce_counts() {
     let wide = json!({ "serviceSelectors": [{ "matchLabels": { "tier": "wan" } }], "interfaces": ["eth0"] });
     let other = json!({ "pools": ["q"], "interfaces": ["eth0"] });
-    let said =
-        |announcements: &[(&str, Value)]| said_with(pool("p", EARLY, &["10.0.0.0/30"]), &LAN, announcements);
+    let said = |announcements: &[(&str, Value)]| said_with(pool(&["10.0.0.0/30"], &[]), &LAN, announcements);
     assert!(said(&[("a", wide)]).starts_with("true AllAnnounceable"));
     assert!(said(&[("a", other)]).starts_with("false NoSegment"));
 }
 
 #[test]
 fn before_an_agent_has_reported_and_of_a_pool_that_gives_nothing_there_is_nothing_to_say() {
-    assert_eq!(said(pool("p", EARLY, &["10.0.0.0/8"]), &[]), "unknown");
-    let empty = pool_with("p", EARLY, &["192.0.2.9"], &json!({ "exclude": ["192.0.2.9"] }));
+    assert_eq!(said(pool(&["10.0.0.0/8"], &[]), &[]), "unknown");
+    let empty = pool(&["192.0.2.9"], &["192.0.2.9"]);
     assert_eq!(said(empty, &LAN), "unknown");
 }
 
@@ -140,7 +153,7 @@ fn nodes_that_join_many_change_no_word() {
         let addresses: Vec<[&str; 1]> = nodes.iter().map(|(_, address)| [address.as_str()]).collect();
         let nodes: Vec<_> =
             nodes.iter().zip(&addresses).map(|((name, _), at)| (name.as_str(), "eth0", &at[..])).collect();
-        said(pool("p", EARLY, &["192.0.2.200"]), &nodes)
+        said(pool(&["192.0.2.200"], &[]), &nodes)
     };
     let four =
         "true AllAnnounceable: 1 of 1 IPv4 addresses can be announced, by nodes n001, n002, n003 and others";

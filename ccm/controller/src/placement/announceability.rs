@@ -7,22 +7,12 @@ use windlass_api::pool_announceable;
 use windlass_common::listing::list;
 use windlass_ipam::{AddressSet, Family};
 
-use super::{NAMED, ReviewedPool, shortened};
-use crate::placement::announcements::ParsedAnnouncement;
-use crate::placement::plan::{Segments, Topology};
+use super::announcements::ParsedAnnouncement;
+use super::plan::{Segments, Topology};
+use crate::allocation::pools::{Announceability, NAMED, ReviewedPool, shortened};
 
 /// Number of nodes that are named. The number of further ones is left out: every node that joins would change every pool.
 const NODES: usize = 3;
-
-/// Result of the check whether the addresses of a pool can be announced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Announceability {
-    /// No agent has reported the network of its node yet, or there is no address.
-    #[default]
-    Unknown,
-    /// Status (`holds` if each address can be announced), reason and message of the condition `Announceable`.
-    Known { holds: bool, reason: &'static str, message: String },
-}
 
 /// Determines which of the pool's addresses an Announcement that may apply to them can announce. Addresses that the pool does not give
 /// do not count either way.
@@ -136,3 +126,6 @@ fn named(nodes: &BTreeSet<&str>) -> String {
         _ => format!("nodes {some} and others"),
     }
 }
+
+#[cfg(test)]
+mod tests;
