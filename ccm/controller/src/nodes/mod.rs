@@ -7,6 +7,7 @@
 pub(crate) mod cloud_config;
 pub(crate) mod instances;
 pub(crate) mod inventory;
+pub(crate) mod lans;
 pub(crate) mod report_condition;
 pub(crate) mod reports;
 pub(crate) mod taken_addresses;

@@ -26,7 +26,7 @@ use windlass_api::{InterfaceInfo, NodeNetwork, VirtualRouter};
 use windlass_ccm::store::{Change, Store};
 use windlass_common::bridges::is_inside_the_node;
 
-use crate::placement::plan::{Dissent, Lans};
+use super::lans::{Dissent, Lans};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@
 //! and a plan made from its own result is that result.
 //!
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each family by
-//!   itself. One node's prefix length makes no segment of others' LAN, and VIPs stay while a LAN gets another one; see [`lans`].
+//!   itself. One node's prefix length makes no segment of others' LAN, and VIPs stay while a LAN gets another one; see
+//!   [`Lans`](crate::nodes::lans::Lans).
 //! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router of
 //!   its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the same
 //!   Service and the other family, and stays for as long as that router has candidates.
@@ -24,7 +25,6 @@
 
 mod choice;
 mod flaws;
-mod lans;
 mod local;
 mod ranking;
 mod ready_routers;
@@ -51,7 +51,6 @@ use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRoute
 
 use choice::RouterChoice;
 pub(crate) use flaws::Flaw;
-pub(crate) use lans::{Dissent, Lans};
 use ranking::Members;
 pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ipam::{AddressRange, AddressSet};
 
-use super::lans::{Lans, longest_prefix};
+use crate::nodes::lans::{Lans, longest_prefix};
 use crate::placement::announcements::ParsedAnnouncement;
 use crate::placement::node_traits::NodeTraits;
 

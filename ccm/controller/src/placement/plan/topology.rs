@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use windlass_api::{Capability, NodeNetwork, RankedNode, VirtualIPSpec};
 use windlass_common::listing::first_of;
 
-use super::lans::Lans;
 use super::segment::Segments;
+use crate::nodes::lans::Lans;
 use crate::placement::announcements::{Announcements, ParsedAnnouncement};
 use crate::placement::node_traits::NodeTraits;
 
