@@ -4,22 +4,14 @@ pub(crate) mod addresses;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use kube::ResourceExt as _;
-use tokio::time::Instant;
 use windlass_api::NodeNetwork;
+use windlass_ccm::InstanceMetadata;
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
-use windlass_ccm::{InstanceMetadata, Instances, ProviderError};
 
 use self::addresses::{NodeAddresses, Vip, addresses};
-use crate::provider::load_balancer::Provider;
-
-/// Retry delay for a node of which nothing is known.
-const UNKNOWN: Duration = Duration::from_secs(2);
 
 /// Prefix of our provider IDs; the name of the node follows.
 const PROVIDER_ID: &str = "windlass://";
@@ -33,7 +25,7 @@ const HOSTNAME: &str = "Hostname";
 ///
 /// # Errors
 /// No address is known; the message gives the reason and the remedy.
-fn metadata(
+pub(crate) fn metadata(
     node: &Node,
     network: Option<&NodeNetwork>,
     vip: impl Fn(IpAddr) -> Option<Vip>,
@@ -80,51 +72,6 @@ fn nothing_known(node: &Node, refused: Option<String>) -> String {
     format!(
         "no address of node {name} is known: {by_kubelet} and its Windlass agent has not reported any yet"
     )
-}
-
-impl Instances for Provider {
-    /// Unless the admin lists it as gone, and it was long enough not ready: a `false` deletes the Node (service-contract
-    /// §0.16).
-    async fn exists(&self, node: &Node) -> Result<bool, ProviderError> {
-        Ok(!self.shared.inventory.is_gone(node, self.shared.now(), Instant::now()))
-    }
-
-    /// Returns true only if the admin lists the machine: its power state is not known here.
-    async fn shutdown(&self, node: &Node) -> Result<bool, ProviderError> {
-        Ok(self.shared.inventory.is_shut_down(node))
-    }
-
-    async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {
-        let state = self.shared.state();
-        if !state.allocation.is_ready() {
-            return Err(ProviderError::RetryAfter {
-                after: UNKNOWN,
-                reason: "the addresses in use are not all known yet".to_owned(),
-            });
-        }
-        let vip = |address| {
-            let holder = state.ledger().holders(address).first()?;
-            let object = state.stores.vip(address);
-            let since = object.and_then(|vip| vip.metadata.creation_timestamp.as_ref()).map(|time| time.0);
-            Some(Vip { service: format!("{}/{}", holder.namespace, holder.name), since })
-        };
-        let network = state.stores.reports().get(&node.name_any()).map(|network| &**network);
-        let known = metadata(node, network, vip, |address| state.ledger().pool_of(address).is_some())
-            .map_err(|reason| ProviderError::RetryAfter { after: UNKNOWN, reason })?;
-        let configured = self.shared.inventory.metadata_of(node);
-        Ok(Some(InstanceMetadata {
-            zone: configured.zone,
-            region: configured.region,
-            instance_type: configured.instance_type,
-            additional_labels: configured.labels,
-            ..known
-        }))
-    }
-
-    /// Nodes whose agent reported other addresses.
-    fn node_changes(&self) -> BoxStream<'static, String> {
-        Arc::clone(&self.shared.nodes_to_sync).stream()
-    }
 }
 
 #[cfg(test)]

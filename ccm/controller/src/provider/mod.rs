@@ -2,9 +2,10 @@
 //!
 //! In: a Service to ensure or to clean up. Out: its status and condition ([`outcome`], [`rejection`]), and the calls that claim
 //! an address ([`claim`]) or release it ([`release`]). [`upkeep`] does what no Service asks for. [`status_conflict`] handles a
-//! status that another controller writes, too.
+//! status that another controller writes, too. [`instances`] answers the node controllers.
 
 pub(crate) mod claim;
+mod instances;
 pub(crate) mod load_balancer;
 pub(crate) mod node_changes;
 pub(crate) mod outcome;

@@ -19,11 +19,11 @@ const EXTERNAL: &str = "ExternalIP";
 
 /// A virtual IP, as far as it matters to a node.
 #[derive(Debug, Clone)]
-pub(super) struct Vip {
+pub(crate) struct Vip {
     /// `namespace/name` of the Service that has it.
-    pub(super) service: String,
+    pub(crate) service: String,
     /// Since when; `None`: it is just being claimed.
-    pub(super) since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
 }
 
 /// Types and addresses of a node, host names left out.
