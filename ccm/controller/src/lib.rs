@@ -27,6 +27,7 @@ mod provider;
 mod state;
 mod status_pages;
 mod stores;
+mod wakeup;
 
 use std::sync::Arc;
 
@@ -51,7 +52,6 @@ use self::provider::load_balancer::Provider;
 use self::provider::upkeep::Upkeep;
 use self::state::kept;
 pub use self::state::shared::SharedState;
-use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
 pub use self::status_pages::{StatusPages, WatchedObjects};
 use self::stores::clock::Clock;

@@ -22,9 +22,9 @@ use windlass_common::strict;
 use super::status_throttle::StatusThrottle;
 use super::writes::{PlannedWrite, PlannedWrites};
 use crate::state::shared::SharedState;
-use crate::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::state::watched_kinds::WatchedKind;
 use crate::stores::call::{CallFailed, call};
+use crate::wakeup::{ReconcileReport, Reconciler, Wakeup};
 
 /// After a conflict: by then the watch shows the newer object, unless it is interrupted.
 const RETRY_AFTER_CONFLICT: Duration = Duration::from_secs(2);

@@ -24,8 +24,8 @@ use crate::allocation::request::is_object_name;
 use crate::nodes::report_condition::{self, Due};
 use crate::nodes::reports::DoubtsByNode;
 use crate::state::ClusterState;
-use crate::state::wakeup::{ReconcileReport, Reconciler, Urgency, Wakeup};
 use crate::stores::call::{CallFailed, call};
+use crate::wakeup::{ReconcileReport, Reconciler, Urgency, Wakeup};
 
 /// Delay between the end of a quarantine and the deletion of its object.
 const QUARANTINE_SLACK: Duration = Duration::from_millis(100);

@@ -6,7 +6,6 @@
 
 pub(crate) mod kept;
 pub(crate) mod shared;
-pub(crate) mod wakeup;
 pub(crate) mod watch;
 pub(crate) mod watched_kinds;
 

@@ -16,10 +16,10 @@ use super::watched_kinds::WatchedKind;
 use crate::allocation::allocation_state::AllocationState;
 use crate::allocation::settings::Settings;
 use crate::nodes::inventory::MachineInventory;
-use crate::state::wakeup::{Urgency, Wakeup};
 use crate::stores::clock::Clock;
 use crate::stores::key_queue::KeyQueue;
 use crate::stores::{ObjectStore as _, Stores};
+use crate::wakeup::{Urgency, Wakeup};
 
 /// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
 /// something is waited for.

@@ -15,7 +15,7 @@ use super::*;
 use crate::allocation::ledger::ClaimAction;
 use crate::allocation::request::owner;
 use crate::placement::plan::why_unplaced;
-use crate::state::wakeup::Urgency;
+use crate::wakeup::Urgency;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")

@@ -16,8 +16,8 @@ use crate::allocation::pools::UnusableAddresses;
 use crate::allocation::traffic;
 use crate::placement::endpoints;
 use crate::placement::node_traits::ready_since;
-use crate::state::wakeup::Urgency;
 use crate::stores::{ObjectStore, Stores};
+use crate::wakeup::Urgency;
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
