@@ -182,11 +182,6 @@ impl Interval {
         let nanos = u64::from(self.0) * 10_000_000;
         Duration::from_nanos(256_u64.saturating_sub(priority.get().into()).saturating_mul(nanos) / 256)
     }
-
-    /// Active_Down_Interval of a router of this priority (RFC 9568 §6.1).
-    pub fn active_down(self, priority: Priority) -> Duration {
-        self.duration().saturating_mul(3).saturating_add(self.skew(priority))
-    }
 }
 
 impl fmt::Display for Interval {

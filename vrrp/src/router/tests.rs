@@ -154,7 +154,7 @@ fn without_preempt_a_backup_obeys_an_active_of_lower_priority() {
     let mut router = router(State::Backup, Config { preempt: false, ..config() }, now);
     let later = now + Duration::from_secs(3);
     assert_eq!(router.handle_advert(advert(LOWER, 1, 1000), later), AdvertOutcome::Obeyed);
-    assert_eq!(router.poll_timeout(), Some(later + interval(1000).active_down(priority(100))));
+    assert_eq!(router.poll_timeout(), Some(later + Versions::V3.active_down(interval(1000), priority(100))));
     assert_eq!(router.active(), Some(LOWER));
 }
 

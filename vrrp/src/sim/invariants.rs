@@ -267,10 +267,16 @@ impl RouterRecord {
 
     /// Returns true if it is a Backup that should be Active at `clock_time` by its clock.
     pub(super) fn must_take_over(&self, config: &Config, clock_time: Time) -> bool {
-        let interval = self.learned.unwrap_or(config.interval);
+        let interval = self.learned.unwrap_or(config.interval).duration();
+        // Skew (RFC 9568 §6.1): 1/256 of the interval, in version 2 of a second (RFC 3768 §6.1), for each step below priority 256.
+        let base = match config.versions {
+            Versions::V3 | Versions::V2AndV3 => interval,
+            Versions::V2 => Duration::from_secs(1),
+        };
+        let skew = base * (256 - u32::from(config.priority.get())) / 256;
         let due = match self.resigned {
-            Some(resigned) => resigned + config.versions.skew(interval, config.priority),
-            None => self.listening_since + config.versions.active_down(interval, config.priority),
+            Some(resigned) => resigned + skew,
+            None => self.listening_since + interval * 3 + skew,
         };
         match self.state {
             State::Backup => clock_time > due,

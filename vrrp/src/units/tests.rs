@@ -87,7 +87,7 @@ fn skew_and_active_down_interval_match_the_reference() {
             "{interval} priority {priority}"
         );
         assert_eq!(
-            interval.active_down(priority),
+            Versions::V3.active_down(interval, priority),
             interval.duration() * 3 + Duration::from_nanos(skew_nanos)
         );
     }

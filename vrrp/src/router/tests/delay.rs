@@ -93,7 +93,10 @@ fn an_owner_in_backup_preempts_whatever_preempt_and_delay_say() {
     let owner = Config { priority: Priority::OWNER, preempt: false, ..delayed() };
     let mut router = router(State::Backup, owner, START);
     assert_eq!(router.handle_advert(advert(HIGHER, 254, 1000), START), AdvertOutcome::Inferior);
-    assert_eq!(router.poll_timeout(), Some(START + interval(1000).active_down(Priority::OWNER)));
+    assert_eq!(
+        router.poll_timeout(),
+        Some(START + Versions::V3.active_down(interval(1000), Priority::OWNER))
+    );
 }
 
 // shows: rfc9568 T14

@@ -91,7 +91,7 @@ fn a_backup_that_knows_no_active_obeys_a_resignation_to_the_group_and_no_questio
 #[test]
 fn a_backup_asks_an_active_that_is_silent_once_before_it_takes_over() {
     let mut backup = backup_of_higher(falling_back());
-    let due = START + interval(1000).active_down(priority(100));
+    let due = START + Versions::V3.active_down(interval(1000), priority(100));
     assert_eq!(backup.poll_timeout(), Some(START + millis(2609) + Duration::from_micros(375)));
     backup.handle_timeout(backup.poll_timeout().unwrap());
     assert_eq!(actions(&mut backup), ["ask [192.0.2.20]"]);
@@ -110,7 +110,7 @@ fn an_active_is_missed_from_the_question_until_it_is_heard_or_replaced() {
         assert!(backup.misses_active());
         backup
     };
-    let due = START + interval(1000).active_down(priority(100));
+    let due = START + Versions::V3.active_down(interval(1000), priority(100));
     // By itself, by another, by one that it is to preempt; after a resignation nobody is missed.
     for (source, value) in [(HIGHER, 200), (LOWER, 150), (LOWER, 50), (HIGHER, 0)] {
         let mut backup = missing();
@@ -130,12 +130,12 @@ fn a_backup_that_has_heard_no_active_asks_all_once_before_it_takes_over() {
     let mut backup = router(State::Backup, falling_back(), START);
     backup.handle_timeout(backup.poll_timeout().unwrap());
     assert_eq!(actions(&mut backup), ["ask [192.0.2.5, 192.0.2.20]"]);
-    assert_eq!(backup.poll_timeout(), Some(START + interval(1000).active_down(priority(100))));
+    assert_eq!(backup.poll_timeout(), Some(START + Versions::V3.active_down(interval(1000), priority(100))));
 }
 
 #[test]
 fn who_is_known_to_be_there_or_is_one_of_many_is_not_asked() {
-    let down = interval(1000).active_down(priority(100));
+    let down = Versions::V3.active_down(interval(1000), priority(100));
     let many = (1..=17).map(|host| [203, 0, 113, host].into()).collect();
     let nobody = router(State::Backup, Config { peers: many, ..falling_back() }, START);
     assert_eq!(nobody.poll_timeout(), Some(START + down), "no Active was heard, and there are many peers");

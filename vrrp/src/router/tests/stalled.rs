@@ -67,7 +67,7 @@ fn the_active_period_ends_before_the_fastest_peer_takes_over() {
     for millis in [10, 100, 1000, 40_950] {
         let active = router(State::Active, Config { interval: interval(millis), ..config() }, START);
         let active_until = active.active_until().unwrap().since(START);
-        let soonest = interval(millis).active_down(Priority::OWNER);
+        let soonest = Versions::V3.active_down(interval(millis), Priority::OWNER);
         assert!(
             active_until.as_nanos() * 102 < soonest.as_nanos() * 98,
             "{millis} ms: {active_until:?} {soonest:?}"
