@@ -82,14 +82,15 @@ mod hash;
 mod ruleset;
 mod set;
 mod shares;
+mod substitutes;
 #[cfg(test)]
 mod tests;
 
 use contents::Contents;
 pub use error::{Missing, SharingError};
-pub use hash::lot;
+pub use hash::{LOTS, SharedBy, lot};
 pub(crate) use ruleset::{is_about_plain, lot_of_error, lot_of_packet};
-pub use shares::{FORMER, LOTS, Share, SharedBy, Shares, SharingLink};
+pub use shares::{FORMER, Share, Shares, SharingLink};
 
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their node while another process takes its
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.

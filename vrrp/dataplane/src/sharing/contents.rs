@@ -7,8 +7,9 @@ use std::sync::Arc;
 use windlass_kernel::netfilter::element::Element;
 use windlass_vrrp::Family;
 
+use super::hash::LOTS;
 use super::set::{Directed, Service, Set, elements};
-use super::shares::{LOTS, Share, Shares, SharingLink};
+use super::shares::{Share, Shares, SharingLink};
 
 #[cfg(test)]
 mod tests;

@@ -4,14 +4,25 @@ use std::net::IpAddr;
 
 use windlass_kernel::netfilter::element::{octets, word};
 
-use super::shares::{LOTS, SharedBy};
-
 #[cfg(test)]
 mod tests;
 
+/// Number of lots of an address: parts of its connections, each of which one node serves.
+pub const LOTS: usize = 120;
 /// The same on all nodes, so that they agree about each client's lot.
 pub(super) const SEED: u32 = 0x7769_6e64;
 const INITIAL: u32 = 0xdead_beef;
+
+/// Parts of a packet that determine its lot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
+pub enum SharedBy {
+    /// The client's address and port: each connection by itself.
+    #[default]
+    Connection,
+    /// The client's address: all its connections go to one node.
+    Client,
+}
 
 /// Returns the lot of packets from this port of a client. All nodes must have the same byte order.
 pub fn lot(client: IpAddr, port: u16, by: SharedBy) -> u8 {
@@ -24,6 +35,14 @@ pub fn lot(client: IpAddr, port: u16, by: SharedBy) -> u8 {
     // The kernel's `reciprocal_scale`.
     let lots = u64::try_from(LOTS).unwrap_or(u64::MAX);
     u8::try_from(hash.wrapping_mul(lots) >> 32).unwrap_or(u8::MAX)
+}
+
+/// Returns the place of a node in the order of a lot, which is the same on all nodes: in it, nodes are asked about connections of the lot and
+/// take one another's place.
+pub(super) fn place(lot: u8, node: IpAddr) -> u32 {
+    let mut key = octets(node);
+    key.push(lot);
+    jhash(&key, SEED)
 }
 
 fn jhash(mut key: &[u8], seed: u32) -> u32 {

@@ -21,9 +21,8 @@ use windlass_vrrp::Family;
 
 use super::contents::{Contents, changed_elements};
 use super::error::Missing;
-use super::hash::SEED;
+use super::hash::{LOTS, SEED, SharedBy};
 use super::set::Set;
-use super::shares::{LOTS, SharedBy};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use windlass_kernel::netfilter::element::{self, Element, MAP, Part, octets, with
 use windlass_kernel::port::{Protocol, ProtocolPort};
 use windlass_vrrp::Family;
 
-use super::shares::SharedBy;
+use super::hash::SharedBy;
 
 /// A shared address with one of its protocols.
 pub(super) type Service = (IpAddr, Protocol);

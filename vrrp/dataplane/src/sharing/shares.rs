@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use windlass_kernel::port::Protocol;
 
-/// Number of lots of an address: parts of its connections, each of which one node serves.
-pub const LOTS: usize = 120;
+use super::hash::{LOTS, SharedBy, place};
+
 /// Most former servers of a lot that count.
 pub const FORMER: usize = 3;
 
@@ -48,20 +48,21 @@ impl Share {
         self.at(&self.lots, lot)
     }
 
-    /// Returns the nodes that serve the lot or served it, if it has former servers: these may have connections of it. In ascending order,
-    /// which is the same on all nodes, whichever former servers each knows of.
-    fn ring(&self, lot: u8) -> BTreeSet<IpAddr> {
+    /// Returns the nodes that serve the lot or served it, if it has former servers: these may have connections of it. In the order of
+    /// the lot, which is the same on all nodes, whichever former servers each knows of.
+    fn ring(&self, lot: u8) -> BTreeSet<(u32, IpAddr)> {
         let all = std::iter::once(&self.lots).chain(self.former.iter().take(FORMER));
-        let ring: BTreeSet<IpAddr> = all.filter_map(|lots| self.at(lots, lot)).collect();
+        let nodes = all.filter_map(|lots| self.at(lots, lot));
+        let ring: BTreeSet<_> = nodes.map(|node| (place(lot, node), node)).collect();
         if ring.len() > 1 { ring } else { BTreeSet::new() }
     }
 
     /// Returns the nodes that a packet of this lot passes which `own` does not know, the next one first. Each node sends on in the same
     /// direction, so that the packet meets all that may know it also while some nodes know of a change and others do not.
     pub fn after(&self, lot: u8, own: IpAddr) -> Vec<IpAddr> {
-        let ring = self.ring(lot);
+        let (ring, own) = (self.ring(lot), (place(lot, own), own));
         let behind = ring.range((Bound::Excluded(own), Bound::Unbounded));
-        behind.chain(ring.range(..own)).copied().collect()
+        behind.chain(ring.range(..own)).map(|(_, node)| *node).collect()
     }
 
     /// Returns the nodes to which packets from clients are sent, the best first: those of TCP to the server of new connections, which passes
@@ -76,20 +77,9 @@ impl Share {
         others
     }
 
-    fn at(&self, lots: &[u8; LOTS], lot: u8) -> Option<IpAddr> {
+    pub(super) fn at(&self, lots: &[u8; LOTS], lot: u8) -> Option<IpAddr> {
         self.servers.get(usize::from(*lots.get(usize::from(lot))?)).copied()
     }
-}
-
-/// Parts of a packet that determine its lot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
-pub enum SharedBy {
-    /// The client's address and port: each connection by itself.
-    #[default]
-    Connection,
-    /// The client's address: all its connections go to one node.
-    Client,
 }
 
 /// Interface of this node, as far as sharing needs it.

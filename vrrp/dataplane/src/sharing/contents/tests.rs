@@ -132,7 +132,7 @@ fn udp_of_a_lot_with_former_servers_is_directed_to_the_node_after_its_server_and
         let contents = Contents::of(&shares, &links);
         contents.services.values().next().map(|directed| directed.lots[&0])
     };
-    // Server, former servers, and where UDP goes: to the next one in ascending order, with this node between the last and the first.
+    // Server, former servers, and where UDP goes: to the next one in the order of the lot, which is here that of the addresses.
     let (second_too, own_too, both) = (vec![[2; LOTS]], vec![[0; LOTS]], vec![[0; LOTS], [2; LOTS]]);
     let table = [
         (1, vec![], Some(first)),

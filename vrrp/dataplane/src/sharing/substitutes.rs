@@ -1,0 +1,77 @@
+//! Servers that take the place of others which do not answer. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::hash::{LOTS, place};
+use super::shares::{Share, Shares};
+
+#[cfg(test)]
+mod tests;
+
+/// Index of no server.
+const NONE: u8 = u8::MAX;
+/// Substitutes of a lot that a node asks after it was away itself: the second one served the lot if the first was away as well.
+const ASKED: usize = 2;
+
+impl Shares {
+    /// Returns the shares while these servers are out. A lot of theirs is served by the next node in the order of the lot that has lots of
+    /// its own and is not out, or where its packets arrive if there is none. All other lots stay: every node that knows of the same servers
+    /// computes the same.
+    #[must_use]
+    pub fn without(&self, out: &BTreeSet<IpAddr>) -> Self {
+        let services = self.services.iter().map(|(service, share)| (*service, share.without(out)));
+        Self { peers: self.peers.clone(), services: services.collect() }
+    }
+}
+
+impl Share {
+    fn without(&self, out: &BTreeSet<IpAddr>) -> Self {
+        let mut living = self.serving();
+        living.retain(|node, _| !out.contains(node));
+        let is_out = |lots, lot| self.at(lots, lot).filter(|node| out.contains(node));
+        let mut share = self.clone();
+        for (lot, index) in (0..).zip(&mut share.lots) {
+            if let Some(server) = is_out(&self.lots, lot) {
+                *index = nearest(lot, server, &living).map_or(NONE, |(_, _, index)| index);
+            }
+        }
+        for (lots, former) in share.former.iter_mut().zip(&self.former) {
+            let gone = (0..).zip(lots).filter(|(lot, _)| is_out(former, *lot).is_some());
+            gone.for_each(|(_, index)| *index = NONE);
+        }
+        share
+    }
+
+    /// Returns the share on a node that was away: the first substitutes of each lot are its newest former servers.
+    #[must_use]
+    pub fn with_substitutes(&self) -> Self {
+        let mut former = [[NONE; LOTS]; ASKED];
+        let serving = self.serving();
+        for (at, lot) in (0..LOTS).zip(0..) {
+            let Some(server) = self.server(lot) else { continue };
+            let mut left = serving.clone();
+            left.remove(&server);
+            for lots in &mut former {
+                let Some((_, node, index)) = nearest(lot, server, &left) else { break };
+                left.remove(&node);
+                if let Some(one) = lots.get_mut(at) {
+                    *one = index;
+                }
+            }
+        }
+        Self { former: former.into_iter().chain(self.former.iter().copied()).collect(), ..self.clone() }
+    }
+
+    /// Returns the servers that have lots, with their indexes.
+    pub fn serving(&self) -> BTreeMap<IpAddr, u8> {
+        let lots = self.lots.iter().copied().collect::<BTreeSet<u8>>().into_iter();
+        lots.filter_map(|index| Some((*self.servers.get(usize::from(index))?, index))).collect()
+    }
+}
+
+/// Returns the next of these nodes after the server in the order of the lot, with its distance and index.
+fn nearest(lot: u8, server: IpAddr, nodes: &BTreeMap<IpAddr, u8>) -> Option<(u32, IpAddr, u8)> {
+    let from = place(lot, server);
+    nodes.iter().map(|(node, index)| (place(lot, *node).wrapping_sub(from), *node, *index)).min()
+}
