@@ -100,9 +100,7 @@ impl Engine {
             links: Arc::new(Links::new().map_err(os)?),
             orders: Mutex::default(),
             endings: Arc::new(Endings::new(Arc::clone(&shared), ending_notice)),
-            sharing: Arc::new(
-                SharingThread::new(format!("{table}-sharing"), Arc::clone(&shared)).map_err(os)?,
-            ),
+            sharing: Arc::new(SharingThread::new(format!("{table}-sharing"), Arc::clone(&shared))),
             shared,
             speaking: Arc::new(Speaking::new().map_err(os)?),
             bfd: Arc::new(Bfd::new().map_err(os)?),

@@ -399,6 +399,7 @@ pub(crate) struct SharedState {
     neighbour: Waker,
     hold: Waker,
     connections: Waker,
+    sharing: Waker,
 }
 
 impl SharedState {
@@ -416,6 +417,7 @@ impl SharedState {
             neighbour: Waker::new()?,
             hold: Waker::new()?,
             connections: Waker::new()?,
+            sharing: Waker::new()?,
         })
     }
 
@@ -536,6 +538,7 @@ impl SharedState {
         self.neighbour.wake();
         self.hold.wake();
         self.connections.wake();
+        self.sharing.wake();
     }
 
     /// Wakes the neighbour thread alone.
@@ -558,6 +561,10 @@ impl SharedState {
 
     pub(crate) fn connections_waker(&self) -> &Waker {
         &self.connections
+    }
+
+    pub(crate) fn sharing_waker(&self) -> &Waker {
+        &self.sharing
     }
 }
 

@@ -44,7 +44,7 @@
 //! | `windlass-bgp` | announces routes to BGP peers where so configured | keep another waiting |
 //! | `windlass-bfd` | detects dead BGP peers by BFD, where so configured | wait, but for the kernel |
 //! | `windlass-endings` | removes tracked connections that no Service claims any more | keep another waiting |
-//! | `windlass-sharing` | keeps the table that directs packets for shared addresses, where there are some | keep another waiting |
+//! | `windlass-sharing` | keeps the table that directs packets for shared addresses, where there are some, and asks their servers whether they live | keep another waiting |
 //! | `windlass-connections` | replicates connections where so configured | keep another waiting |
 //! | `windlass-watchdog` | reports helpers that stall | keep another waiting |
 //!

@@ -1,7 +1,7 @@
 //! The thread `windlass-sharing`: keeps the table that directs packets for shared addresses, and learns the link-layer addresses of the
-//! other nodes for it. No election needs it, and it has no real-time priority.
+//! other nodes and which of them live for it. No election needs it, and it has no real-time priority.
 
-use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,17 @@ use windlass_kernel::clock;
 use windlass_kernel::interfaces::Follower;
 use windlass_kernel::netfilter::monitor::RulesetMonitor;
 use windlass_kernel::poll::poll;
+use windlass_kernel::port::Protocol;
+use windlass_vrrp::Time;
 
-use crate::handle::{SharedState, Waker};
+use crate::handle::SharedState;
 use crate::status::SharingStatus;
 use crate::supervisor::Helper;
 
 mod keeper;
+mod liveness;
 pub(crate) mod trails;
+mod watch;
 
 use keeper::Keeper;
 
@@ -40,26 +44,24 @@ pub(crate) struct SharingThread {
     wanted: ArcSwapOption<Shares>,
     status: ArcSwap<SharingStatus>,
     stopping: AtomicBool,
-    waker: Waker,
     shared: Arc<SharedState>,
 }
 
 impl SharingThread {
-    pub(crate) fn new(table: String, shared: Arc<SharedState>) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(table: String, shared: Arc<SharedState>) -> Self {
+        Self {
             table,
             wanted: ArcSwapOption::empty(),
             status: ArcSwap::default(),
             stopping: AtomicBool::new(false),
-            waker: Waker::new()?,
             shared,
-        })
+        }
     }
 
     /// Has the thread put these in force.
     pub(crate) fn follow(&self, shares: Arc<Shares>) {
         self.wanted.store(Some(shares));
-        self.waker.wake();
+        self.shared.sharing_waker().wake();
     }
 
     pub(crate) fn status(&self) -> Arc<SharingStatus> {
@@ -80,7 +82,7 @@ impl SharingThread {
     /// Ends the thread soon.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.waker.wake();
+        self.shared.sharing_waker().wake();
     }
 
     /// The thread's body; returns when the engine stops.
@@ -91,6 +93,7 @@ impl SharingThread {
                 return Ok(());
             }
             self.wait(&[], None);
+            self.shared.sharing_waker().drain();
         }
         let mut follower = Follower::open(clock::now()).map_err(|error| error.to_string())?;
         let ruleset = RulesetMonitor::open()
@@ -100,7 +103,7 @@ impl SharingThread {
         loop {
             helper.begin_round();
             let begun = clock::now();
-            self.waker.drain();
+            self.shared.sharing_waker().drain();
             ruleset
                 .drain()
                 .map_err(|error| format!("cannot receive changes of nftables by netlink: {error}"))?;
@@ -111,7 +114,7 @@ impl SharingThread {
             let changed = follower.follow(begun);
             let shares = self.wanted.load_full().unwrap_or_default();
             let is_new = !installed.as_ref().is_some_and(|installed| Arc::ptr_eq(installed, &shares));
-            let status = keeper.round(&shares, follower.table(), begun);
+            let status = keeper.round(&shares, follower.table(), self.directs(&shares, begun), begun);
             if status.error.is_none() && self.shared.passing.set_trails(keeper.trails()) {
                 self.shared.wake_hold();
             }
@@ -128,9 +131,21 @@ impl SharingThread {
         }
     }
 
+    /// Returns true if this node is the director of a shared address, or may soon be.
+    fn directs(&self, shares: &Shares, now: Time) -> bool {
+        let is_shared = |vip: &IpAddr| {
+            [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
+                .iter()
+                .any(|protocol| shares.services.contains_key(&(*vip, *protocol)))
+        };
+        let handles = self.shared.handles();
+        let mut directing = handles.iter().filter(|handle| handle.is_active(now) || handle.misses_active());
+        directing.any(|handle| handle.plan().addresses.iter().any(is_shared))
+    }
+
     /// Waits for an order or for one of these. Returns true if one is there.
     fn wait(&self, others: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
-        let all = std::iter::once(self.waker.as_fd()).chain(others.iter().copied());
+        let all = std::iter::once(self.shared.sharing_waker().as_fd()).chain(others.iter().copied());
         let mut descriptors: Vec<_> = all.map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
         poll(&mut descriptors, limit, "orders and changes of interfaces and nftables")
     }

@@ -187,6 +187,10 @@ pub struct SharingStatus {
     pub in_force: Arc<Shares>,
     /// Peers that have not answered yet.
     pub unknown_peers: BTreeSet<IpAddr>,
+    /// Servers that do not answer, so that others serve their lots. Only the director asks them.
+    pub silent: BTreeSet<IpAddr>,
+    /// Servers that answer again, while others serve their lots: for 3 s, and longer if they were often silent.
+    pub returning: BTreeSet<IpAddr>,
     /// Servers and former servers to which this node passes no packets of connections that it does not know: no mark is left
     /// ([`ConnectionForwarding::marks`](crate::ConnectionForwarding::marks)), or connections are not forwarded.
     pub without_mark: BTreeSet<IpAddr>,

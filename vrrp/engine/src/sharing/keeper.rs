@@ -12,6 +12,7 @@ use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
 
 use super::trails::Trails;
+use super::watch::Watch;
 use crate::status::SharingStatus;
 
 /// Time after which packets are directed by lots that have moved: by then all nodes know the former servers of these lots, so that the new
@@ -33,11 +34,12 @@ pub(super) struct Keeper<'a> {
     sharing: Option<Sharing>,
     /// Shares by which packets are directed, and newer ones with the time from which on they are.
     declared: VecDeque<(Time, Arc<Shares>)>,
-    /// Nodes that may have connections of lots, with the shares and links that they follow from.
-    trails: Option<(Arc<Trails>, Inputs)>,
+    /// Nodes that may have connections of lots, with what they follow from: shares, links, and true if this node was away.
+    trails: Option<(Arc<Trails>, (Inputs, bool))>,
     /// Shares and links that the table was last changed to: its contents take time to compute.
     applied: Option<Inputs>,
     begun: Time,
+    watch: Watch,
     route: KeptRouteSocket,
     /// Link-layer addresses of peers by interface and address, as last known. A silent peer may still send.
     known: BTreeMap<(u32, IpAddr), [u8; 6]>,
@@ -56,6 +58,7 @@ impl<'a> Keeper<'a> {
             trails: None,
             applied: None,
             begun: now,
+            watch: Watch::default(),
             route: KeptRouteSocket::default(),
             known: BTreeMap::new(),
             compare_at: now,
@@ -64,19 +67,23 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Looks for the peers, and puts the shares in force or restores them. Returns the state after that.
+    /// Looks for the peers, asks the servers if this node `directs` packets, and puts the shares in force or restores them. Returns the state
+    /// after that.
     pub(super) fn round(
         &mut self,
         shares: &Arc<Shares>,
         interfaces: &Interfaces,
+        directs: bool,
         now: Time,
     ) -> SharingStatus {
         let links = self.links(shares, interfaces);
-        self.trails.take_if(|(_, (of, known))| !Arc::ptr_eq(of, shares) || *known != links);
-        self.trails.get_or_insert_with(|| {
-            (Arc::new(Trails::of(shares, &links)), (Arc::clone(shares), links.clone()))
-        });
-        let shares = &self.directed(shares, now);
+        let is_cut = |name: &String| interfaces.get(name).is_none_or(|info| !info.carrier);
+        self.watch.ask(shares, &links, is_cut, directs, &mut self.route, now);
+        self.status.silent.clone_from(self.watch.silent());
+        self.status.returning = self.watch.returning(now);
+        self.follow_trails(shares, &links, now);
+        let declared = &self.directed(shares, now);
+        let shares = &self.watch.substituted(declared, now);
         let waits =
             self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
         if waits || self.retry_at.is_some_and(|time| now < time) {
@@ -87,7 +94,7 @@ impl<'a> Keeper<'a> {
         self.retry_at = is_lacking.then(|| now + RETRY);
         let error = outcome.err().map(|error| error.to_string());
         match &error {
-            None => self.status.in_force = Arc::clone(shares),
+            None => self.status.in_force = Arc::clone(declared),
             Some(error) if self.status.error.as_ref() != Some(error) => {
                 tracing::warn!(error, "packets for shared addresses are not directed as they should be");
             }
@@ -95,6 +102,21 @@ impl<'a> Keeper<'a> {
         }
         self.status.error = error;
         self.status.clone()
+    }
+
+    /// Finds the nodes that may have connections of lots anew, if what they follow from has changed. A server that is silent is not asked.
+    fn follow_trails(&mut self, shares: &Arc<Shares>, links: &BTreeMap<String, SharingLink>, now: Time) {
+        let (mut links, was_away) = (links.clone(), self.watch.was_away(now));
+        for link in links.values_mut() {
+            link.peers.retain(|peer, _| !self.watch.silent().contains(peer));
+        }
+        self.trails.take_if(|(_, ((of, known), away))| {
+            !Arc::ptr_eq(of, shares) || *known != links || *away != was_away
+        });
+        self.trails.get_or_insert_with(|| {
+            let trails = Trails::of(shares, &links, was_away);
+            (Arc::new(trails), ((Arc::clone(shares), links), was_away))
+        });
     }
 
     /// Returns the shares by which packets are directed now. Lots that have moved from nodes with connections follow later.
@@ -110,9 +132,9 @@ impl<'a> Keeper<'a> {
         self.declared.front().map_or_else(|| Arc::clone(newest), |(_, shares)| Arc::clone(shares))
     }
 
-    /// Returns when packets are to be directed by newer shares.
+    /// Returns when packets are to be directed by newer shares, or a server is to be asked.
     pub(super) fn due(&self) -> Option<Time> {
-        self.declared.get(1).map(|(from, _)| *from)
+        self.declared.get(1).map(|(from, _)| *from).into_iter().chain(self.watch.due()).min()
     }
 
     /// Returns the nodes that may have connections of lots; `None` while no address is shared.

@@ -66,10 +66,15 @@ pub(crate) struct Trail {
 }
 
 impl Trails {
-    /// Returns the trails on a node with these interfaces.
-    pub(crate) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>) -> Self {
+    /// Returns the trails on a node with these interfaces. If it was away, it also asks the substitutes of each lot about connections of TCP:
+    /// a flow of UDP would begin at the last node that is asked, so at a substitute.
+    pub(crate) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>, was_away: bool) -> Self {
         let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
-            let trail = trail(share, Family::of(*vip), links.get(&share.interface)?);
+            let link = links.get(&share.interface)?;
+            let trail = match protocol {
+                Protocol::Tcp if was_away => trail(&share.with_substitutes(), Family::of(*vip), link),
+                Protocol::Tcp | Protocol::Udp | Protocol::Sctp => trail(share, Family::of(*vip), link),
+            };
             (!trail.lots.is_empty()).then_some(((*vip, *protocol), trail))
         });
         Self {
@@ -86,7 +91,7 @@ impl Trails {
 }
 
 fn trail(share: &Share, family: Family, link: &SharingLink) -> Trail {
-    // A node without an address among the others stands before them.
+    // A node without an address among the others has a place in the order, too.
     let own = link.own.iter().find(|own| Family::of(**own) == family).copied();
     let own = own.unwrap_or(match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,5 +1,6 @@
 //! Addresses that three nodes serve together: who gets a packet.
 
+mod alive;
 mod changes;
 mod packets;
 mod scene;

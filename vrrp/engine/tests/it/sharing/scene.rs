@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use windlass_engine::{
@@ -121,7 +122,19 @@ impl Scene {
     /// A TCP connection to port 80 of the VIP, once its server has answered.
     pub(super) fn connect(&self, vip: IpAddr) -> io::Result<TcpClient> {
         let to = SocketAddr::new(vip, 80);
-        let stream = self.client().run(move || TcpStream::connect_timeout(&to, LIMIT))?;
+        Self::greeted(self.client().run(move || TcpStream::connect_timeout(&to, LIMIT))?)
+    }
+
+    /// The same from a port whose lot is this node's, if it is there before the time is over.
+    pub(super) fn connect_to(&self, node: usize, vip: IpAddr, limit: Duration) -> io::Result<TcpClient> {
+        let stream = self.client().run(move || {
+            let socket = bound(node, SocketAddr::new(vip, 80), Type::STREAM);
+            socket.connect_timeout(&SocketAddr::new(vip, 80).into(), limit).map(|()| TcpStream::from(socket))
+        })?;
+        Self::greeted(stream)
+    }
+
+    fn greeted(stream: TcpStream) -> io::Result<TcpClient> {
         stream.set_read_timeout(Some(LIMIT))?;
         let own = stream.local_addr()?;
         let mut client = TcpClient { own, answer: String::new(), stream: BufReader::new(stream) };
@@ -132,19 +145,29 @@ impl Scene {
     /// A UDP socket of the client that is connected to port 53 of the VIP, from a port whose lot is this node's.
     pub(super) fn socket_to(&self, node: usize, vip: IpAddr) -> UdpSocket {
         self.client().run(move || {
-            let any = if vip.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-            loop {
-                let socket = Socket::new(Domain::for_address(SocketAddr::new(vip, 53)), Type::DGRAM, None);
-                let socket = socket.expect("socket");
-                socket.bind(&any.parse::<SocketAddr>().unwrap().into()).expect("bind");
-                socket.connect(&SocketAddr::new(vip, 53).into()).expect("connect");
-                let socket = UdpSocket::from(socket);
-                socket.set_read_timeout(Some(LIMIT)).unwrap();
-                if expected(socket.local_addr().unwrap(), SharedBy::Connection) == node {
-                    return socket;
-                }
-            }
+            let socket = bound(node, SocketAddr::new(vip, 53), Type::DGRAM);
+            socket.connect(&SocketAddr::new(vip, 53).into()).expect("connect");
+            let socket = UdpSocket::from(socket);
+            socket.set_read_timeout(Some(LIMIT)).unwrap();
+            socket
         })
+    }
+}
+
+/// A socket that is bound to the address from which packets to `to` leave, and to a port whose lot is this node's.
+fn bound(node: usize, to: SocketAddr, kind: Type) -> Socket {
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let any: SocketAddr = any.parse().unwrap();
+    let probe = UdpSocket::bind(any).expect("bind");
+    probe.connect(to).expect("connect");
+    let own = SocketAddr::new(probe.local_addr().unwrap().ip(), 0);
+    loop {
+        let socket = Socket::new(Domain::for_address(to), kind, None).expect("socket");
+        socket.bind(&own.into()).expect("bind");
+        let bound = socket.local_addr().unwrap().as_socket().unwrap();
+        if expected(bound, SharedBy::Connection) == node {
+            return socket;
+        }
     }
 }
 

@@ -1,0 +1,118 @@
+//! Asks the servers of shared addresses whether they live, and directs the lots of those that do not to others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_dataplane::marked_ways::NextHop;
+use windlass_dataplane::sharing::{Shares, SharingLink};
+use windlass_kernel::netlink::KeptRouteSocket;
+use windlass_vrrp::Time;
+
+use super::liveness::Liveness;
+
+/// Time for which a node that was away asks the nodes that served its lots meanwhile about connections.
+const AWAY_WINDOW: Duration = Duration::from_hours(1);
+
+/// Servers that are asked, and what follows from their answers.
+#[derive(Default)]
+pub(super) struct Watch {
+    liveness: Liveness,
+    /// Servers with lots, and the shares that they follow from.
+    serving: Option<(Arc<Shares>, BTreeSet<IpAddr>)>,
+    /// Shares without the servers that are out, and those that they follow from.
+    substituted: Option<(Arc<Shares>, BTreeSet<IpAddr>, Arc<Shares>)>,
+    /// End of the time for which other nodes may have connections of this node's lots.
+    away_until: Option<Time>,
+    /// Servers that did not answer at the last round.
+    silent: BTreeSet<IpAddr>,
+}
+
+impl Watch {
+    /// Asks the servers, if this node directs packets, and looks for their answers.
+    pub(super) fn ask(
+        &mut self,
+        shares: &Arc<Shares>,
+        links: &BTreeMap<String, SharingLink>,
+        is_cut: impl Fn(&String) -> bool,
+        directs: bool,
+        route: &mut KeptRouteSocket,
+        now: Time,
+    ) {
+        self.serving.take_if(|(of, _)| !Arc::ptr_eq(of, shares));
+        let (_, serving) = self.serving.get_or_insert_with(|| {
+            let nodes = shares.services.values().flat_map(|share| share.serving().into_keys());
+            (Arc::clone(shares), nodes.collect())
+        });
+        // That nothing comes by an interface without a carrier proves nothing of the servers.
+        let hops = links.iter().filter(|(name, _)| directs && !is_cut(name)).flat_map(|(_, link)| {
+            let asked = link.peers.keys().filter(|peer| serving.contains(peer));
+            asked.map(|address| NextHop { interface: link.index, address: *address })
+        });
+        self.liveness.ask_only(&hops.collect());
+        for (hop, is_due) in self.liveness.open(now) {
+            let NextHop { interface, address } = hop;
+            let answered = route.with(|route| {
+                let answered = route.has_answered(interface, address)?;
+                route.ask_host(interface, address)?;
+                Ok(answered)
+            });
+            if let Err(error) = &answered {
+                tracing::debug!(%error, %address, "cannot ask a server whether it lives");
+            }
+            self.liveness.note(hop, answered.ok().filter(|_| is_due), now);
+        }
+        if links.keys().any(is_cut) || self.liveness.is_cut_off() {
+            self.away_until = Some(now + AWAY_WINDOW);
+        }
+        self.report();
+    }
+
+    fn report(&mut self) {
+        let silent = self.liveness.silent();
+        for server in silent.difference(&self.silent) {
+            tracing::warn!(%server, "a server of shared addresses does not answer: other nodes serve its lots");
+        }
+        for server in self.silent.difference(&silent) {
+            tracing::info!(%server, "a server of shared addresses answers again, or is asked no more");
+        }
+        self.silent = silent;
+    }
+
+    /// Returns the servers that do not answer.
+    pub(super) fn silent(&self) -> &BTreeSet<IpAddr> {
+        &self.silent
+    }
+
+    /// Returns the servers that answer again and whose lots other nodes still serve.
+    pub(super) fn returning(&self, now: Time) -> BTreeSet<IpAddr> {
+        self.liveness.returning(now)
+    }
+
+    /// Returns true if other nodes may have connections of this node's lots, because it was away.
+    pub(super) fn was_away(&self, now: Time) -> bool {
+        self.away_until.is_some_and(|until| now < until)
+    }
+
+    /// Returns the shares with others in the place of the servers that are out.
+    pub(super) fn substituted(&mut self, shares: &Arc<Shares>, now: Time) -> Arc<Shares> {
+        let mut out = self.liveness.returning(now);
+        out.extend(&self.silent);
+        if out.is_empty() {
+            self.substituted = None;
+            return Arc::clone(shares);
+        }
+        self.substituted.take_if(|(of, without, _)| !Arc::ptr_eq(of, shares) || *without != out);
+        let (.., substituted) = self.substituted.get_or_insert_with(|| {
+            let substituted = Arc::new(shares.without(&out));
+            (Arc::clone(shares), out, substituted)
+        });
+        Arc::clone(substituted)
+    }
+
+    /// Returns when there is a server to ask.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.liveness.due()
+    }
+}
