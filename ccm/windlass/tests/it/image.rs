@@ -181,7 +181,7 @@ fn what_is_no_image_is_refused_and_leaves_nothing_behind() {
 }
 
 /// What only the lab switches on in packages that the binary has, too; `cargo metadata` knows the features of the whole workspace.
-const OF_THE_LAB: [&str; 3] = ["bit-vec", "time-macros", "x509-parser"];
+const OF_THE_LAB: [&str; 4] = ["bit-vec", "json-patch", "time-macros", "x509-parser"];
 
 /// `name version` of all packages that are built for the binary as `cargo metadata` has it, without our own.
 fn built_in(metadata: &Value) -> BTreeSet<String> {
