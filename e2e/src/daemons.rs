@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(500);
 const TO_START_ANEW: [&str; 3] =
     ["leaderelection lost", "Node is being deleted", "NodeIPs changed for the node"];
 
+/// Lines in which these words are looked for: other threads of the process may have the very last ones.
+const LAST_WORDS: usize = 4;
+
 /// A process of the lab.
 #[derive(Clone, Debug)]
 struct Daemon {
@@ -106,7 +109,7 @@ impl Daemons {
         if self.outer(sandbox, host, name)?.is_some() {
             return Ok(None);
         }
-        let words = tail(&sandbox.logs().join(log_name(host, name)), 1);
+        let words = tail(&sandbox.logs().join(log_name(host, name)), LAST_WORDS);
         Ok(TO_START_ANEW.into_iter().find(|why| words.contains(why)))
     }
 
