@@ -140,7 +140,7 @@ impl<K> Informer<K> {
     }
 }
 
-impl<K: Resource> Informer<K> {
+impl<K: Resource + PartialEq> Informer<K> {
     /// Applies an event of the watch. All subscribers get the changes; at the end of a list also if it changes
     /// nothing.
     pub fn handle(&self, event: Event<K>) -> Vec<Change<K>> {

@@ -87,7 +87,7 @@ impl Informers {
     /// Returns the informer of all objects of a kind. `slim` drops unused parts of the stored objects; the one of the first request counts.
     pub fn with<K>(&self, slim: fn(&mut K)) -> Informer<K>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + PartialEq + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
         let known = started.get(&TypeId::of::<K>()).and_then(|one| one.downcast_ref::<Informer<K>>());
@@ -122,7 +122,7 @@ pub async fn with_informers<T, W: Future<Output = T>>(
 /// is over.
 async fn feed<K>(client: Client, informer: Informer<K>) -> watch::Error
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + PartialEq + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
     let mut events =

@@ -92,7 +92,7 @@ fn key_of(metadata: &ObjectMeta) -> String {
     key(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
 }
 
-impl<K: Resource> Store<K> {
+impl<K: Resource + PartialEq> Store<K> {
     /// Applies an event of the watch. A list replaces all known objects: an object that it lacks is gone.
     pub fn handle(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
         match event {
@@ -131,13 +131,10 @@ impl<K: Resource> Store<K> {
         changes
     }
 
-    /// Stores the API server's object, whatever is known: its database may be a restored one. `None`: it is the same.
+    /// Stores the API server's object, whatever is known: its database may be a restored one, and another definition may show other fields
+    /// of the same version. `None`: it is the same.
     fn replace(&mut self, key: &str, object: Arc<K>) -> Option<Change<K>> {
-        let is_same = |known: &K| {
-            known.meta().uid == object.meta().uid
-                && known.meta().resource_version == object.meta().resource_version
-        };
-        if version(&*object) > 0 && self.get(key).is_some_and(|known| is_same(known)) {
+        if version(&*object) > 0 && self.get(key).is_some_and(|known| *known == object) {
             return None;
         }
         if let Some(uid) = &object.meta().uid {

@@ -93,6 +93,19 @@ fn an_older_object_is_no_news() {
 }
 
 #[test]
+fn a_list_with_other_fields_of_the_same_version_as_after_a_change_of_the_definition_is_a_change() {
+    let mut store = Store::default();
+    let shown = |label: &str| {
+        let metadata = json!({ "metadata": { "uid": "a", "resourceVersion": "5", "labels": { label: "" } } });
+        Arc::new(node_object(with(node("n"), &metadata)))
+    };
+    assert_eq!(list(&mut store, [shown("before")]), ["+n"]);
+    assert_eq!(list(&mut store, [shown("before")]), [""; 0]);
+    assert_eq!(list(&mut store, [shown("after")]), ["~n"]);
+    assert_eq!(store.get("n"), Some(&shown("after")));
+}
+
+#[test]
 fn an_answer_of_ours_is_learnt_only_if_it_is_newer() {
     let mut store = Store::default();
     assert_eq!(told(store.learn(versioned("a", "9"))), ["+a"], "it may be faster than the watch");

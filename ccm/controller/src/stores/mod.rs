@@ -52,7 +52,7 @@ pub(crate) trait ObjectStore<K> {
     fn learn(&mut self, object: K) -> Option<Change<K>>;
 }
 
-impl<K: Resource> ObjectStore<K> for Store<K> {
+impl<K: Resource + PartialEq> ObjectStore<K> for Store<K> {
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
         Self::handle(self, event.map(Arc::new))
     }
@@ -62,7 +62,7 @@ impl<K: Resource> ObjectStore<K> for Store<K> {
     }
 }
 
-impl<K: Resource> ObjectStore<K> for Informer<K> {
+impl<K: Resource + PartialEq> ObjectStore<K> for Informer<K> {
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
         Self::handle(self, event)
     }

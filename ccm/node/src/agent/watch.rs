@@ -45,12 +45,12 @@ pub(crate) fn follow_own<K: Followed>(client: &Client, node: &str) -> (Informer<
 
 /// Kinds that can be followed.
 pub(crate) trait Followed:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    Resource<DynamicType = ()> + PartialEq + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
 
 impl<K> Followed for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    K: Resource<DynamicType = ()> + PartialEq + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
 }
 
