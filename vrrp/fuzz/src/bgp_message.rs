@@ -48,7 +48,7 @@ fn in_pieces(bytes: &[u8], cut: usize, whole: &Result<Option<(Message, usize)>, 
     }
 }
 
-/// What is accepted means the same when it is sent, and is printed without control characters.
+/// Checks that a message that is accepted means the same when it is sent, and is printed without control characters.
 fn encoded_again(message: &Message, length: usize) {
     let mut out = Vec::new();
     match message {

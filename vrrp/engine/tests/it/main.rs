@@ -9,6 +9,7 @@ mod announce;
 mod arp;
 mod authentication;
 mod balance;
+mod body;
 mod capabilities;
 mod churn;
 mod conflicts;

@@ -1,14 +1,13 @@
 //! What becomes of VIPs on an interface when the engine cannot say so any more, and by what they are known.
 
-use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use windlass_engine::{Engine, Event, Hold, Options, RouterConfig, State};
 
+use crate::body::Body;
 use crate::lab::{Host, Lan, VIP, address, await_some, require_root, router_v6};
 
 use super::{await_bound, binding, line, marks, shown};
@@ -35,36 +34,11 @@ fn router_process() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-struct Process(Child);
-
-impl Process {
-    /// Starts it and waits until it is Active.
-    fn on(host: &Host) -> Self {
-        let mut child = host.run(|| {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "hold_address::lifetime::router_process", "--ignored", "--nocapture"])
-                .env(MARK, "1")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap()
-        });
-        let told = BufReader::new(child.stdout.take().unwrap());
-        let process = Self(child);
-        assert!(told.lines().map_while(Result::ok).any(|line| line == MARK), "the process ended");
-        process
-    }
-
-    fn send(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts it and waits until it is Active.
+fn process_on(host: &Host) -> Body {
+    let mut process = Body::start(host, "hold_address::lifetime::router_process", MARK, "1");
+    process.next();
+    process
 }
 
 #[test]
@@ -79,9 +53,9 @@ fn the_kernel_removes_the_vip_of_a_killed_or_frozen_process_and_guards_the_hosts
         host.ip("addr add 192.0.2.1/24 dev eth0");
         client.ip("addr del 192.0.2.1/24 dev eth0");
         client.ip("addr add 192.0.2.9/24 dev eth0");
-        let process = Process::on(host);
+        let process = process_on(host);
         await_bound(host);
-        process.send(signal);
+        process.signal(signal);
         let connects = || {
             let to = SocketAddr::new(VIP.into(), 8022);
             client.run(move || TcpStream::connect_timeout(&to, Duration::from_millis(50)).is_ok())

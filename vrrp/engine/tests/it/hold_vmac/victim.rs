@@ -1,16 +1,15 @@
 //! A process that is killed or frozen while it has the VIP.
 
-use std::io::{BufRead, BufReader, Lines, Read as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::Read as _;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Engine, Event, Options, State};
 
 use super::scene::{
     Client, Family, addresses, await_device, await_vip, config, device, lan, neighbour, parameter, serve,
 };
+use crate::body::Body;
 use crate::lab::{Host, Lan, Node, await_some, require_root};
 use crate::lab6::ask_for;
 
@@ -33,47 +32,12 @@ fn router_process() {
     engine.shutdown();
 }
 
-struct Victim {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+fn start(host: &Host, family: Family) -> Body {
+    Body::start(host, "hold_vmac::victim::router_process", MARK, &format!("{family:?}"))
 }
 
-impl Drop for Victim {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Victim {
-    fn start(host: &Host, family: Family) -> Self {
-        let mut child = host.run(move || {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "hold_vmac::victim::router_process", "--ignored", "--nocapture"])
-                .env(MARK, format!("{family:?}"))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap()
-        });
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    fn await_line(&mut self, beginning: &str) {
-        let mut seen = Vec::new();
-        loop {
-            let line = self.lines.next().unwrap_or_else(|| panic!("the process ended: {seen:#?}")).unwrap();
-            if line.strip_prefix(&format!("{MARK} ")).is_some_and(|told| told.starts_with(beginning)) {
-                return;
-            }
-            seen.push(line);
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
-    }
+fn await_line(victim: &mut Body, beginning: &str) {
+    while !victim.next().starts_with(beginning) {}
 }
 
 /// Frames that a host receives or sends by `eth0`.
@@ -115,7 +79,7 @@ fn a_killed_process_falls_silent_at_once_its_vip_goes_by_itself_and_its_device_i
         await_device(host, &name, true);
 
         victim.signal(Signal::SIGKILL);
-        victim.child.wait().unwrap();
+        victim.await_end();
         // Parted from each other, the client between them: what the dead router's host would say is all that it sees.
         lan.part(0, true);
         lan.part(1, true);
@@ -166,8 +130,8 @@ fn a_frozen_process_is_silent_and_listens_before_it_takes_its_place_back() {
         assert!(addresses(host, &family.device(host)).is_empty());
         asking.await_answer(1);
         victim.signal(Signal::SIGCONT);
-        victim.await_line("backup: not run for so long");
-        victim.await_line("active");
+        await_line(&mut victim, "backup: not run for so long");
+        await_line(&mut victim, "active");
         peer.await_state(State::Backup);
         asking.await_answer(0);
         let entry = neighbour(client, family);
@@ -176,12 +140,12 @@ fn a_frozen_process_is_silent_and_listens_before_it_takes_its_place_back() {
 }
 
 /// The victim, Active on the first host, its Backup on the second, and a client on the third that it has answered.
-fn serving(lan: &Lan, family: Family) -> (Victim, Node, Client) {
+fn serving(lan: &Lan, family: Family) -> (Body, Node, Client) {
     for (n, host) in (0..2).zip(&lan.hosts) {
         serve(host, family, n);
     }
-    let mut victim = Victim::start(&lan.hosts[0], family);
-    victim.await_line("active");
+    let mut victim = start(&lan.hosts[0], family);
+    await_line(&mut victim, "active");
     let peer = lan.hosts[1].engine();
     peer.engine.apply(vec![config(family, 1, 2)]);
     peer.await_status("Backup of the other", |status| status.active.is_some());

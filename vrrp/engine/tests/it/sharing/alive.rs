@@ -1,16 +1,14 @@
 //! Nodes that die, return or are frozen while they share addresses.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use windlass_engine::{ConnectionForwarding, Engine, Options, SharedBy, Shares};
 
+use crate::body::Body;
 use crate::guard::proxy::Mode;
 use crate::lab::{Capture, LIMIT, address, await_some, require_root, take_turn};
 
@@ -165,15 +163,6 @@ fn server_process() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-struct Stopped(Child);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_whose_engine_is_frozen_keeps_its_lots() {
     if !require_root() {
@@ -183,19 +172,10 @@ fn a_server_whose_engine_is_frozen_keeps_its_lots() {
     let mut scene = scene();
     scene.nodes.remove(1).engine.shutdown();
     let host = &scene.lan.hosts[1];
-    let mut child = Stopped(host.run(|| {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "sharing::alive::server_process", "--ignored", "--nocapture"])
-            .env(MARK, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }));
-    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-    while !lines.next().expect("the process ended").unwrap().contains(MARK) {}
+    let mut process = Body::start(host, "sharing::alive::server_process", MARK, "1");
+    process.next();
     let mut clients = connections(&scene);
-    kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGSTOP).unwrap();
+    process.signal(Signal::SIGSTOP);
     let capture = Capture::on(host);
     for _ in 0..10 {
         let asked = [address(0).octets(), address(1).octets()];

@@ -37,7 +37,7 @@ impl Scene {
         Self::with(NODES, mode, None)
     }
 
-    /// So many nodes, the first three of which share the addresses, with these settings for connections that they do not know.
+    /// Starts so many nodes, the first three of which share the addresses, with these settings for connections that they do not know.
     pub(super) fn with(nodes: usize, mode: Mode, forwarding: Option<ConnectionForwarding>) -> Self {
         let lan = Lan::new(nodes + 1);
         for (n, host) in lan.hosts.iter().enumerate() {

@@ -52,6 +52,14 @@ fn await_bfd(node: &Node, what: &str, accept: impl Fn(&BfdSession) -> bool) -> B
     await_some(what, || detection(node).filter(&accept))
 }
 
+/// FRR on host 1, and a speaker that has it as its peer, with BFD of 300 ms.
+fn met(lan: &Lan) -> (Router, Node) {
+    let router = Router::with_bfd(&lan.hosts[1], ROUTER, NEIGHBOUR, &profile(300, 300, 3));
+    let node = lan.hosts[0].engine();
+    node.engine.speak(speaker(near(timers(300, 300, 3)), &routes(&["203.0.113.1/32"])));
+    (router, node)
+}
+
 /// Waits until BFD is Up here with the final intervals.
 fn await_up(node: &Node, detection_time: u64) -> BfdSession {
     let detection_time = Duration::from_millis(detection_time);
@@ -108,9 +116,7 @@ fn a_pulled_cable_ends_the_bgp_session_by_bfd_and_both_return_with_the_cable() {
         return;
     }
     let lan = lan(1);
-    let router = Router::with_bfd(&lan.hosts[1], ROUTER, NEIGHBOUR, &profile(300, 300, 3));
-    let node = lan.hosts[0].engine();
-    node.engine.speak(speaker(near(timers(300, 300, 3)), &routes(&["203.0.113.1/32"])));
+    let (router, node) = met(&lan);
     router.await_routes(&["203.0.113.1/32"]);
     await_up(&node, 900);
     await_router(&router, "router's view", |bfd| bfd["status"] == "up");
@@ -194,9 +200,7 @@ fn an_administrator_of_the_router_takes_bfd_down_and_the_speaker_keeps_the_sessi
         return;
     }
     let lan = lan(1);
-    let router = Router::with_bfd(&lan.hosts[1], ROUTER, NEIGHBOUR, &profile(300, 300, 3));
-    let node = lan.hosts[0].engine();
-    node.engine.speak(speaker(near(timers(300, 300, 3)), &routes(&["203.0.113.1/32"])));
+    let (router, node) = met(&lan);
     await_up(&node, 900);
     router.configure_bfd(&["profile test", "shutdown"]);
     let down = await_change(&node, bfd::State::Down);
