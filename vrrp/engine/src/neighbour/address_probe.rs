@@ -11,6 +11,7 @@
 //!  Taken (another host answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
 //!
 //! Probing ── another host answered, of what is to be claimed all the same ─► Clear
+//! Clear ── takeover from a peer, of what is to be claimed all the same ─► Probing, claimed meanwhile ─► Clear
 //! Clear ── contested, and to be yielded ─► Probing, claimed meanwhile ── nobody answered ─► Clear
 //! Clear ── a peer goes first ────────────► Probing, claimed meanwhile ── it answered ─► Taken ── it has gone ─► Clear
 //! ```
@@ -196,7 +197,15 @@ impl AddressProbe {
                 Predecessor::Nobody | Predecessor::Recent => true,
                 Predecessor::Established => is_recent || self.unproven.contains(address),
             };
+            // Only the peer has observed the other host. The address stays in service meanwhile.
+            let asks_claiming =
+                probe.is_some() && predecessor != Predecessor::Nobody && self.forced.contains(address);
             let next = match (*state, probe.filter(|_| asks)) {
+                (ProbeState::Clear, _) | (ProbeState::Unprobed | ProbeState::Suspect { .. }, None)
+                    if asks_claiming =>
+                {
+                    ProbeState::Probing { sent: 0, due, host: None, claimed: true, claimant: Claimant::Host }
+                }
                 (ProbeState::Clear, _) | (ProbeState::Probing { .. } | ProbeState::Taken { .. }, Some(_)) => {
                     continue;
                 }

@@ -41,6 +41,17 @@ pub(super) struct Conflict<K> {
     pub(super) defend: bool,
 }
 
+/// State of a claim when its grace has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Contest {
+    /// This node announces the address, and the other host is another.
+    Stands,
+    /// This node is about to announce the address.
+    Pending,
+    /// It is no conflict.
+    Over,
+}
+
 impl<K: Eq + Hash + Copy> Conflicts<K> {
     pub(super) fn new() -> Self {
         Self {
@@ -57,29 +68,33 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
         }
     }
 
-    /// Returns claims that have stood for the grace and are contested still, that is, `contested` returns true: this node is Active
-    /// for the address, and the other host is another.
+    /// Returns claims that have stood for the grace and stand still. One that is pending is looked at again after another grace.
     pub(super) fn due(
         &mut self,
         now: Time,
-        mut contested: impl FnMut(K, &Claim) -> bool,
+        mut contest: impl FnMut(K, &Claim) -> Contest,
     ) -> Vec<Conflict<K>> {
-        let mut ripe: Vec<(K, Claim)> = Vec::new();
-        self.pending.retain(|claim, since| {
-            let stands = now.since(*since) >= GRACE;
-            if stands {
-                ripe.push(*claim);
-            }
-            !stands
-        });
         let mut conflicts = Vec::new();
-        for (router, claim) in ripe {
-            if contested(router, &claim) {
-                let report = self.reported.permits((router, claim), now);
-                let defend = self.defended.permits((router, claim.address), now);
-                conflicts.push(Conflict { router, claim, report, defend });
+        let (reported, defended) = (&mut self.reported, &mut self.defended);
+        self.pending.retain(|(router, claim), since| {
+            if now.since(*since) < GRACE {
+                return true;
             }
-        }
+            let (router, claim) = (*router, *claim);
+            match contest(router, &claim) {
+                Contest::Stands => {
+                    let report = reported.permits((router, claim), now);
+                    let defend = defended.permits((router, claim.address), now);
+                    conflicts.push(Conflict { router, claim, report, defend });
+                    false
+                }
+                Contest::Pending => {
+                    *since = now;
+                    true
+                }
+                Contest::Over => false,
+            }
+        });
         conflicts
     }
 

@@ -15,6 +15,7 @@ use crate::event::Event;
 
 use super::address_probe::{ClaimOutcome, Claimant};
 use super::announcer::announced_mac;
+use super::conflicts::Contest;
 use super::packet::{Claim, NeighbourPacket, Query};
 use super::peer_adverts::{self, PeerAdverts};
 use super::tracker::SocketsId;
@@ -199,12 +200,19 @@ impl Neighbour<'_> {
             return;
         }
         let (followed, own_macs) = (&self.followed, &mut self.own_macs);
-        let contested = |id: HandleId, claim: &Claim| {
-            let router: Option<&FollowedRouter> = followed.get(&id);
-            router.is_some_and(|router| router.handle.is_active(now) && router.tracker.claims(claim.address))
-                && !own_macs.contains(claim.mac, now)
+        let contest = |id: HandleId, claim: &Claim| {
+            let Some(FollowedRouter { handle, tracker, .. }) = followed.get(&id) else {
+                return Contest::Over;
+            };
+            if !handle.is_active(now) || !tracker.claims(claim.address) || own_macs.contains(claim.mac, now) {
+                Contest::Over
+            } else if tracker.announces(claim.address) {
+                Contest::Stands
+            } else {
+                Contest::Pending
+            }
         };
-        for conflict in self.conflicts.due(now, contested) {
+        for conflict in self.conflicts.due(now, contest) {
             let Claim { address, mac } = conflict.claim;
             let Some(followed) = self.followed.get_mut(&conflict.router) else { continue };
             if conflict.report {

@@ -171,6 +171,11 @@ impl RouterTracker {
         self.active.is_some() && self.address_probe.is_clear(address)
     }
 
+    /// Returns true if this address was passed on to be announced.
+    pub(super) fn announces(&self, address: IpAddr) -> bool {
+        self.announced.contains(&address)
+    }
+
     /// Returns true if this thread answers queries for this address: it is claimed, and not on the interface, where the kernel
     /// would.
     pub(super) fn answers(&self, address: IpAddr) -> bool {

@@ -176,6 +176,27 @@ fn what_is_to_be_claimed_whoever_has_it_is_asked_for_and_claimed_at_the_first_an
     assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all);
 }
 
+// shows: threats T-17
+#[test]
+fn what_is_to_be_claimed_whoever_has_it_is_asked_for_by_each_node_that_takes_over_and_claimed_meanwhile() {
+    let all = addresses(2);
+    let mut address_probe = listed(2);
+    address_probe.set_forced(&Arc::new([all[0]].into()));
+    // The second time it was cleared in the former period.
+    for begin in [0, 10_000] {
+        address_probe.activate(Some(PROBE), Predecessor::Established, at(begin));
+        assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all, "it waits for nothing");
+        assert_eq!(run(&mut address_probe, begin + 100), [(begin + 20, 1)], "the peer knows of the takeover");
+        assert_eq!(address_probe.note_claim(all[0], at(begin + 110)), ClaimOutcome::Forced);
+        assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all);
+        assert_eq!(address_probe.deadline(), None, "it is asked for once");
+        // An address is added.
+        address_probe.activate(Some(PROBE), Predecessor::Nobody, at(begin + 200));
+        assert_eq!(address_probe.deadline(), None);
+        address_probe.deactivate();
+    }
+}
+
 #[test]
 fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
     let mut address_probe = listed(1);

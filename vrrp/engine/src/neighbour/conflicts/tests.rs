@@ -10,9 +10,9 @@ fn claim(host: u8) -> Claim {
     Claim { address: Ipv4Addr::new(203, 0, 113, 1).into(), mac: [2, 0, 0, 0, 0, host] }
 }
 
-/// Whether it was reported and whether the address was defended.
+/// Returns whether it was reported and whether the address was defended.
 fn due(conflicts: &mut Conflicts<u8>, millis: u64) -> Vec<(bool, bool)> {
-    conflicts.due(at(millis), |_, _| true).into_iter().map(|c| (c.report, c.defend)).collect()
+    conflicts.due(at(millis), |_, _| Contest::Stands).into_iter().map(|c| (c.report, c.defend)).collect()
 }
 
 #[test]
@@ -29,8 +29,19 @@ fn a_claim_is_a_conflict_when_it_has_stood_for_a_second() {
 fn a_hand_over_within_the_second_is_none() {
     let mut conflicts = Conflicts::new();
     conflicts.note(1, claim(1), at(0));
-    assert_eq!(conflicts.due(at(1000), |_, _| false), []);
+    assert_eq!(conflicts.due(at(1000), |_, _| Contest::Over), []);
     assert_eq!(due(&mut conflicts, 5000), [], "forgotten");
+}
+
+#[test]
+fn a_claim_to_what_is_not_announced_yet_is_a_conflict_once_it_is() {
+    let mut conflicts = Conflicts::new();
+    conflicts.note(1, claim(1), at(0));
+    for second in 1..100 {
+        assert_eq!(conflicts.due(at(second * 1000), |_, _| Contest::Pending), []);
+        assert_eq!(conflicts.deadline(), Some(at((second + 1) * 1000)), "not sooner");
+    }
+    assert_eq!(due(&mut conflicts, 100_000), [(true, true)]);
 }
 
 #[test]
