@@ -2,18 +2,18 @@
 
 use prometheus::proto::MetricFamily;
 use windlass_common::samples::{counters, gauges};
-use windlass_engine::Engine;
+use windlass_engine::{Engine, HelperStatus};
 
-use crate::parts::{PartStatus, Parts};
+use crate::parts::Parts;
 
 /// Returns the status of the engine's helper threads and of the process's parts.
-pub(crate) fn status(engine: &Engine, parts: &Parts) -> Vec<PartStatus> {
-    engine.helpers().into_iter().map(PartStatus::from).chain(parts.status()).collect()
+pub(crate) fn status(engine: &Engine, parts: &Parts) -> Vec<HelperStatus> {
+    engine.helpers().into_iter().chain(parts.status()).collect()
 }
 
 /// Returns the metrics of the engine's helper threads and of the process's parts.
-pub(crate) fn helpers(all: &[PartStatus]) -> Vec<MetricFamily> {
-    let thread = |part: &PartStatus| [part.name.to_owned()];
+pub(crate) fn helpers(all: &[HelperStatus]) -> Vec<MetricFamily> {
+    let thread = |part: &HelperStatus| [part.thread.to_owned()];
     vec![
         gauges(
             "windlass_engine_helper_away",

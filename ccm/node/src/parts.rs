@@ -27,28 +27,8 @@ pub(crate) const RESTART: Backoff = Backoff::new(
 /// Time without a panic after which a part counts as well, so that its next delay is the first again.
 pub(crate) const WELL_AFTER: Duration = Duration::from_mins(1);
 
-/// Status of a part, or of a helper thread of the engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PartStatus {
-    /// Its name.
-    pub(crate) name: &'static str,
-    /// Times that it panicked, failed or stalled.
-    pub(crate) faults: u64,
-    /// The last fault; `None`: it works.
-    pub(crate) error: Option<String>,
-}
-
-impl From<HelperStatus> for PartStatus {
-    fn from(helper: HelperStatus) -> Self {
-        Self { name: helper.thread, faults: helper.faults, error: helper.error }
-    }
-}
-
-/// Number of faults of a part, and the last one while it counts.
-type Fault = (u64, Option<String>);
-
-/// Faults of all parts, by name.
-pub(crate) type Faults = BTreeMap<&'static str, Fault>;
+/// Status of all parts, by name.
+pub(crate) type Faults = BTreeMap<&'static str, HelperStatus>;
 
 /// The parts of this process.
 #[derive(Debug)]
@@ -67,13 +47,8 @@ impl Parts {
     }
 
     /// Returns the status of each part, in the order of their names.
-    pub(crate) fn status(&self) -> Vec<PartStatus> {
-        let status = |(name, (faults, error)): (&&'static str, &Fault)| PartStatus {
-            name,
-            faults: *faults,
-            error: error.clone(),
-        };
-        self.known.borrow().iter().map(status).collect()
+    pub(crate) fn status(&self) -> Vec<HelperStatus> {
+        self.known.borrow().values().cloned().collect()
     }
 
     /// Runs a part to its end, and returns its result. After a panic the part is started again; `None`: `token` was cancelled before.
@@ -116,7 +91,7 @@ impl Parts {
     /// Adds a part without faults.
     pub(crate) fn add(&self, part: &'static str) {
         self.known.send_if_modified(|known| {
-            known.entry(part).or_default();
+            known.entry(part).or_insert(HelperStatus::new(part));
             false
         });
     }
@@ -131,9 +106,9 @@ impl Parts {
         );
         tracing::error!(part, "{error}");
         self.known.send_modify(|known| {
-            let (faults, last) = known.entry(part).or_default();
-            *faults += 1;
-            *last = Some(error.clone());
+            let status = known.entry(part).or_insert(HelperStatus::new(part));
+            status.faults += 1;
+            status.error = Some(error.clone());
         });
         error
     }
@@ -144,7 +119,7 @@ impl Parts {
             return;
         }
         self.known.send_if_modified(|known| {
-            let error = known.get_mut(part).and_then(|(_, error)| error.take());
+            let error = known.get_mut(part).and_then(|status| status.error.take());
             if error.is_some() {
                 tracing::info!(part, "the part works again");
             }

@@ -133,7 +133,7 @@ pub struct PeerReplication {
     pub refused: u64,
 }
 
-/// A thread of the engine that the election does not need.
+/// A thread of the engine, or a part of the process that runs it, that the election does not need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HelperStatus {
@@ -143,6 +143,13 @@ pub struct HelperStatus {
     pub faults: u64,
     /// The fault that keeps it from its work, the consequence and what helps; `None`: it works.
     pub error: Option<String>,
+}
+
+impl HelperStatus {
+    /// Returns the status of one without faults.
+    pub const fn new(thread: &'static str) -> Self {
+        Self { thread, faults: 0, error: None }
+    }
 }
 
 /// An interface the engine listens on.

@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use windlass_api::node_event;
 use windlass_ccm::events::{EventSink, EventType};
 use windlass_common::listing::first_of;
+use windlass_engine::HelperStatus;
 
 use super::hold::News;
 use crate::engine_events::{Fault, MULTICAST_REMEDY};
-use crate::parts::PartStatus;
 
 #[cfg(test)]
 mod tests;
@@ -61,10 +61,10 @@ impl NodeEvents {
 
     /// Reports each thread of the engine and part of the agent that is missing, unless it was reported within [`AGAIN`]. To be called
     /// repeatedly while it lasts.
-    pub(crate) fn parts_missing(&mut self, all: &[PartStatus], now: Instant) {
+    pub(crate) fn parts_missing(&mut self, all: &[HelperStatus], now: Instant) {
         for part in all {
             let Some(error) = &part.error else { continue };
-            if self.told.is_news((node_event::AGENT_PART_MISSING, part.name.to_owned(), None), now) {
+            if self.told.is_news((node_event::AGENT_PART_MISSING, part.thread.to_owned(), None), now) {
                 self.sink.send(
                     self.node.clone(),
                     EventType::Warning,
