@@ -3,7 +3,7 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
-//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`bgp_sessions`], [`parts`] and [`helper_metrics`].
+//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`bgp_sessions`], [`parts`], [`helper_metrics`] and [`every`].
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
@@ -16,6 +16,13 @@ mod helper_metrics;
 mod keys;
 mod parts;
 pub mod vip;
+
+/// Returns a timer that ticks immediately and then at this interval. After a delay the next tick is an interval later.
+pub(crate) fn every(interval: std::time::Duration) -> tokio::time::Interval {
+    let mut timer = tokio::time::interval(interval);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    timer
+}
 
 /// Formats a link-layer address as `02:00:00:00:00:01`.
 pub(crate) fn mac(bytes: [u8; 6]) -> String {

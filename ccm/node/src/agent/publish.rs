@@ -65,8 +65,7 @@ impl Publisher {
         let (mut failures, mut not_before) = (0, Instant::now());
         let mut left_out = BTreeSet::new();
         let mut carriers = Carriers::default();
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut look = crate::every(LOOK_EVERY);
         loop {
             tokio::select! {
                 _ = look.tick() => {}

@@ -8,7 +8,7 @@ use anyhow::bail;
 use jiff::Timestamp;
 use prometheus::IntGauge;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::files::POLL_INTERVAL;
 use windlass_engine::{Engine, Event, TransitionReason};
@@ -29,9 +29,9 @@ use super::service_proxy::{GuardMode, MasqueradeMark, ServiceProxy};
 use super::tasks::Tasks;
 use super::throttle::Throttle;
 use crate::engine_events::{self, Fault};
-use crate::helper_metrics;
 use crate::keys::{KeyFolder, Keys};
 use crate::parts::{Faults, Parts};
+use crate::{every, helper_metrics};
 
 /// Interval at which lasting faults are checked for a repeated event on the Node.
 const TELL_LASTING: Duration = Duration::from_secs(5);
@@ -87,11 +87,6 @@ pub(super) struct Timers {
 impl Timers {
     /// Starts them.
     pub(super) fn start() -> Self {
-        let every = |interval| {
-            let mut timer = tokio::time::interval(interval);
-            timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            timer
-        };
         let (keys, lasting) = (every(POLL_INTERVAL), every(TELL_LASTING));
         Self { keys, lasting, replication: every(LOOK_AT_REPLICATION) }
     }

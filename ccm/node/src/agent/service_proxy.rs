@@ -284,8 +284,7 @@ pub(crate) async fn follow(
     mark: &watch::Sender<MasqueradeMark>,
     token: &CancellationToken,
 ) {
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = crate::every(EVERY);
     loop {
         let mut evidence = tokio::select! {
             evidence = async {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus::Registry;
-use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::serving::{HealthChecks, Scope};
 use windlass_common::http::serve_probes;
@@ -73,8 +73,7 @@ pub async fn run(
         Holder::new(Arc::clone(&engine), settings, display, parts).context("cannot start a thread")?;
     let news = Arc::clone(holder.news());
     let mut settings = SettingsFile { flags, told: None };
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = crate::every(LOOK);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "holding virtual IPs");
     // When what was told is to be acted on.
     let mut bring_at = None;

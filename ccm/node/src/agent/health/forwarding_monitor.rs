@@ -42,8 +42,7 @@ impl ForwardingMonitor {
         proxy: &watch::Receiver<ServiceProxy>,
         token: &CancellationToken,
     ) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = crate::every(EVERY);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}

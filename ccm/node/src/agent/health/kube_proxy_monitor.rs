@@ -59,8 +59,7 @@ impl KubeProxyMonitor {
         desired: &watch::Receiver<Option<Arc<Desired>>>,
         token: &CancellationToken,
     ) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = crate::every(EVERY);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}

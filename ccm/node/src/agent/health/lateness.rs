@@ -126,8 +126,7 @@ impl LatenessMonitor {
         take: impl Fn() -> Duration,
         token: &CancellationToken,
     ) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = crate::every(EVERY);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}

@@ -139,8 +139,7 @@ impl NodeConditionMonitor {
 
     /// Reads this Node until its network is available, or `token` is cancelled.
     pub(super) async fn run(&mut self, read: &ReadNode, token: &CancellationToken) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = crate::every(EVERY);
         let mut is_available = false;
         while !is_available || self.check.failure().is_some() {
             tokio::select! {
