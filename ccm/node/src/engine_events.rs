@@ -1,11 +1,7 @@
-//! Queue and log lines of the engine's events, and the faults that an operator has to repair. Pure but for the queue and the log.
+//! Log lines of the engine's events, and the faults that an operator has to repair. Pure but for the log.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::anyhow;
-use tokio::sync::mpsc;
 use windlass_api::node_event;
 use windlass_engine::{Event, RouterKey};
 
@@ -14,31 +10,6 @@ use crate::mac;
 
 #[cfg(test)]
 mod tests;
-
-/// Capacity of the queue of events.
-const EVENT_QUEUE: usize = 4096;
-
-/// Returns the engine's callback, the queue that it fills, and a flag that it sets when an event is lost because the queue is full.
-pub(crate) fn queue() -> (impl Fn(Event) + Send + Sync + 'static, mpsc::Receiver<Event>, Arc<AtomicBool>) {
-    let (sender, events) = mpsc::channel(EVENT_QUEUE);
-    let lost = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&lost);
-    let on_event = move |event| {
-        if sender.try_send(event).is_err() {
-            flag.store(true, Ordering::Relaxed);
-        }
-    };
-    (on_event, events, lost)
-}
-
-/// Returns the error for a thread that panicked and that the election needs: the process has to end.
-pub(crate) fn panicked(thread: &str) -> anyhow::Error {
-    anyhow!("the thread {thread} of the VRRP engine panicked (see the log): this is a bug, report it")
-}
-
-/// Remedy where multicast does not pass.
-pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
-    IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
 
 /// Remedies, in terms of the settings of the program that runs the engine.
 pub(crate) struct Remedies {
@@ -52,9 +23,18 @@ pub(crate) struct Remedies {
 
 /// Remedies of an agent.
 pub(crate) const AGENT: Remedies = Remedies {
-    multicast: MULTICAST_REMEDY,
+    multicast: "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop IGMP and MLD, or set \
+                spec.vrrp.transport: Unicast in the Announcement",
     forged: "require a key (spec.vrrp.authentication of the Announcement)",
     on_interface: "remove it there, or give the Service another address",
+};
+
+/// Remedies of `windlass vip`.
+pub(crate) const VIP: Remedies = Remedies {
+    multicast: "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop IGMP and MLD, or name the nodes as \
+                peers",
+    forged: "sign adverts (keysDir)",
+    on_interface: "remove it there",
 };
 
 /// A fault of this machine or of the LAN that does not go away by itself.
@@ -76,7 +56,7 @@ impl Fault {
     }
 
     /// Returns the fault that an event reports, if any.
-    pub(crate) fn of(event: &Event, remedies: &Remedies) -> Option<Self> {
+    fn of(event: &Event, remedies: &Remedies) -> Option<Self> {
         match event {
             Event::SourceInUse { key } => Some(Self::new(
                 node_event::SOURCE_IN_USE,
@@ -139,8 +119,17 @@ impl Fault {
     }
 }
 
-/// Logs one line for an event that is no [`Fault`].
-pub(crate) fn log(event: &Event, remedies: &Remedies) {
+/// Logs one line for an event. Returns the fault that it reports, if any.
+pub(crate) fn log(event: &Event, remedies: &Remedies) -> Option<Fault> {
+    let fault = Fault::of(event, remedies);
+    match &fault {
+        Some(fault) => tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message),
+        None => log_faultless(event, remedies),
+    }
+    fault
+}
+
+fn log_faultless(event: &Event, remedies: &Remedies) {
     match event {
         Event::StateChanged { key, state, reason } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");

@@ -3,7 +3,8 @@
 //!
 //! It may depend on the engine, the custom resources and `windlass-common`, never on the controller.
 //!
-//! Both use [`checks`], [`keys`], [`flaps`], [`engine_events`], [`bgp_sessions`], [`parts`], [`helper_metrics`] and [`every`].
+//! Both use [`checks`], [`keys`], [`flaps`], [`started_engine`], [`engine_events`], [`bgp_sessions`], [`parts`], [`helper_metrics`]
+//! and [`every`].
 //!
 //! Entry points: [`agent::run`], [`vip::run`], [`vip::manifest()`].
 
@@ -15,6 +16,7 @@ mod flaps;
 mod helper_metrics;
 mod keys;
 mod parts;
+mod started_engine;
 pub mod vip;
 
 /// Returns a timer that ticks immediately and then at this interval. After a delay the next tick is an interval later.

@@ -11,7 +11,7 @@ use windlass_common::listing::first_of;
 use windlass_engine::HelperStatus;
 
 use super::hold::News;
-use crate::engine_events::{Fault, MULTICAST_REMEDY};
+use crate::engine_events::{AGENT, Fault};
 
 #[cfg(test)]
 mod tests;
@@ -43,9 +43,8 @@ impl NodeEvents {
         Self { sink, node, told: Told::default() }
     }
 
-    /// Reports a fault, unless it was reported within [`AGAIN`]; logs it each time.
+    /// Reports a fault, unless it was reported within [`AGAIN`].
     pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
-        tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message);
         if self.told.is_news((fault.reason, fault.key.interface, fault.about), now) {
             self.sink.send(self.node.clone(), EventType::Warning, fault.reason, fault.message);
         }
@@ -109,7 +108,8 @@ fn of_multicast(interface: &str, peers: &BTreeSet<IpAddr>) -> String {
     let peers = first_of(peers.iter(), NAMED);
     format!(
         "on {interface}: VRRP multicast does not pass between this node and {peers}: unicast takes its \
-         place; {MULTICAST_REMEDY}"
+         place; {}",
+        AGENT.multicast
     )
 }
 

@@ -28,10 +28,9 @@ use super::report::Reporter;
 use super::service_proxy::{GuardMode, MasqueradeMark, ServiceProxy};
 use super::tasks::Tasks;
 use super::throttle::Throttle;
-use crate::engine_events::{self, Fault};
 use crate::keys::{KeyFolder, Keys};
 use crate::parts::{Faults, Parts};
-use crate::{every, helper_metrics};
+use crate::{engine_events, every, helper_metrics, started_engine};
 
 /// Interval at which lasting faults are checked for a repeated event on the Node.
 const TELL_LASTING: Duration = Duration::from_secs(5);
@@ -219,13 +218,10 @@ impl Agent {
     fn on_engine_event(&mut self, event: &Event, is_last: bool) -> anyhow::Result<()> {
         let now = Instant::now();
         self.engine_state.record(event, now, Timestamp::now());
-        match Fault::of(event, &engine_events::AGENT) {
-            Some(fault) => self.node_events.fault(fault, now),
-            None => engine_events::log(event, &engine_events::AGENT),
+        if let Some(fault) = engine_events::log(event, &engine_events::AGENT) {
+            self.node_events.fault(fault, now);
         }
-        if let Some(thread) = self.engine.stopped_by() {
-            return Err(engine_events::panicked(thread));
-        }
+        started_engine::check(&self.engine)?;
         if matches!(event, Event::HelperAway { .. }) {
             self.report_parts();
         }
@@ -357,10 +353,8 @@ impl Agent {
         let was_active = reporter.active_assignments();
         drop(engine_updates);
         let writer = tasks.join().await;
-        if let Some(engine) = Arc::into_inner(engine) {
-            // Resigns first: the others need not wait for the rest of this.
-            let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
-        }
+        // First: the other nodes need not wait for the rest of this.
+        started_engine::shut_down(engine).await;
         reporter.report_shutdown(&was_active).await;
         writer.join().await;
         tracing::info!(%node, "agent stopped");

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kube::Client;
 use prometheus::Registry;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::store::Informer;
 use windlass_common::http::Health;
-use windlass_engine::{Engine, Event};
+use windlass_engine::Engine;
 
 use super::changes::{ChangeQueue, Changed};
 use super::cluster::{self, ClusterFile};
@@ -37,9 +37,9 @@ use super::tasks::Tasks;
 use super::throttle::Throttle;
 use super::watch::{follow, follow_own};
 use super::{addresses, metrics, settling, state_writer};
-use crate::engine_events;
 use crate::keys::{KeyFolder, Keys};
 use crate::parts::Parts;
+use crate::started_engine::StartedEngine;
 
 /// After a recomputation that took `t`, the next one waits at least `IDLE_FACTOR * t`, or the limit of [`Throttle`] if that is less.
 const IDLE_FACTOR: u32 = 29;
@@ -51,54 +51,17 @@ pub(super) struct Started {
     pub(super) tasks: Tasks,
 }
 
-/// Engine that was started, and what it reports.
-struct StartedEngine {
-    engine: Arc<Engine>,
-    engine_state: Arc<EngineState>,
-    events: mpsc::Receiver<Event>,
-    /// True once events did not fit into the queue.
-    lost: Arc<AtomicBool>,
-    guard: Guard,
-}
-
-impl StartedEngine {
-    /// Starts the engine, with a guard if the service proxy allows it.
-    async fn new(options: &Options) -> anyhow::Result<Self> {
-        let (on_event, events, lost) = engine_events::queue();
-        let proxy = service_proxy::find(options.kube_proxy_metrics).await;
-        let guard = Guard {
-            mode: options.guard,
-            is_installed: options.guard.has_guard(proxy),
-            proxy,
-            obstacle: None,
-        };
-        let mut of_engine = windlass_engine::Options::new(on_event);
+/// Starts the engine, with a guard if the service proxy allows it.
+async fn start_engine(options: &Options) -> anyhow::Result<(StartedEngine, Guard)> {
+    let proxy = service_proxy::find(options.kube_proxy_metrics).await;
+    let is_installed = options.guard.has_guard(proxy);
+    let started = StartedEngine::new(|of_engine| {
         of_engine.realtime = options.realtime;
-        of_engine.guard = guard.is_installed;
+        of_engine.guard = is_installed;
         of_engine.connection_forwarding = options.connection_forwarding;
-        of_engine.connection_replication = guard.is_installed.then_some(options.connection_replication);
-        let engine = Arc::new(Engine::start(of_engine).context("cannot start the VRRP engine")?);
-        let engine_state = Arc::new(EngineState::default());
-        // Set before anything is decided; from then on the publisher updates it.
-        let machine = Engine::host_addresses().context("cannot list the interfaces")?;
-        engine_state.set_answered(addresses::answered(&machine));
-        Ok(Self { engine, engine_state, events, lost, guard })
-    }
-
-    /// Returns the updates of the engine, which was given `failed` checks and `keys` only.
-    fn updates(&self, options: &Options, failed: FailedChecks, keys: &KeyFolder) -> EngineUpdates {
-        let Guard { mode, is_installed, proxy, .. } = self.guard;
-        let mut updates = EngineUpdates::new(
-            Arc::clone(&self.engine),
-            Arc::clone(&self.engine_state),
-            mode.obstacle(is_installed, proxy),
-            failed,
-            Arc::clone(keys.keys()),
-        );
-        updates.set_passes_untranslated(!mode.refuses_untranslated(proxy), None);
-        updates.set_masquerade_mark(options.masquerade_mark.get(), None);
-        updates
-    }
+        of_engine.connection_replication = is_installed.then_some(options.connection_replication);
+    })?;
+    Ok((started, Guard { mode: options.guard, is_installed, proxy, obstacle: None }))
 }
 
 /// Common inputs of the agent's tasks.
@@ -233,7 +196,9 @@ fn follow_objects(
 
 /// The engine with the last known state, which is in force before anything else is tried.
 struct Restored {
-    engine: StartedEngine,
+    started: StartedEngine,
+    guard: Guard,
+    engine_state: Arc<EngineState>,
     engine_updates: EngineUpdates,
     file: StateFile,
     desired: watch::Sender<Option<Arc<Desired>>>,
@@ -247,19 +212,42 @@ struct Restored {
 impl Restored {
     async fn new(options: &Options, registry: &Registry, parts: &Arc<Parts>) -> anyhow::Result<Self> {
         let file = StateFile::new(&options.state_dir, &options.node_name);
-        let engine = StartedEngine::new(options).await?;
+        let (started, guard) = start_engine(options).await?;
+        let engine_state = Arc::new(EngineState::default());
+        // Set before anything is decided; from then on the publisher updates it.
+        let machine = Engine::host_addresses().context("cannot list the interfaces")?;
+        engine_state.set_answered(addresses::answered(&machine));
         let (monitor, mut failed) =
             HealthMonitor::new(options.kube_proxy, &options.state_dir, Instant::now());
-        metrics::register(registry, &engine.engine, &engine.engine_state, failed.clone(), Arc::clone(parts))?;
+        metrics::register(registry, &started.engine, &engine_state, failed.clone(), Arc::clone(parts))?;
         let keys = KeyFolder::open(options.vrrp_keys_dir.clone());
-        let mut engine_updates = engine.updates(options, failed.borrow_and_update().clone(), &keys);
+        let mut engine_updates = EngineUpdates::new(
+            Arc::clone(&started.engine),
+            Arc::clone(&engine_state),
+            guard.mode.obstacle(guard.is_installed, guard.proxy),
+            failed.borrow_and_update().clone(),
+            Arc::clone(keys.keys()),
+        );
+        engine_updates.set_passes_untranslated(!guard.mode.refuses_untranslated(guard.proxy), None);
+        engine_updates.set_masquerade_mark(options.masquerade_mark.get(), None);
         let (desired, unseen) = watch::channel(None);
         if let Some(restored) = restore(&file) {
             tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
             engine_updates.update(&restored, &Update::Whole);
             desired.send_replace(Some(Arc::new(restored)));
         }
-        Ok(Self { engine, engine_updates, file, desired, unseen, monitor, failed, keys })
+        Ok(Self {
+            started,
+            guard,
+            engine_state,
+            engine_updates,
+            file,
+            desired,
+            unseen,
+            monitor,
+            failed,
+            keys,
+        })
     }
 }
 
@@ -274,8 +262,9 @@ pub(super) async fn start(
     let parts = Arc::new(Parts::new());
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
     // It may be long until the API server answers.
-    let Restored { engine, engine_updates, file, desired, unseen, monitor, failed, keys } =
-        Restored::new(&options, &registry, &parts).await?;
+    let restored = Restored::new(&options, &registry, &parts).await?;
+    let Restored { file, engine_state, guard, unseen, failed, keys, .. } = restored;
+    let StartedEngine { engine, events: engine_events, lost } = restored.started;
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
     let write_failed = metrics::state_write_failed(&registry)?;
@@ -285,7 +274,6 @@ pub(super) async fn start(
     tasks.spawn_writer(tasks.kept("agent-state", write));
     let (events, mut queue) = EventSink::with_writer(Recorder::new(client.clone(), FIELD_MANAGER));
     tasks.spawn_until_cancelled(tasks.kept("agent-events", async move || queue.run().await));
-    let StartedEngine { engine, engine_state, events: engine_events, lost, guard } = engine;
     let queue = Arc::new(ChangeQueue::default());
     let (routers, vips) = follow_objects(&client, &node, &queue, &mut tasks);
     let common =
@@ -299,7 +287,7 @@ pub(super) async fn start(
     let (proxy, mark) = common.follow_proxy(&options, guard.proxy, &mut tasks);
     metrics::service_proxy(&registry, proxy.clone())?;
     let ways_back = common.follow_ways_back(&mut tasks);
-    common.check(monitor, proxy.clone(), &mut tasks);
+    common.check(restored.monitor, proxy.clone(), &mut tasks);
     let cluster = Some(common.ask_for_cluster(&mut tasks));
     let held_addresses = metrics::held_addresses(&registry)?;
     let Common { client, node, engine, engine_state, queue, routers, vips, token, .. } = common;
@@ -321,10 +309,10 @@ pub(super) async fn start(
         lost,
         activity_changed: false,
         is_interrupted: false,
-        engine_updates,
+        engine_updates: restored.engine_updates,
         guard,
         ways_back,
-        desired,
+        desired: restored.desired,
         queue,
         throttle: Throttle::new(IDLE_FACTOR),
         cluster_file: ClusterFile::of(&options.state_dir),

@@ -19,7 +19,7 @@ use super::admission::Unguarded;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
 use super::replication::Finding as Replicated;
-use crate::engine_events::MULTICAST_REMEDY;
+use crate::engine_events;
 use crate::mac;
 
 #[cfg(test)]
@@ -238,8 +238,9 @@ fn multicast_condition<'a>(
     } else {
         let message = format!(
             "Multicast adverts of node {node} on {interface} do not reach {}, so it sends them unicast: \
-             {MULTICAST_REMEDY}",
-            deaf.join(", ")
+             {}",
+            deaf.join(", "),
+            engine_events::AGENT.multicast
         );
         (multicast_heard::UNICAST_FALLBACK, message)
     };

@@ -21,21 +21,13 @@ use super::routes::{self, Standing};
 use super::settings::{Settings, VipSettings};
 use super::translation::Translation;
 use super::virtual_ip::{Heard, Node, VirtualIp};
-use crate::engine_events::{self, Fault, Remedies};
+use crate::engine_events;
 use crate::keys::signing::KeysFolder;
 use crate::parts::Parts;
 
 /// Time for which a virtual IP that is held no longer is still served for packets that come here, until all hosts have learned of the new
 /// Active.
 const LINGER: Duration = Duration::from_secs(10);
-
-/// Remedies for faults that the engine reports.
-const REMEDIES: Remedies = Remedies {
-    multicast: "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop IGMP and MLD, or name the nodes as \
-                peers",
-    forged: "sign adverts (keysDir)",
-    on_interface: "remove it there",
-};
 
 /// The virtual IPs and what they need.
 pub(super) struct Holder {
@@ -152,10 +144,7 @@ impl Holder {
 
     /// Records an event of the engine. Returns true if [`Self::bring`] may wait a moment: foreign routers may cause many events.
     pub(super) fn hear(&mut self, event: &Event) -> bool {
-        match Fault::of(event, &REMEDIES) {
-            Some(fault) => tracing::warn!("{}", fault.message),
-            None => engine_events::log(event, &REMEDIES),
-        }
+        engine_events::log(event, &engine_events::VIP);
         if let Event::ForeignRouter { interface, vrid, source, addresses, message, .. } = event {
             let heard = Heard { interface, vrid: *vrid, source: *source, listed: addresses, message };
             let node = node(self.keys.as_ref(), self.began);
@@ -175,7 +164,7 @@ impl Holder {
             vip.choose_vrid(status_of(&statuses, *address), node);
         }
         let (now, is_untranslated) = (Instant::now(), self.translation.lasting_failure().is_some());
-        // What comes to a virtual IP that is not translated would go nowhere.
+        // Packets to a virtual IP that is not translated would go nowhere.
         let goes_nowhere = |vip: &VirtualIp| is_untranslated && vip.is_translated();
         let vips = self.vips.values();
         let routers: Vec<RouterConfig> = vips
@@ -295,7 +284,7 @@ fn changed(
             let is_checked_alike =
                 vip.settings.checks == wanted.checks && vip.settings.balance == wanted.balance;
             vip.change(wanted.clone());
-            // What is known goes on counting: a priority that changes is not to move the address. What is asked as before goes on, too.
+            // Unchanged checks keep running and keep their results: a change of the priority must not move the address.
             let checked = if is_checked_alike { checked } else { Checked::start(wanted, checks) };
             (vip, checked)
         }

@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 use windlass_ccm::serving::{HealthChecks, Scope};
 use windlass_common::http::serve_probes;
 use windlass_common::samples;
-use windlass_engine::{AddressTag, ConnectionForwarding, Engine, HostClaim, MarkMask, Options};
+use windlass_engine::{AddressTag, ConnectionForwarding, HostClaim, MarkMask, Options};
 
 use super::flags::SettingsFlags;
 use super::holder::Holder;
 use super::metrics::{Display, Shown};
 use super::settings::Settings;
-use crate::bgp_sessions;
-use crate::engine_events;
-use crate::helper_metrics;
+use crate::helper_metrics::{helpers, status};
 use crate::parts::Parts;
+use crate::started_engine::{self, StartedEngine};
+use crate::{bgp_sessions, every};
 
 /// Name of the guard's table, and of the one process of a host that has it. An agent on the same host has another.
 const GUARD: &str = "windlass-vip";
@@ -50,48 +50,52 @@ pub async fn run(
     let settings = flags.settings()?;
     let display = Display::default();
     display.register(&registry)?;
-    let shown = registry.clone();
     let parts = Arc::new(Parts::new());
-    serve(socket, registry, display.clone(), &parts, &token);
+    serve(socket, registry.clone(), display.clone(), &parts, &token);
     let Some(_sole) = sole(&settings, &display, &token).await else { return Ok(()) };
 
-    let (on_event, mut incoming, lost) = engine_events::queue();
-    let options = engine_options(Options::new(on_event));
-    let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
-    let (watched, shown_parts) = (Arc::downgrade(&engine), Arc::clone(&parts));
-    let speaking = watched.clone();
-    samples::register(&shown, move || {
-        let status = speaking.upgrade().map(|engine| (engine.speaker_status(), engine.bfd_status()));
-        let (sessions, detection) = status.unwrap_or_default();
-        bgp_sessions::families(&sessions, &detection)
+    let mut started = StartedEngine::new(configure)?;
+    let (watched, shown_parts) = (Arc::downgrade(&started.engine), Arc::clone(&parts));
+    samples::register(&registry, move || {
+        let Some(engine) = watched.upgrade() else { return Vec::new() };
+        let sessions = bgp_sessions::families(&engine.speaker_status(), &engine.bfd_status());
+        [sessions, helpers(&status(&engine, &shown_parts))].concat()
     })?;
-    samples::register(&shown, move || {
-        let status = watched.upgrade().map(|engine| helper_metrics::status(&engine, &shown_parts));
-        helper_metrics::helpers(&status.unwrap_or_default())
-    })?;
-    let mut holder =
-        Holder::new(Arc::clone(&engine), settings, display, parts).context("cannot start a thread")?;
-    let news = Arc::clone(holder.news());
-    let mut settings = SettingsFile { flags, told: None };
-    let mut look = crate::every(LOOK);
+    let mut holder = Holder::new(Arc::clone(&started.engine), settings, display, parts)
+        .context("cannot start a thread")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "holding virtual IPs");
-    // When what was told is to be acted on.
+    let outcome = hold(&mut holder, &mut started, SettingsFile { flags, told: None }, &token).await;
+    drop(holder);
+    // The tables stay: they serve packets that still arrive until all hosts have learned of the new Active, and connections continue.
+    started_engine::shut_down(started.engine).await;
+    outcome
+}
+
+/// Passes events, results of checks and new settings to the holder until `token` is cancelled. Fails if the process has to end.
+async fn hold(
+    holder: &mut Holder,
+    started: &mut StartedEngine,
+    mut settings: SettingsFile,
+    token: &CancellationToken,
+) -> anyhow::Result<()> {
+    let StartedEngine { engine, events, lost } = started;
+    let news = Arc::clone(holder.news());
+    let mut look = every(LOOK);
+    // Time at which recorded events are acted on.
     let mut bring_at = None;
-    let outcome = loop {
+    loop {
         tokio::select! {
-            () = token.cancelled() => break Ok(()),
-            Some(event) = incoming.recv() => {
-                if let Some(thread) = engine.stopped_by() {
-                    break Err(engine_events::panicked(thread));
-                }
+            () = token.cancelled() => return Ok(()),
+            Some(event) = events.recv() => {
+                started_engine::check(engine)?;
                 if holder.hear(&event) {
                     bring_at.get_or_insert_with(|| Instant::now() + GATHER);
                 } else {
                     bring_at = Some(Instant::now());
                 }
             }
-            // What is to be done at once waits for no more than what was told before.
-            () = sleep_until(bring_at.unwrap_or_else(Instant::now)), if bring_at.is_some() && incoming.is_empty() => {
+            // An urgent event waits only for the events that were queued before it.
+            () = sleep_until(bring_at.unwrap_or_else(Instant::now)), if bring_at.is_some() && events.is_empty() => {
                 bring_at = None;
                 holder.bring();
             }
@@ -106,13 +110,7 @@ pub async fn run(
                 holder.look();
             }
         }
-    };
-    drop(holder);
-    if let Some(engine) = Arc::into_inner(engine) {
-        // Resigns. The tables stay: they serve what still comes here until all have heard of the new Active, and connections go on.
-        let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     }
-    outcome
 }
 
 /// Waits until no other process of the host holds virtual IPs; `None`: asked to stop before. Two would make the same tables, each as it
@@ -139,7 +137,7 @@ async fn sole(settings: &Settings, display: &Display, token: &CancellationToken)
     }
 }
 
-fn engine_options(mut options: Options) -> Options {
+fn configure(options: &mut Options) {
     options.guard = true;
     GUARD.clone_into(&mut options.table);
     options.guard_timeout = GUARD_TIMEOUT;
@@ -148,7 +146,6 @@ fn engine_options(mut options: Options) -> Options {
     options.connection_forwarding = MarkMask::new(MARKS)
         .ok()
         .map(|marks| ConnectionForwarding { marks, ..ConnectionForwarding::default() });
-    options
 }
 
 /// Answers probes and serves metrics. The addresses are held without it, too.
