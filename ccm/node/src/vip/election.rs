@@ -13,7 +13,7 @@
 //! (`virtual_ip/tests/versions.rs`).
 //!
 //! Nodes that were given no priority, or the highest, differ by their addresses, so that two Backups do not take over in the same moment.
-//! Those that were given another one alike may: there the protocol decides (RFC 9568 §6.4.3), by their addresses, too.
+//! Nodes with the same other priority may: the protocol then decides by their addresses, too (RFC 9568 §6.4.3).
 
 use std::net::IpAddr;
 

@@ -117,7 +117,7 @@ impl SettingsFlags {
     /// Returns the settings of the file that they name, or those that they give.
     ///
     /// # Errors
-    /// That the file cannot be read, or the first mistake in it or in the flags.
+    /// The file cannot be read, or the first mistake in it or in the flags.
     pub(crate) fn settings(&self) -> Result<Settings, SettingsError> {
         match &self.config {
             Some(file) => settings::read(file),
@@ -215,7 +215,7 @@ impl VipFlags {
 
     fn vip(&self, address: &str, checks: &[Given<CheckDraft>], source: Option<&str>) -> VipDraft {
         let is_v4 = address.parse().ok().map(|address: IpAddr| address.is_ipv4());
-        // What is no address at all is told of by whoever reads it.
+        // The validation of the settings reports a text that is no address.
         let fits =
             |other: Option<IpAddr>| other.is_none_or(|other| is_v4.is_none_or(|v4| v4 == other.is_ipv4()));
         let peers = self.peers.iter().filter(|peer| fits(peer.parse().ok()));

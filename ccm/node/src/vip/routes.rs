@@ -6,7 +6,7 @@
 //! | degraded | a check fails, or passes and has failed again and again | longer AS path, LOCAL_PREF 0, GRACEFUL_SHUTDOWN |
 //! | withheld | it cannot serve the address whatever its programs do | none |
 //!
-//! Where all nodes are degraded, routers use all of them: the address never goes because checks fail.
+//! If all nodes are degraded, routers use all of them: failing checks never withdraw the address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

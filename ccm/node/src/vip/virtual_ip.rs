@@ -269,7 +269,7 @@ impl VirtualIp {
             hold: if settings.bind { Hold::Address } else { Hold::Respond },
             accept: settings.bind,
             probe: Some(PROBE),
-            // What serves there may hang, which is why it is not fit. Balanced, others serve, too.
+            // An unfit node's own server may hang. With balancing, other servers take the connections.
             forward_to_unfit: settings.balance.is_some(),
             authentication,
             ..RouterConfig::new(place.interface.clone(), vrid, place.source)

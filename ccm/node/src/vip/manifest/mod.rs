@@ -76,7 +76,7 @@ pub enum ManifestError {
 /// Returns the manifest, with comments that explain its use.
 ///
 /// # Errors
-/// That the settings are none, or do not fit what it is for.
+/// The settings are invalid, or do not fit the platform.
 pub fn manifest(args: &ManifestArgs) -> Result<String, ManifestError> {
     let ManifestArgs { platform, image, socket, settings: flags } = args;
     let flags = platform.with_defaults(flags);

@@ -35,7 +35,7 @@ pub(super) fn mounts(
     };
     if let Some(folder) = &settings.keys_dir {
         check("keysDir", &folder.join("key"))?;
-        // That there are no keys yet is no reason not to start.
+        // A folder without keys does not keep the process from starting.
         add("keys".to_owned(), folder, "DirectoryOrCreate");
     }
     for (number, file) in authorities(settings).into_iter().enumerate() {

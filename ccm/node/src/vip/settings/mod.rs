@@ -199,7 +199,7 @@ pub(crate) enum SourceAddress {
 /// Reads the settings in a file.
 ///
 /// # Errors
-/// That it cannot be read, or the first mistake in it.
+/// The file cannot be read, or the first mistake in it.
 pub(crate) fn read(path: &Path) -> Result<Settings, SettingsError> {
     let file = WatchedFile::open(path);
     let content = file.content().map_err(|error| SettingsError::unreadable(&error))?;
