@@ -53,6 +53,14 @@ pub struct InterfaceInfo {
     pub hardware: bool,
 }
 
+impl InterfaceInfo {
+    /// Returns its IPv4 addresses, then its usable IPv6 addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let v4 = self.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
+        v4.chain(self.ipv6.iter().map(|(address, _)| IpAddr::V6(*address)))
+    }
+}
+
 /// Reason why an IPv6 address of an interface cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[expect(clippy::exhaustive_enums, reason = "the engine has a remedy for each")]

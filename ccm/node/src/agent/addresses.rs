@@ -18,10 +18,7 @@ const MAX_FURTHER: usize = 256;
 /// if it has none (RFC 5549). A temporary IPv6 address (RFC 8981), which would not last, gives way to a lasting one of the same interface.
 pub(crate) fn primary(machine: &HostAddresses) -> Vec<IpAddr> {
     let source = |source: &IpAddr| {
-        let has = |interface: &&InterfaceInfo| match source {
-            IpAddr::V4(v4) => interface.ipv4.iter().any(|(one, _)| one == v4),
-            IpAddr::V6(v6) => interface.ipv6.iter().any(|(one, _)| one == v6),
-        };
+        let has = |interface: &&InterfaceInfo| interface.addresses().any(|one| one == *source);
         match machine.interfaces.iter().find(has) {
             Some(interface) if !is_the_nodes(interface) => None,
             Some(interface) => match source {
@@ -52,12 +49,7 @@ fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
 /// interfaces that are down or whose address is still being checked. Addresses of container networks are left out.
 pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(interface));
-    let reported: BTreeSet<IpAddr> = reported
-        .flat_map(|interface| {
-            let v4 = interface.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
-            v4.chain(interface.ipv6.iter().map(|(address, _)| IpAddr::V6(*address)))
-        })
-        .collect();
+    let reported: BTreeSet<IpAddr> = reported.flat_map(InterfaceInfo::addresses).collect();
     let all = machine.addresses.iter().filter(|(interface, _)| !is_containers(interface));
     let further: BTreeSet<IpAddr> =
         all.map(|(_, address)| *address).filter(|one| is_wide(*one) && !reported.contains(one)).collect();
@@ -78,13 +70,10 @@ pub(crate) struct Answered {
 /// Collects the addresses that the kernel of `machine` answers for.
 pub(crate) fn answered(machine: &HostAddresses) -> Answered {
     let mut answered = Answered::default();
-    for InterfaceInfo { name, ipv4, ipv6, .. } in
-        machine.interfaces.iter().filter(|interface| is_the_nodes(interface))
-    {
-        let v4 = ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
-        let v6 = ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
-        answered.own.extend(v4.chain(v6).map(|address| (address, name.clone())));
-        let subnets = ipv6.iter().filter_map(|(address, length)| Ipv6Net::new(*address, *length).ok());
+    for interface in machine.interfaces.iter().filter(|interface| is_the_nodes(interface)) {
+        answered.own.extend(interface.addresses().map(|address| (address, interface.name.clone())));
+        let subnets =
+            interface.ipv6.iter().filter_map(|(address, length)| Ipv6Net::new(*address, *length).ok());
         // A /127 has none (RFC 6164 §6).
         let subnets = subnets.filter(|net| net.prefix_len() <= 126 && !net.addr().is_unicast_link_local());
         answered.anycast.extend(subnets.map(|net| (IpAddr::V6(net.network()), net.trunc())));

@@ -147,7 +147,5 @@ fn mtu(info: &InterfaceInfo) -> usize {
 }
 
 fn sources(info: &InterfaceInfo) -> Sources {
-    let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
-    let v6 = info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
-    Sources { usable: v4.chain(v6).collect(), unusable: info.ipv6_unusable.clone() }
+    Sources { usable: info.addresses().collect(), unusable: info.ipv6_unusable.clone() }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_dataplane::sharing::{Share, Shares, Sharing, SharingError, SharingLink};
-use windlass_kernel::interfaces::{InterfaceInfo, Interfaces};
+use windlass_kernel::interfaces::Interfaces;
 use windlass_kernel::netfilter::table::Checked;
 use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
@@ -193,7 +193,8 @@ impl<'a> Keeper<'a> {
                 continue;
             };
             let mut link = SharingLink { index: info.index, ..SharingLink::default() };
-            link.own = peers.iter().copied().filter(|peer| has_address(&info, *peer)).collect();
+            link.own =
+                peers.iter().copied().filter(|peer| info.addresses().any(|own| own == *peer)).collect();
             for peer in peers.difference(&link.own.clone()) {
                 wanted.insert((info.index, *peer));
                 match self.link_layer_address(info.index, *peer) {
@@ -230,10 +231,4 @@ fn moves_lots(old: &Shares, new: &Shares) -> bool {
         let had_other = |old: &Share| (&old.servers, &old.lots) != (&share.servers, &share.lots);
         !share.former.is_empty() && old.services.get(service).is_some_and(had_other)
     })
-}
-
-fn has_address(info: &InterfaceInfo, address: IpAddr) -> bool {
-    let v4 = info.ipv4.iter().map(|(own, _)| IpAddr::V4(*own));
-    let v6 = info.ipv6.iter().map(|(own, _)| IpAddr::V6(*own));
-    v4.chain(v6).any(|own| own == address)
 }

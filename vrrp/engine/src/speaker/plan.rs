@@ -64,10 +64,7 @@ pub(super) fn next_hops(
     host: &HostAddresses,
     previous: Option<NextHops>,
 ) -> NextHops {
-    let has = |info: &&InterfaceInfo, address: IpAddr| match address {
-        IpAddr::V4(address) => info.ipv4.iter().any(|(own, _)| *own == address),
-        IpAddr::V6(address) => info.ipv6.iter().any(|(own, _)| *own == address),
-    };
+    let has = |info: &&InterfaceInfo, address: IpAddr| info.addresses().any(|own| own == address);
     let named = |info: &&InterfaceInfo| interface.is_none_or(|name| info.name == name);
     let info = host.interfaces.iter().filter(named).find(|info| has(info, own));
     let kept = previous.filter(|previous| {

@@ -20,9 +20,7 @@ fn interface(name: &str, addresses: &[&str], lasting: usize) -> InterfaceInfo {
 fn machine(interfaces: Vec<InterfaceInfo>, elsewhere: &[(&str, &str)], sources: &[&str]) -> HostAddresses {
     let mut machine = HostAddresses::default();
     for info in &interfaces {
-        let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
-        let all = v4.chain(info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address)));
-        machine.addresses.extend(all.map(|address| (info.name.clone(), address)));
+        machine.addresses.extend(info.addresses().map(|address| (info.name.clone(), address)));
     }
     let parsed = |text: &str| text.parse::<IpAddr>().expect("an address");
     machine.addresses.extend(elsewhere.iter().map(|(name, text)| ((*name).to_owned(), parsed(text))));
