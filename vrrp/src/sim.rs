@@ -25,7 +25,7 @@ mod tests;
 
 pub use clock::Clock;
 pub use invariants::{BrokenInvariant, Violation};
-use invariants::{LostAdverts, RouterRecord};
+use invariants::{LostAdverts, RouterRecord, active_down};
 pub use medium::Medium;
 pub use random::Random;
 
@@ -220,7 +220,7 @@ impl Lan {
         let configs =
             self.nodes.iter().flat_map(|node| &node.routers).map(|sim_router| sim_router.router.config());
         let longest = configs.clone().map(|c| c.interval).chain([self.longest]).max().unwrap_or(self.longest);
-        let patience = configs.map(|c| c.versions.active_down(longest, c.priority)).max();
+        let patience = configs.map(|config| active_down(config, longest.duration())).max();
         patience.unwrap_or_default() * 102 / 100 + self.slowest * 4
     }
 

@@ -268,15 +268,9 @@ impl RouterRecord {
     /// Returns true if it is a Backup that should be Active at `clock_time` by its clock.
     pub(super) fn must_take_over(&self, config: &Config, clock_time: Time) -> bool {
         let interval = self.learned.unwrap_or(config.interval).duration();
-        // Skew (RFC 9568 §6.1): 1/256 of the interval, in version 2 of a second (RFC 3768 §6.1), for each step below priority 256.
-        let base = match config.versions {
-            Versions::V3 | Versions::V2AndV3 => interval,
-            Versions::V2 => Duration::from_secs(1),
-        };
-        let skew = base * (256 - u32::from(config.priority.get())) / 256;
         let due = match self.resigned {
-            Some(resigned) => resigned + skew,
-            None => self.listening_since + interval * 3 + skew,
+            Some(resigned) => resigned + skew(config, interval),
+            None => self.listening_since + active_down(config, interval),
         };
         match self.state {
             State::Backup => clock_time > due,
@@ -296,6 +290,20 @@ impl RouterRecord {
     pub(super) fn spoke_at(&self, now: Time) -> bool {
         self.advertised == now
     }
+}
+
+/// Skew_Time (RFC 9568 §6.1): 1/256 of the interval, in version 2 of a second (RFC 3768 §6.1), for each step below priority 256.
+fn skew(config: &Config, interval: Duration) -> Duration {
+    let base = match config.versions {
+        Versions::V3 | Versions::V2AndV3 => interval,
+        Versions::V2 => Duration::from_secs(1),
+    };
+    base * (256 - u32::from(config.priority.get())) / 256
+}
+
+/// Active_Down_Interval (RFC 9568 §6.1).
+pub(super) fn active_down(config: &Config, interval: Duration) -> Duration {
+    interval * 3 + skew(config, interval)
 }
 
 /// Time at which an advert was last lost, by virtual router, sender and receiver.
