@@ -1,5 +1,5 @@
-//! The shape of the source: which files import each other, and how doc comments open. Both numbers may only fall: a change that lowers
-//! one lowers it here as well.
+//! The shape of the source: which files import each other, the order of the controller's folders, and how doc comments open. All numbers
+//! may only fall: a change that lowers one lowers it here as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,21 @@ const CRATES: [(&str, usize, usize); 14] = [
     ("ccm/windlass", 0, 0),
     ("e2e", 0, 0),
 ];
+
+/// Folders and files of the controller in their order (docs/architecture.md): each imports only those before it.
+const CONTROLLER: [&str; 9] = [
+    "wakeup",
+    "nodes",
+    "stores",
+    "allocation",
+    "placement",
+    "state",
+    "pool_metrics",
+    "status_pages",
+    "provider",
+];
+/// Imports against that order, which the page explains.
+const BACKWARD_IMPORTS: usize = 7;
 
 /// Words with which a doc comment opens that says neither what the item is nor what it does.
 const OPENERS: [&str; 12] =
@@ -123,6 +138,28 @@ fn files_that_import_each_other_become_fewer() {
         }
     }
     assert!(wrong.is_empty(), "mend a new circle, or lower the number in CRATES\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn imports_against_the_order_of_the_controllers_folders_become_fewer() {
+    let place =
+        |path: &[String]| CONTROLLER.iter().position(|folder| path.first().is_some_and(|it| it == folder));
+    let mut backward = BTreeSet::new();
+    for (module, text) in read("ccm/controller") {
+        assert!(module.is_empty() || place(&module).is_some(), "add {module:?} to CONTROLLER");
+        for path in imports::paths(&module, &text) {
+            if place(&module).zip(place(&path)).is_some_and(|(from, to)| from < to) {
+                backward.insert(format!("{} imports {}", module.join("/"), path.join("::")));
+            }
+        }
+    }
+    let list: Vec<String> = backward.into_iter().collect();
+    assert_eq!(
+        list.len(),
+        BACKWARD_IMPORTS,
+        "import only folders that come earlier, or lower BACKWARD_IMPORTS\n{}",
+        list.join("\n")
+    );
 }
 
 #[test]
