@@ -119,8 +119,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 
-use windlass_kernel::netfilter::message::{Batch, TableFamily};
-use windlass_kernel::netfilter::table::{Checked, Table};
+use windlass_kernel::netfilter::table::{Checked, OwnedTable};
 
 mod balancing;
 mod error;
@@ -129,7 +128,7 @@ mod set;
 mod ways;
 
 pub use balancing::{Backends, Balancing, ClientSource, Returns};
-pub use error::{BalanceError, BalanceObstacle};
+pub use error::{BalanceError, BalanceObstacle, BalancingError};
 use set::Contents;
 use ways::Ways;
 pub use ways::WaysBack;
@@ -137,25 +136,17 @@ pub use ways::WaysBack;
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their way while another process
 /// takes its place; [`Self::close`] removes it. Every call may wait in the kernel.
 pub struct Balancer {
-    table: Table,
+    table: OwnedTable<Contents>,
     /// Desired balancing; `None`: not known yet, and what an earlier process left stays as it is.
     wanted: Option<Balancing>,
-    installed: Contents,
     ways: Ways,
-    local: BTreeSet<IpAddr>,
 }
 
 impl Balancer {
     /// Opens a balancer for a table of this name, of family `inet`, in the network namespace of the calling thread. Nothing is
     /// changed there before [`Self::apply`].
     pub fn open(table: &str) -> Result<Self, BalanceError> {
-        Ok(Self {
-            table: Table::open(TableFamily::Inet, table)?,
-            wanted: None,
-            installed: Contents::default(),
-            ways: Ways::new(WaysBack::default()),
-            local: BTreeSet::new(),
-        })
+        Ok(Self { table: OwnedTable::open(table)?, wanted: None, ways: Ways::new(WaysBack::default()) })
     }
 
     /// Sets other marks and rules than the defaults for [`ClientSource::Keep`]. Call it before [`Self::apply`].
@@ -168,7 +159,7 @@ impl Balancer {
     /// an error from the kernel nothing is changed, and [`Self::check`] tries again; after another it is as if it had not been
     /// called.
     pub fn apply(&mut self, balancing: &Balancing) -> Result<(), BalanceError> {
-        balancing.check(self.ways.most())?;
+        balancing.check(self.ways.most()).map_err(BalanceError::Contents)?;
         self.wanted = Some(balancing.clone());
         self.bring()
     }
@@ -178,33 +169,19 @@ impl Balancer {
         if self.wanted.is_none() {
             return Ok(Checked::Intact);
         }
-        // Asked before looking: what changes from here on is seen at the next check.
-        let generation = self.table.generation()?;
-        let found = if self.table.is_untouched(generation) { None } else { self.difference(generation)? };
-        match found {
-            None => {
-                self.table.note_intact(generation);
-                self.bring()?;
-                Ok(Checked::Intact)
-            }
-            Some(found) => {
-                self.make_again()?;
-                self.bring()?;
-                Ok(Checked::Restored { found })
-            }
-        }
+        let checked = self.table.full_check()?;
+        self.bring()?;
+        Ok(checked)
     }
 
     /// Sends the node's own packets to these VIPs, for which it is Active, and to no others, to backends for the next 15 s. Call it
     /// each second: a process that was killed or frozen leaves nothing behind that keeps the node from the VIP, which is on another
     /// node by then.
     pub fn local(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), BalanceError> {
-        let is_needed = !vips.is_empty() || !self.local.is_empty();
-        self.local.clone_from(vips);
-        if !is_needed || !self.table.is_known() {
+        if vips.is_empty() && self.table.installed().local.is_empty() {
             return Ok(());
         }
-        self.commit(&ruleset::renew_local(self.table.name(), vips), self.installed.clone())
+        Ok(self.table.renew(|contents| contents.local.clone_from(vips))?)
     }
 
     /// Returns the obstacles to packets for backends on other nodes, though the table is there. Reads the network namespace of the
@@ -241,59 +218,10 @@ impl Balancer {
         let Some(balancing) = self.wanted.clone() else { return Ok(()) };
         // Where marks lead first, then what marks. What is in the way of that is in no other's.
         let led = self.ways.follow(&balancing);
-        let senders = led.as_ref().ok().unwrap_or(&self.installed.senders).clone();
-        let wanted = Contents { balancing, senders };
-        if self.table.is_known() {
-            let batch = ruleset::update(self.table.name(), &self.installed, &wanted);
-            if batch.is_empty() {
-                self.installed = wanted;
-            } else {
-                self.commit(&batch, wanted)?;
-            }
-        } else {
-            self.make(wanted)?;
-        }
+        let installed = self.table.installed();
+        let senders = led.as_ref().ok().unwrap_or(&installed.senders).clone();
+        let (local, marks) = (installed.local.clone(), self.ways.marks());
+        self.table.apply(Contents { balancing, senders, local, marks })?;
         led.map(drop)
-    }
-
-    /// Commits a change of elements, after which the table has `contents`; makes the table anew if it is not as it was left.
-    fn commit(&mut self, batch: &Batch, contents: Contents) -> Result<(), BalanceError> {
-        match self.table.commit(batch) {
-            Ok(()) => {
-                self.installed = contents;
-                Ok(self.table.note_own_change()?)
-            }
-            Err(failure) if failure.is_absence() => self.make(contents),
-            Err(failure) => Err(failure.into()),
-        }
-    }
-
-    /// Makes the table anew as it was left.
-    fn make_again(&mut self) -> Result<(), BalanceError> {
-        self.make(self.installed.clone())
-    }
-
-    fn make(&mut self, contents: Contents) -> Result<(), BalanceError> {
-        let batch = ruleset::install(self.table.name(), &contents, &self.local, self.ways.marks());
-        self.table.make(&batch, ruleset::rules(self.ways.marks())).map_err(|failure| {
-            match failure.into() {
-                // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
-                BalanceError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
-                    BalanceError::Unsupported { what, source }
-                }
-                other => other,
-            }
-        })?;
-        self.installed = contents;
-        Ok(())
-    }
-
-    /// Returns how the table differs from what was left, if it does.
-    fn difference(&mut self, generation: Option<u32>) -> Result<Option<&'static str>, BalanceError> {
-        if let Some(found) = self.table.difference_of_rules(ruleset::rules(self.ways.marks()))? {
-            return Ok(Some(found));
-        }
-        let are_intact = self.table.has_written_elements(generation)?;
-        Ok((!are_intact).then_some("the elements of a set were changed"))
     }
 }

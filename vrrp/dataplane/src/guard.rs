@@ -338,13 +338,13 @@ use std::time::Duration;
 
 use windlass_kernel::netfilter::attributes::{self, Attributes};
 use windlass_kernel::netfilter::expression;
-use windlass_kernel::netfilter::fingerprint::{Compared, Comparison, Verdict};
+use windlass_kernel::netfilter::failure::{Failure, TableError};
+use windlass_kernel::netfilter::fingerprint::{Compared, Comparison};
 use windlass_kernel::netfilter::marks::LEAD;
-use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
-use windlass_kernel::netfilter::table::Table;
+use windlass_kernel::netfilter::message::Operation;
+use windlass_kernel::netfilter::table::OwnedTable;
 
 mod connections;
-mod error;
 mod guarded;
 mod ports;
 mod ruleset;
@@ -353,9 +353,8 @@ mod set;
 mod tests;
 mod trails;
 
-pub use error::GuardError;
 pub use guarded::{Guarded, Moved, UnknownConnections};
-use ruleset::Parts;
+use ruleset::{Contents, Parts};
 pub use trails::{Step, Trails};
 
 use crate::restriction::Restrictions;
@@ -364,14 +363,13 @@ pub use windlass_kernel::netfilter::table::Checked;
 /// Time for which the node's own packets are guarded after the process last showed that it lives.
 pub const AWAKE: Duration = Duration::from_secs(15);
 
-/// Difference of a table whose sets are not as they were left.
-const ELEMENTS_CHANGED: &str = "the elements of a set were changed";
+/// Reason why the guard is not in force.
+pub type GuardError = TableError;
 
 /// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
 /// thread.
 pub struct Guard {
-    table: Table,
-    installed: Guarded,
+    table: OwnedTable<Contents>,
     /// Optional parts of the table, as far as this kernel supports them.
     can: Parts,
 }
@@ -386,8 +384,7 @@ impl Guard {
     pub fn install_for(table: &str, wanted: &Guarded, awake: Duration) -> Result<Self, GuardError> {
         let awake_ms = u64::try_from(awake.as_millis()).unwrap_or(u64::MAX);
         let mut guard = Self {
-            table: Table::open(TableFamily::Inet, table)?,
-            installed: Guarded::default(),
+            table: OwnedTable::open(table)?,
             can: Parts {
                 forwards: true,
                 shares: true,
@@ -397,16 +394,15 @@ impl Guard {
                 awake_ms,
             },
         };
-        match guard.make(wanted.clone()) {
-            Err(GuardError::Unsupported { what, source }) => {
+        match guard.apply(wanted) {
+            Err(failure) if failure.is_lack() => {
                 tracing::warn!(
                     table,
-                    what,
-                    %source,
+                    %failure,
                     "this kernel's nf_tables cannot forward connections to the previous Active: planned moves break them"
                 );
                 guard.can.forwards = false;
-                guard.make(wanted.clone())?;
+                guard.apply(wanted)?;
             }
             answer => answer?,
         }
@@ -416,7 +412,7 @@ impl Guard {
     /// Packets that were marked for a previous Active since the table was made.
     pub fn forwarded(&mut self) -> Result<u64, GuardError> {
         let named = Attributes::new().text(1, self.table.name());
-        let rules = self.ask(Operation::GetRules, &named)?.unwrap_or_default();
+        let rules = self.table.ask(Operation::GetRules, &named)?.unwrap_or_default();
         let of_chain = |rule: &&Vec<u8>| {
             attributes::find(rule, 2).and_then(|name| name.split(|byte| *byte == 0).next())
                 == Some(LEAD.as_bytes())
@@ -426,79 +422,45 @@ impl Guard {
 
     /// The restrictions that are in force, as far as is known.
     pub fn restrictions(&self) -> Arc<Restrictions> {
-        if self.table.is_known() { Arc::clone(&self.installed.restrictions) } else { Arc::default() }
+        let installed = &self.table.installed().guarded;
+        if self.table.is_known() { Arc::clone(&installed.restrictions) } else { Arc::default() }
     }
 
     /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
     pub fn update(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
-        if !self.table.is_known() || self.parts(wanted) != self.parts(&self.installed) {
-            return self.make(wanted.clone());
-        }
-        let batch = ruleset::update(self.table.name(), &self.installed, wanted);
-        if batch.is_empty() {
+        let installed = self.table.installed();
+        // Asked each second: thousands of addresses are not copied for nothing.
+        if self.table.is_known() && installed.parts == self.parts(wanted) && installed.guarded == *wanted {
             return Ok(());
         }
-        match self.commit(&batch) {
-            Ok(()) => {
-                self.installed = wanted.clone();
-                self.table.note_own_change()?;
-            }
-            Err(error) if error.is_absence() => {
-                tracing::warn!(
-                    table = self.table.name(), %error,
-                    "another program changed or removed the nftables table; installing it again"
-                );
-                self.make(wanted.clone())?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        Ok(self.apply(wanted)?)
     }
 
     /// Looks whether the table and its rules are there, and makes them anew if not. Cheap even while others change nftables
     /// tables all the time; to be called each second or so.
     pub fn quick_check(&mut self) -> Result<Checked, GuardError> {
-        let generation = self.table.generation()?;
-        if self.table.is_untouched(generation) {
-            return Ok(Checked::Intact);
-        }
-        match self.difference_of_rules()? {
-            Some(found) => self.restore(found),
-            None => Ok(Checked::Intact),
-        }
+        Ok(self.table.quick_check()?)
     }
 
     /// Checks whether the table is as it was left, and makes it anew if not; then shows that this process lives. Cheap while no
     /// program changes any nftables table of the node; to be called every five seconds or so.
     pub fn full_check(&mut self) -> Result<Checked, GuardError> {
-        // Asked before looking: what changes from here on is seen at the next check.
-        let generation = self.table.generation()?;
-        if !self.table.is_untouched(generation) {
-            if let Some(found) = self.difference_of_rules()? {
-                return self.restore(found);
-            }
-            if !self.table.has_written_elements(generation)? {
-                return self.restore(ELEMENTS_CHANGED);
-            }
+        let checked = self.table.full_check()?;
+        if checked == Checked::Intact {
+            self.stay_awake()?;
         }
-        self.stay_awake()?;
-        Ok(Checked::Intact)
+        Ok(checked)
     }
 
     /// The slow part of [`Self::full_check`], for another thread, whose answer is for [`Self::settle`]; `None` if the table cannot
     /// have changed.
     pub fn comparison(&mut self) -> Result<Option<Comparison>, GuardError> {
-        let generation = self.table.generation()?;
-        Ok((!self.table.is_untouched(generation)).then(|| self.table.comparison(generation)))
+        Ok(self.table.comparison()?)
     }
 
     /// Makes the table anew if its sets were not as they were left. `None` if that is not known, as they were changed by this process.
     pub fn settle(&mut self, compared: &Compared) -> Result<Option<Checked>, GuardError> {
-        match self.table.judge(compared) {
-            Verdict::Same => Ok(Some(Checked::Intact)),
-            Verdict::Differs => self.restore(ELEMENTS_CHANGED).map(Some),
-            Verdict::Outdated => Ok(None),
-        }
+        Ok(self.table.settle(compared)?)
     }
 
     /// Deletes the table, unless it is gone or another process has made it anew.
@@ -508,21 +470,31 @@ impl Guard {
 
     /// Shows that this process lives, if any VIP is held.
     pub fn stay_awake(&mut self) -> Result<(), GuardError> {
-        if self.installed.held.is_empty() {
-            return Ok(());
-        }
-        match self.commit(&ruleset::awake(self.table.name())) {
-            Ok(()) => self.table.note_own_change()?,
-            // Seen at the next check.
-            Err(error) if error.is_absence() => self.table.note_intact(None),
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        Ok(self.table.renew(|_| {})?)
     }
 
-    fn restore(&mut self, found: &'static str) -> Result<Checked, GuardError> {
-        self.make(self.installed.clone())?;
-        Ok(Checked::Restored { found })
+    /// Puts this in force, with all events of connections if the kernel cannot limit them.
+    fn apply(&mut self, wanted: &Guarded) -> Result<(), Failure> {
+        let next = self.contents(wanted);
+        let limits_events = next.parts.masks_events;
+        match self.table.apply(next) {
+            Err(failure) if failure.is_lack() && limits_events => {
+                tracing::info!(
+                    table = self.table.name(),
+                    %failure,
+                    "this kernel cannot filter connection tracking events by VIP: it sends all of them, \
+                     which costs more processor time"
+                );
+                self.can.masks_events = false;
+                self.table.apply(self.contents(wanted))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Returns the contents of the table for `wanted`.
+    fn contents(&self, wanted: &Guarded) -> Contents {
+        Contents { guarded: wanted.clone(), parts: self.parts(wanted) }
     }
 
     /// Returns the optional parts of the table for `wanted`.
@@ -534,49 +506,5 @@ impl Guard {
             marks: wanted.marks,
             ..self.can
         }
-    }
-
-    fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {
-        match self.write(&wanted) {
-            Err(GuardError::Unsupported { what, source }) if self.parts(&wanted).masks_events => {
-                tracing::info!(
-                    table = self.table.name(),
-                    what,
-                    %source,
-                    "this kernel cannot filter connection tracking events by VIP: it sends all of them, \
-                     which costs more processor time"
-                );
-                self.can.masks_events = false;
-                self.write(&wanted)?;
-            }
-            answer => answer?,
-        }
-        self.installed = wanted;
-        Ok(())
-    }
-
-    fn write(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
-        let parts = self.parts(wanted);
-        let batch = ruleset::install(self.table.name(), wanted, parts);
-        self.table.make(&batch, ruleset::rules(parts)).map_err(|failure| match GuardError::from(failure) {
-            // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
-            GuardError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
-                GuardError::Unsupported { what, source }
-            }
-            other => other,
-        })
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
-        Ok(self.table.commit(batch)?)
-    }
-
-    /// Returns how the table differs from what was left, but for the sets' elements.
-    fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
-        Ok(self.table.difference_of_rules(ruleset::rules(self.parts(&self.installed)))?)
-    }
-
-    fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {
-        Ok(self.table.ask(operation, about)?)
     }
 }

@@ -73,11 +73,10 @@
 
 use std::collections::BTreeMap;
 
-use windlass_kernel::netfilter::message::TableFamily;
-use windlass_kernel::netfilter::table::{Checked, Table};
+use windlass_kernel::netfilter::failure::TableError;
+use windlass_kernel::netfilter::table::{Checked, OwnedTable};
 
 mod contents;
-mod error;
 mod hash;
 mod ruleset;
 mod set;
@@ -87,16 +86,17 @@ mod substitutes;
 mod tests;
 
 use contents::Contents;
-pub use error::{Missing, SharingError};
 pub use hash::{LOTS, SharedBy, lot};
 pub(crate) use ruleset::{is_about_plain, lot_of_error, lot_of_packet};
 pub use shares::{FORMER, Share, Shares, SharingLink};
 
+/// Reason why the desired sharing is not in force.
+pub type SharingError = TableError;
+
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their node while another process takes its
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.
 pub struct Sharing {
-    table: Table,
-    installed: Contents,
+    table: OwnedTable<Contents>,
 }
 
 impl Sharing {
@@ -107,9 +107,8 @@ impl Sharing {
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
     ) -> Result<Self, SharingError> {
-        let mut sharing =
-            Self { table: Table::open(TableFamily::Netdev, table)?, installed: Contents::default() };
-        sharing.make(Contents::of(shares, links))?;
+        let mut sharing = Self { table: OwnedTable::open(table)? };
+        sharing.update(shares, links)?;
         Ok(sharing)
     }
 
@@ -120,73 +119,23 @@ impl Sharing {
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
     ) -> Result<(), SharingError> {
-        let wanted = Contents::of(shares, links);
-        if !self.table.is_known() {
-            return self.make(wanted);
-        }
-        while self.installed != wanted {
-            let next = self.installed.next(&wanted);
-            match self.change(&next) {
-                Ok(()) => self.installed = next,
-                Err(SharingError::Kernel { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => {
-                    return self.make(wanted);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        Ok(self.table.apply(Contents::of(shares, links))?)
     }
 
     /// Looks whether the table and its rules are there, and makes them anew in one transaction if not. Cheap even while others change
     /// nftables tables all the time.
     pub fn quick_check(&mut self) -> Result<Checked, SharingError> {
-        let generation = self.table.generation()?;
-        if self.table.is_untouched(generation) {
-            return Ok(Checked::Intact);
-        }
-        match self.table.difference_of_rules(ruleset::rules(&self.installed))? {
-            Some(found) => self.restore(found),
-            None => Ok(Checked::Intact),
-        }
+        Ok(self.table.quick_check()?)
     }
 
     /// Checks rules and elements, and makes the table anew if they are not as they were left. Lists all elements if a program has changed
     /// any table of the node.
     pub fn full_check(&mut self) -> Result<Checked, SharingError> {
-        // Asked before looking: what changes from here on is seen at the next check.
-        let generation = self.table.generation()?;
-        match self.quick_check()? {
-            Checked::Intact if self.table.is_untouched(generation) => Ok(Checked::Intact),
-            Checked::Intact if self.table.has_written_elements(generation)? => Ok(Checked::Intact),
-            Checked::Intact => self.restore("the elements of a set were changed"),
-            restored @ Checked::Restored { .. } => Ok(restored),
-        }
+        Ok(self.table.full_check()?)
     }
 
     /// Deletes the table, unless it is gone or another process has made it anew.
     pub fn remove(mut self) -> Result<(), SharingError> {
         Ok(self.table.remove()?)
-    }
-
-    fn restore(&mut self, found: &'static str) -> Result<Checked, SharingError> {
-        self.make(self.installed.clone())?;
-        Ok(Checked::Restored { found })
-    }
-
-    fn make(&mut self, contents: Contents) -> Result<(), SharingError> {
-        let batch = ruleset::install(self.table.name(), &contents);
-        self.table.make(&batch, ruleset::rules(&contents))?;
-        self.installed = contents;
-        Ok(())
-    }
-
-    fn change(&mut self, next: &Contents) -> Result<(), SharingError> {
-        let batch = ruleset::update(self.table.name(), &self.installed, next);
-        if next.devices == self.installed.devices {
-            self.table.commit(&batch)?;
-        } else {
-            self.table.change_chains(&batch, ruleset::rules(next))?;
-        }
-        Ok(self.table.note_own_change()?)
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod chain;
+pub mod contents;
 pub mod element;
 pub mod expression;
 pub mod failure;

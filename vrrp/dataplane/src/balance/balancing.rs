@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use windlass_kernel::port::ProtocolPort;
 
-use super::BalanceError;
+use super::BalancingError;
 use super::ways::numbers;
 
 #[cfg(test)]
@@ -64,18 +64,18 @@ pub enum ClientSource {
 
 impl Balancing {
     /// Checks the numbers of peers and backends, and the address of each backend.
-    pub(super) fn check(&self, most_peers: u32) -> Result<(), BalanceError> {
+    pub(super) fn check(&self, most_peers: u32) -> Result<(), BalancingError> {
         if numbers(&self.returns.peers, most_peers).is_none() {
-            return Err(BalanceError::TooManyPeers { most: most_peers });
+            return Err(BalancingError::TooManyPeers { most: most_peers });
         }
         for ((vip, of), backends) in &self.services {
             let count = backends.targets.len();
             if count > usize::try_from(LOTS).unwrap_or(usize::MAX) {
-                return Err(BalanceError::TooManyBackends { vip: *vip, of: *of, count });
+                return Err(BalancingError::TooManyBackends { vip: *vip, of: *of, count });
             }
             for target in &backends.targets {
                 if let Some(reason) = self.obstacle(*vip, *target) {
-                    return Err(BalanceError::Backend { vip: *vip, of: *of, target: *target, reason });
+                    return Err(BalancingError::Backend { vip: *vip, of: *of, target: *target, reason });
                 }
             }
         }

@@ -1,18 +1,20 @@
 //! Errors of balancing, and obstacles to it.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use windlass_kernel::netfilter::failure::{Failure, Refusal};
+use windlass_kernel::netfilter::failure::TableError;
 use windlass_kernel::port::ProtocolPort;
 
 #[cfg(test)]
 mod tests;
 
 /// Reason why the desired balancing is not in force.
+pub type BalanceError = TableError<BalancingError>;
+
+/// Fault of the desired balancing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BalanceError {
+pub enum BalancingError {
     /// Nothing could be sent to this backend.
     #[error("backend {target} of {vip}, {protocol} port {port}: it {reason}", protocol = .of.protocol, port = .of.port)]
     Backend {
@@ -46,48 +48,6 @@ pub enum BalanceError {
         /// Most peers of one family that the marks tell apart.
         most: u32,
     },
-    /// The kernel has no nf_tables, or not all of it that is needed.
-    #[error(
-        "cannot {what}: {source}: this kernel lacks a part of nf_tables; run Linux 5.9 or later with the modules \
-         nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_numgen, nft_ct"
-    )]
-    Unsupported {
-        /// Operation that failed.
-        what: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The process may not change nf_tables.
-    #[error(
-        "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
-         (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
-    )]
-    Denied {
-        /// Operation that failed.
-        what: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The kernel refused something else.
-    #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
-    Kernel {
-        /// Operation that failed.
-        what: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-}
-
-impl From<Failure> for BalanceError {
-    fn from(failure: Failure) -> Self {
-        let refusal = failure.refusal();
-        let Failure { what, source } = failure;
-        match refusal {
-            Refusal::Denied => Self::Denied { what, source },
-            Refusal::Unsupported => Self::Unsupported { what, source },
-            Refusal::Other => Self::Kernel { what, source },
-        }
-    }
 }
 
 /// Condition that keeps packets from backends though the kernel has all rules. The balancer does not change it.

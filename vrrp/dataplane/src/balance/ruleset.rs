@@ -1,14 +1,12 @@
-//! Contents of the table, as data, and the batches that install them in the kernel. The text form is in the parent module. Pure.
+//! Contents of the table, as data. The text form is in the parent module. Pure.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{
-    Chain, Hook, OUTPUT, POSTROUTING, PREROUTING, add_chains, new_table,
-};
-use windlass_kernel::netfilter::element::{self, Element};
+use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT, POSTROUTING, PREROUTING};
+use windlass_kernel::netfilter::contents::{SetChange, TableContents};
+use windlass_kernel::netfilter::element::Element;
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
@@ -22,7 +20,7 @@ use windlass_kernel::netfilter::expression::{
     Verdict::{Goto, Jump},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
-use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
+use windlass_kernel::netfilter::message::TableFamily;
 use windlass_vrrp::Family;
 
 use super::balancing::LOTS;
@@ -51,9 +49,6 @@ const MASQUERADING: i32 = 95;
 
 /// The chain that gives packets to backends.
 const BACKENDS: &str = "backends";
-
-/// Elements in one message: an attribute has at most 65,535 bytes, and the longest take 80.
-const ELEMENTS_IN_A_MESSAGE: usize = 500;
 
 impl Set {
     /// Rule matches: "the packet is of the set's family".
@@ -232,85 +227,27 @@ fn chains(marks: MarkMask) -> Vec<Chain> {
     ]
 }
 
-/// Returns the number of rules in the table.
-pub(super) fn rules(marks: MarkMask) -> usize {
-    chains(marks).iter().map(|chain| chain.rules.len()).sum()
-}
+impl TableContents for Contents {
+    const FAMILY: TableFamily = TableFamily::Inet;
 
-/// Replaces the table, whatever exists under its name.
-pub(super) fn install(table: &str, contents: &Contents, local: &BTreeSet<IpAddr>, marks: MarkMask) -> Batch {
-    let mut batch = new_table(TableFamily::Inet, table);
-    let named = || Attributes::new().text(1, table);
-    for (set, id) in Set::all().zip(1..) {
-        batch.add(
-            format!("create the set {} in the table inet {table}", set.name()),
-            Operation::NewSet,
-            set.definition(&named().text(2, set.name()).number(10, id)),
-        );
+    fn sets(&self) -> Vec<(&'static str, Attributes)> {
+        Set::all().map(|set| (set.name(), set.definition(&Attributes::new()))).collect()
     }
-    add_chains(&mut batch, TableFamily::Inet, table, &chains(marks));
-    change(&mut batch, table, &Contents::default(), contents);
-    add_local(&mut batch, table, local);
-    batch
-}
 
-/// Changes the sets and maps from the installed to the desired contents.
-pub(super) fn update(table: &str, installed: &Contents, wanted: &Contents) -> Batch {
-    let mut batch = Batch::default();
-    change(&mut batch, table, installed, wanted);
-    batch
-}
-
-/// Sends the node's own packets to these VIPs, and to no other, to backends for the next 15 s.
-pub(super) fn renew_local(table: &str, vips: &BTreeSet<IpAddr>) -> Batch {
-    let mut batch = Batch::default();
-    // An element that is there keeps its end, so all go first.
-    for set in Kind::Local.sets() {
-        batch.add(renewing(table, set), Operation::DeleteElements, of_set(table, set));
+    fn chains(&self) -> Vec<Chain> {
+        chains(self.marks)
     }
-    add_local(&mut batch, table, vips);
-    batch
-}
 
-fn add_local(batch: &mut Batch, table: &str, vips: &BTreeSet<IpAddr>) {
-    for set in Kind::Local.sets() {
-        add(batch, &renewing(table, set), table, set, Operation::NewElements, &set.addresses(vips));
+    fn changes(&self, next: &Self) -> Vec<SetChange> {
+        let change = |set: Set| {
+            let (old, new) = (set.members(self), set.members(next));
+            let without = |one: &BTreeSet<Element>, other| one.difference(other).cloned().collect();
+            SetChange { set: set.name(), gone: without(&old, &new), come: without(&new, &old) }
+        };
+        Set::all().map(change).collect()
     }
-}
 
-fn renewing(table: &str, set: Set) -> String {
-    format!("renew the set {} of the table inet {table}", set.name())
-}
-
-fn change(batch: &mut Batch, table: &str, installed: &Contents, wanted: &Contents) {
-    for set in Set::all() {
-        let (old, new) = (set.members(installed), set.members(wanted));
-        let gone: BTreeSet<Element> = old.difference(&new).cloned().collect();
-        let come: BTreeSet<Element> = new.difference(&old).cloned().collect();
-        let name = set.name();
-        let what = format!("delete elements from the set {name} of the table inet {table}");
-        add(batch, &what, table, set, Operation::DeleteElements, &gone);
-        let what = format!("add elements to the set {name} of the table inet {table}");
-        add(batch, &what, table, set, Operation::NewElements, &come);
+    fn expiring(&self) -> Vec<(&'static str, BTreeSet<Element>)> {
+        Kind::Local.sets().map(|set| (set.name(), set.addresses(&self.local))).into()
     }
-}
-
-/// Applies the operation to the elements, if there are any.
-fn add(
-    batch: &mut Batch,
-    what: &str,
-    table: &str,
-    set: Set,
-    operation: Operation,
-    elements: &BTreeSet<Element>,
-) {
-    let elements: Vec<&Element> = elements.iter().collect();
-    for piece in elements.chunks(ELEMENTS_IN_A_MESSAGE) {
-        batch.add(what, operation, of_set(table, set).nest(3, &element::encode(piece.iter().copied())));
-    }
-}
-
-/// Names a set for a question or change about its elements.
-pub(super) fn of_set(table: &str, set: Set) -> Attributes {
-    Attributes::new().text(1, table).text(2, set.name())
 }

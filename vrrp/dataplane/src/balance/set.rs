@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::element::{self, Element, MAP, Part, TIMEOUT, octets, with_port, word};
+use windlass_kernel::netfilter::element::{self, Element, Part, TIMEOUT, octets, with_port, word};
 use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
@@ -27,6 +28,10 @@ pub(super) struct Contents {
     pub(super) balancing: Balancing,
     /// Link-layer address and mark of each peer, by its address.
     pub(super) senders: BTreeMap<IpAddr, Sender>,
+    /// VIPs to which the node's own packets go to backends, until these elements expire.
+    pub(super) local: BTreeSet<IpAddr>,
+    /// The bits of marks that lead to peers.
+    pub(super) marks: MarkMask,
 }
 
 /// Kind of a set: the meaning of its elements.
@@ -94,32 +99,27 @@ impl Set {
 
     /// Adds what defines the set to the attributes that name it (table, name and number).
     pub(super) fn definition(self, attributes: &Attributes) -> Attributes {
-        let address = Part::address(self.family);
-        let keyed = |parts: &[Part]| {
-            let (kind, length) = element::kind_and_length(parts);
-            attributes.clone().number(4, kind).number(5, length)
-        };
-        let mapped = |parts: &[Part], data: &[Part]| {
-            let (kind, length) = element::kind_and_length(data);
-            keyed(parts).number(3, MAP).number(6, kind).number(7, length)
-        };
+        let (named, address) = (attributes.clone(), Part::address(self.family));
         match self.kind {
-            Kind::Own | Kind::Nodes => keyed(&[address]).number(3, 0),
+            Kind::Own | Kind::Nodes => element::set(named, &[address], 0),
             Kind::Local => {
                 let millis = u64::try_from(LOCAL_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-                keyed(&[address]).number(3, TIMEOUT).long(11, millis)
+                element::set(named, &[address], TIMEOUT).long(11, millis)
             }
-            Kind::Lots => mapped(&[address, Part::PROTOCOL, Part::PORT, Part::MARK], &[address, Part::PORT]),
+            Kind::Lots => {
+                let lot = [address, Part::PROTOCOL, Part::PORT, Part::MARK];
+                element::map(named, &lot, &[address, Part::PORT])
+            }
             Kind::Masqueraded | Kind::Kept | Kind::Servers => {
-                keyed(&[address, Part::PROTOCOL, Part::PORT]).number(3, 0)
+                element::set(named, &[address, Part::PROTOCOL, Part::PORT], 0)
             }
-            Kind::Senders => mapped(&[Part::ETHERNET], &[Part::MARK]),
-            Kind::Marks => keyed(&[Part::MARK]).number(3, 0),
+            Kind::Senders => element::map(named, &[Part::ETHERNET], &[Part::MARK]),
+            Kind::Marks => element::set(named, &[Part::MARK], 0),
         }
     }
 
     /// Returns the set's elements that have no timeout.
-    pub(super) fn members(self, Contents { balancing, senders }: &Contents) -> BTreeSet<Element> {
+    pub(super) fn members(self, Contents { balancing, senders, .. }: &Contents) -> BTreeSet<Element> {
         let own = |address: &IpAddr| Family::of(*address) == self.family;
         let services = balancing.services.iter().filter(|((vip, _), _)| own(vip));
         match self.kind {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use nix::errno::Errno;
 use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::netlink::{Hop, KeptRouteSocket, NetlinkError, Refusal, Way};
 use windlass_kernel::tag::AddressTag;
 use windlass_vrrp::Family;
@@ -226,5 +227,5 @@ fn is_refusal(refusal: &Refusal) -> bool {
 }
 
 fn refusal(what: &str, error: &NetlinkError) -> BalanceError {
-    BalanceError::Kernel { what: what.to_owned(), source: io::Error::other(error.to_string()) }
+    BalanceError::Kernel(Failure::new(what, io::Error::other(error.to_string())))
 }

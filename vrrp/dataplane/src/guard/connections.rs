@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_kernel::netfilter::attributes::{self, Attributes};
+use windlass_kernel::netfilter::contents::of_set;
 use windlass_kernel::netfilter::element;
 use windlass_kernel::netfilter::message::Operation;
 
-use super::ruleset;
 use super::set::{Kind, ends};
 use super::{Guard, GuardError};
 
@@ -47,13 +47,16 @@ impl Guard {
         let mut limits = None;
         let mut forgotten = 0;
         for strays in Kind::Strays.sets() {
-            let listed = self.ask(Operation::GetElements, &ruleset::of_set(self.table.name(), strays))?;
+            let about = of_set(self.table.name(), strays.name());
+            let listed = self.table.ask(Operation::GetElements, &about)?;
             let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| element::read(answer)).collect();
             for ends in listed.iter().filter_map(|element| ends(element, strays.family)) {
                 let [_, (vip, _)] = ends;
                 let Some(had_for) = had_for.get(&vip) else { continue };
                 let named = between(ends);
-                let Some(known) = self.ask(Operation::GetConnection(family(vip)), &named)? else { continue };
+                let Some(known) = self.table.ask(Operation::GetConnection(family(vip)), &named)? else {
+                    continue;
+                };
                 let Some(known) = known.first() else { continue };
                 if !judges_windows(known) {
                     continue;
@@ -75,7 +78,8 @@ impl Guard {
     /// Removes the connection that the kernel listed with this entry, and no other.
     fn forget_this(&mut self, family: u8, entry: &[u8]) -> Result<(), GuardError> {
         let Some(named) = this(entry) else { return Ok(()) };
-        self.ask(Operation::DeleteConnection(family), &named).map(drop)
+        self.table.ask(Operation::DeleteConnection(family), &named)?;
+        Ok(())
     }
 }
 

@@ -1,11 +1,12 @@
-//! Contents of the table, as data, and the batches that install them in the kernel. The text form is in the parent module.
+//! Contents of the table, as data. The text form is in the parent module.
 
 use std::collections::BTreeSet;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{add_chains, new_table};
-use windlass_kernel::netfilter::element::{self, Element};
+use windlass_kernel::netfilter::chain::Chain;
+use windlass_kernel::netfilter::contents::{SetChange, TableContents};
+use windlass_kernel::netfilter::element::{Element, TIMEOUT};
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
@@ -17,9 +18,8 @@ use windlass_kernel::netfilter::expression::{
     Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
-    value,
 };
-use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily};
+use windlass_kernel::netfilter::message::TableFamily;
 use windlass_vrrp::Family;
 
 use super::Guarded;
@@ -95,8 +95,6 @@ const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 
 /// Set that has the packet's family while the process has lately shown that it lives.
 const AWAKE: &str = "awake";
-/// Its number in the batch that makes it, beside those of [`Set::all`].
-const AWAKE_ID: u32 = 100;
 
 impl Set {
     /// The rule that refuses packets for a VIP of this set and for none of its ports. A packet without a port to look at, as a
@@ -353,7 +351,7 @@ fn neighbour_discovery(verdict: windlass_kernel::netfilter::expression::Verdict)
 }
 
 /// Parts of a table that differ from one table to another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Parts {
     /// True with the rules that forward to the previous Active.
     pub(super) forwards: bool,
@@ -369,83 +367,44 @@ pub(super) struct Parts {
     pub(super) awake_ms: u64,
 }
 
-/// Returns the number of rules in the table.
-pub(super) fn rules(parts: Parts) -> usize {
-    chains::chains(parts).iter().map(|chain| chain.rules.len()).sum()
+/// Contents of the table.
+#[derive(Clone, Default)]
+pub(super) struct Contents {
+    pub(super) guarded: Guarded,
+    pub(super) parts: Parts,
 }
 
-/// Replaces the table, whatever exists under its name.
-pub(super) fn install(table: &str, guarded: &Guarded, parts: Parts) -> Batch {
-    let mut batch = new_table(TableFamily::Inet, table);
-    let named = || Attributes::new().text(1, table);
-    for (set, id) in Set::all().zip(1..) {
-        batch.add(
-            format!("create the set {} in the table inet {table}", set.name()),
-            Operation::NewSet,
-            set.definition(named().text(2, set.name()).number(10, id)),
-        );
+impl TableContents for Contents {
+    const FAMILY: TableFamily = TableFamily::Inet;
+
+    fn sets(&self) -> Vec<(&'static str, Attributes)> {
+        let awake = Attributes::new().number(3, TIMEOUT).number(4, 2).number(5, 1);
+        let sets = Set::all().map(|set| (set.name(), set.definition(Attributes::new())));
+        sets.chain([(AWAKE, awake.long(11, self.parts.awake_ms))]).collect()
     }
-    let awake = named().text(2, AWAKE).number(3, 0x10).number(4, 2).number(5, 1).number(10, AWAKE_ID);
-    batch.add(
-        format!("create the set {AWAKE} in the table inet {table}"),
-        Operation::NewSet,
-        awake.long(11, parts.awake_ms),
-    );
-    add_chains(&mut batch, TableFamily::Inet, table, &chains::chains(parts));
-    change(&mut batch, table, &Guarded::default(), guarded);
-    if !guarded.held.is_empty() {
-        say_awake(&mut batch, table);
+
+    fn chains(&self) -> Vec<Chain> {
+        chains::chains(self.parts)
     }
-    batch
-}
 
-/// Changes the sets from the installed to the desired contents.
-pub(super) fn update(table: &str, installed: &Guarded, wanted: &Guarded) -> Batch {
-    let mut batch = Batch::default();
-    change(&mut batch, table, installed, wanted);
-    if !batch.is_empty() && !wanted.held.is_empty() {
-        say_awake(&mut batch, table);
+    fn has_chains_of(&self, next: &Self) -> bool {
+        self.parts == next.parts
     }
-    batch
-}
 
-/// Shows that the process lives.
-pub(super) fn awake(table: &str) -> Batch {
-    let mut batch = Batch::default();
-    say_awake(&mut batch, table);
-    batch
-}
-
-/// An element that is there keeps its end, so all go first.
-fn say_awake(batch: &mut Batch, table: &str) {
-    let set = || Attributes::new().text(1, table).text(2, AWAKE);
-    let what = format!("renew the set {AWAKE} of the table inet {table}");
-    let families = FAMILIES
-        .iter()
-        .fold(Attributes::new(), |list, family| list.nest(1, &Attributes::new().nest(1, &value(family))));
-    batch.add(&what, Operation::DeleteElements, set());
-    batch.add(&what, Operation::NewElements, set().nest(3, &families));
-}
-
-fn change(batch: &mut Batch, table: &str, installed: &Guarded, wanted: &Guarded) {
-    for set in Set::all().filter(|set| !set.is_untouched(installed, wanted)) {
-        let mut add = |what, operation, elements: BTreeSet<Element>| {
-            let elements: Vec<&Element> = elements.iter().collect();
-            for piece in elements.chunks(set.elements_in_a_message()) {
-                let what = format!("{what} the set {} of the table inet {table}", set.name());
-                batch.add(
-                    what,
-                    operation,
-                    of_set(table, set).nest(3, &element::encode(piece.iter().copied())),
-                );
-            }
+    fn changes(&self, next: &Self) -> Vec<SetChange> {
+        let (old, new) = (&self.guarded, &next.guarded);
+        let change = |set: Set| {
+            let (gone, come) = (set.missing(old, new), set.missing(new, old));
+            SetChange { set: set.name(), gone, come }
         };
-        add("delete elements from", Operation::DeleteElements, set.missing(installed, wanted));
-        add("add elements to", Operation::NewElements, set.missing(wanted, installed));
+        Set::all().filter(|set| !set.is_untouched(old, new)).map(change).collect()
     }
-}
 
-/// Names a set for a question or change about its elements.
-pub(super) fn of_set(table: &str, set: Set) -> Attributes {
-    Attributes::new().text(1, table).text(2, set.name())
+    /// Shows that the process lives.
+    fn expiring(&self) -> Vec<(&'static str, BTreeSet<Element>)> {
+        if self.guarded.held.is_empty() {
+            return Vec::new();
+        }
+        vec![(AWAKE, FAMILIES.map(|family| Element::of(family.to_vec())).into())]
+    }
 }

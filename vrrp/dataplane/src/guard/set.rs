@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_kernel::netfilter::attributes::Attributes;
 use windlass_kernel::netfilter::element::{
-    self, Element, MAP, Part, TIMEOUT, address_of, octets, with_port, with_protocol,
+    self, Element, Part, TIMEOUT, address_of, octets, with_port, with_protocol,
 };
 use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
@@ -119,75 +119,34 @@ impl Set {
         }
     }
 
-    fn parts(self) -> Vec<Part> {
+    /// Adds what defines the set to the attributes that name it. Each part of an element takes whole words.
+    pub(super) fn definition(self, named: Attributes) -> Attributes {
         let address = Part::address(self.family);
         match self.kind {
-            Kind::Vips
-            | Kind::Held
-            | Kind::Window
-            | Kind::Left
-            | Kind::Replicated
-            | Kind::Astray
-            | Kind::Known
-            | Kind::Ended => {
-                vec![address]
+            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated | Kind::Known | Kind::Ended => {
+                element::set(named, &[address], 0)
             }
-            Kind::Moved => vec![address, Part::MARK],
-            Kind::Owned => vec![address, Part::PROTOCOL],
-            Kind::Restricted | Kind::Ports | Kind::Open => vec![address, Part::PROTOCOL, Part::PORT],
-            Kind::Sources => vec![Part::number(address.length().saturating_mul(2).saturating_add(8))],
-            Kind::Strays => vec![address, Part::PORT, address, Part::PORT],
-            Kind::Movable => vec![address, Part::INTERFACE],
-            Kind::Next(_) => vec![address, Part::PROTOCOL, Part::MARK],
-        }
-    }
-
-    /// Adds what defines the set to the attributes that name it. Each part of an element takes whole words.
-    pub(super) fn definition(self, attributes: Attributes) -> Attributes {
-        let (kind, length) = element::kind_and_length(&self.parts());
-        let attributes = attributes.number(4, kind).number(5, length);
-        match self.kind {
-            Kind::Vips
-            | Kind::Held
-            | Kind::Restricted
-            | Kind::Owned
-            | Kind::Ports
-            | Kind::Moved
-            | Kind::Left
-            | Kind::Movable
-            | Kind::Replicated
-            | Kind::Known
-            | Kind::Open
-            | Kind::Ended => attributes.number(3, 0),
-            Kind::Window | Kind::Next(_) => {
-                let (kind, length) = element::kind_and_length(&[Part::MARK]);
-                attributes.number(3, MAP).number(6, kind).number(7, length)
+            Kind::Moved => element::set(named, &[address, Part::MARK], 0),
+            Kind::Owned => element::set(named, &[address, Part::PROTOCOL], 0),
+            Kind::Restricted | Kind::Ports | Kind::Open => {
+                element::set(named, &[address, Part::PROTOCOL, Part::PORT], 0)
             }
+            Kind::Movable => element::set(named, &[address, Part::INTERFACE], 0),
+            Kind::Window => element::map(named, &[address], &[Part::MARK]),
+            Kind::Next(_) => element::map(named, &[address, Part::PROTOCOL, Part::MARK], &[Part::MARK]),
+            Kind::Astray => element::set(named, &[address], INTERVAL),
             // As one number, of which only the last bytes differ within a range: the kernel keeps that in a tree. It takes
             // concatenations with ranges, too, but each a hundred times as slowly.
-            Kind::Sources | Kind::Astray => attributes.number(3, INTERVAL),
-            Kind::Strays => attributes
-                .number(3, BY_PACKETS | TIMEOUT)
-                .nest(9, &Attributes::new().number(1, MOST_STRAYS))
-                .long(11, STRAY_TIMEOUT_MS),
-        }
-    }
-
-    /// Elements in one message: an attribute has at most 65,535 bytes.
-    pub(super) const fn elements_in_a_message(self) -> usize {
-        match self.kind {
-            // 28 bytes each.
-            Kind::Vips | Kind::Held | Kind::Left | Kind::Replicated | Kind::Ended | Kind::Known => 2000,
-            // 40 bytes each.
-            Kind::Owned
-            | Kind::Ports
-            | Kind::Open
-            | Kind::Moved
-            | Kind::Window
-            | Kind::Movable
-            | Kind::Astray => 1500,
-            // 100 bytes each.
-            Kind::Restricted | Kind::Sources | Kind::Strays | Kind::Next(_) => 500,
+            Kind::Sources => {
+                let length = address.length().saturating_mul(2).saturating_add(8);
+                element::set(named, &[Part::number(length)], INTERVAL)
+            }
+            Kind::Strays => {
+                let ends = [address, Part::PORT, address, Part::PORT];
+                element::set(named, &ends, BY_PACKETS | TIMEOUT)
+                    .nest(9, &Attributes::new().number(1, MOST_STRAYS))
+                    .long(11, STRAY_TIMEOUT_MS)
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 use std::io;
 
 use windlass_kernel::mark_mask::MarkMask;
+use windlass_kernel::netfilter::contents;
 use windlass_kernel::netfilter::element;
-use windlass_kernel::netfilter::failure::Failure;
+use windlass_kernel::netfilter::message::TableFamily;
 
 use super::*;
 use crate::lab::unhex;
@@ -17,7 +18,7 @@ fn an_error_names_what_was_tried_and_what_to_do() {
         (libc::ENOMEM, "`nft list ruleset`"),
     ];
     for (number, remedy) in table {
-        let failure = Failure { what: "try it".to_owned(), source: io::Error::from_raw_os_error(number) };
+        let failure = Failure::new("try it", io::Error::from_raw_os_error(number));
         let said = GuardError::from(failure).to_string();
         assert!(said.starts_with("cannot try it: ") && said.contains(remedy), "{said}");
     }
@@ -42,24 +43,22 @@ fn a_batch_of_one_address_is_the_golden_bytes() {
         "c0000232",
         "14000000 1100 0100 0a000000 00000000 00 00 000a", // end
     ];
-    let bytes = ruleset::update("w", &Guarded::default(), &wanted).encode(TableFamily::Inet, 7);
+    let wanted = Contents { guarded: wanted, ..Contents::default() };
+    let bytes = contents::update("w", &Contents::default(), &wanted).encode(TableFamily::Inet, 7);
     assert_eq!(bytes, unhex(&golden.concat()));
 }
 
 #[test]
 fn each_message_of_a_batch_has_a_name_for_errors() {
-    let batch = ruleset::install(
-        "w",
-        &Guarded::default(),
-        Parts {
-            forwards: true,
-            shares: false,
-            masks_events: false,
-            masquerade_mark: 0x4000,
-            marks: MarkMask::default(),
-            awake_ms: 15_000,
-        },
-    );
+    let parts = Parts {
+        forwards: true,
+        shares: false,
+        masks_events: false,
+        masquerade_mark: 0x4000,
+        marks: MarkMask::default(),
+        awake_ms: 15_000,
+    };
+    let batch = contents::install("w", &Contents { parts, ..Contents::default() });
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));
     assert_eq!(batch.what(2), Some("delete the old nftables table inet w"));

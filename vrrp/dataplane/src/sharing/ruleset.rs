@@ -1,10 +1,11 @@
-//! Rules of the table, as data, and the batches that write it. The text form is in the parent module. Pure.
+//! Rules of the table, as data. The text form is in the parent module. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{Chain, DeviceChain, add_chains, new_table};
-use windlass_kernel::netfilter::element::{self, Element};
+use windlass_kernel::netfilter::chain::{Chain, DeviceChain};
+use windlass_kernel::netfilter::contents::{SetChange, TableContents};
+use windlass_kernel::netfilter::element::Element;
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
@@ -16,11 +17,13 @@ use windlass_kernel::netfilter::expression::{
     Verdict::{Accept, Goto},
     encode,
 };
-use windlass_kernel::netfilter::message::{Batch, Operation, TableFamily::Netdev};
+use windlass_kernel::netfilter::message::{
+    Batch, Operation,
+    TableFamily::{self, Netdev},
+};
 use windlass_vrrp::Family;
 
 use super::contents::{Contents, changed_elements};
-use super::error::Missing;
 use super::hash::{LOTS, SEED, SharedBy};
 use super::set::Set;
 
@@ -31,8 +34,11 @@ mod tests;
 const PRIORITY: i32 = -10;
 /// The chain that all frames of the interfaces take.
 const FRONT: &str = "direct";
-/// Elements in one message: an attribute has at most 65,535 bytes, and the longest take 80.
-const ELEMENTS_IN_A_MESSAGE: usize = 500;
+/// Parts of nf_tables that kernels may lack, in the order in which they are tried: an error names the part.
+const NETDEV: &str =
+    "use chains of the family netdev (nf_tables, CONFIG_NF_TABLES_NETDEV, CONFIG_NETFILTER_INGRESS)";
+const HASH: &str = "use the expression hash (module nft_hash, CONFIG_NFT_HASH)";
+const FWD: &str = "use the expression fwd (module nft_fwd_netdev, CONFIG_NFT_FWD_NETDEV)";
 const LINK_LAYER_SOURCE: Expression = Payload { base: Base::Link, offset: 6, length: 6 };
 /// Ethernet type. Of a frame with a VLAN tag, which belongs to another interface, it is not that of IPv4 or IPv6.
 const ETHERNET_TYPE: Expression = Payload { base: Base::Link, offset: 12, length: 2 };
@@ -232,92 +238,74 @@ fn chains() -> Vec<Chain> {
     chains
 }
 
-/// Returns the number of rules in a table with these contents.
-pub(super) fn rules(contents: &Contents) -> usize {
-    let common: usize = chains().iter().map(|chain| chain.rules.len()).sum();
-    common.saturating_add(contents.devices.len())
-}
+impl TableContents for Contents {
+    const FAMILY: TableFamily = Netdev;
 
-/// Replaces the table, whatever exists under its name, in one step: what an earlier process left directs until then.
-pub(super) fn install(table: &str, contents: &Contents) -> Batch {
-    let mut batch = new_table(Netdev, table);
-    require(&mut batch, table);
-    for (set, id) in Set::ALL.into_iter().zip(1..) {
-        batch.add(
-            format!("create the set {} in the table netdev {table}", set.name()),
-            Operation::NewSet,
-            set.definition(of_set(table, set).number(10, id)),
-        );
+    fn sets(&self) -> Vec<(&'static str, Attributes)> {
+        Set::ALL.map(|set| (set.name(), set.definition(Attributes::new()))).into()
     }
-    add_chains(&mut batch, Netdev, table, &chains());
-    change(&mut batch, table, &Contents::default(), contents);
-    batch
-}
 
-/// Changes the table from one contents to another.
-pub(super) fn update(table: &str, installed: &Contents, next: &Contents) -> Batch {
-    let mut batch = Batch::default();
-    change(&mut batch, table, installed, next);
-    batch
-}
-
-/// Shows that the kernel has all parts, each by a step of its own: it names the step that it refuses.
-fn require(batch: &mut Batch, table: &str) {
-    let (chain, named) = ("parts", || Attributes::new().text(1, table));
-    let ingress = Attributes::new().number(1, 0).number(2, 0).text(3, "lo");
-    batch.add(Missing::Netdev.step(), Operation::NewChain, named().text(3, chain).nest(4, &ingress));
-    batch.add(Missing::Netdev.step(), Operation::DeleteChain, named().text(3, chain));
-    let hash = Hashed { from: 0, length: 4, into: 1, below: 2, seed: SEED };
-    let parts = [
-        (Missing::Hash, [Load(&[0; 4]), Hash(hash)].to_vec()),
-        (Missing::Fwd, [Load(&[0; 4]), From(1, &Meta(InputInterface)), ForwardTo(2, 1)].to_vec()),
-    ];
-    for (part, rule) in parts {
-        let rule = named().text(2, chain).nest(4, &encode(&rule));
-        batch.add(part.step(), Operation::NewChain, named().text(3, chain));
-        batch.add(part.step(), Operation::NewRule, rule);
-        batch.add(part.step(), Operation::DeleteChain, named().text(3, chain));
+    fn chains(&self) -> Vec<Chain> {
+        chains()
     }
-}
 
-fn change(batch: &mut Batch, table: &str, installed: &Contents, next: &Contents) {
-    for (device, index) in &installed.devices {
-        if next.devices.get(device) != Some(index) {
-            DeviceChain { table, device }.remove(batch);
+    fn rules(&self) -> usize {
+        let common: usize = chains().iter().map(|chain| chain.rules.len()).sum();
+        common.saturating_add(self.devices.len())
+    }
+
+    fn changes(&self, next: &Self) -> Vec<SetChange> {
+        let peers = |one: &Self, other: &Self| {
+            one.peers.difference(&other.peers).map(|mac| Element::of(mac.to_vec())).collect()
+        };
+        let mut changes: BTreeMap<Set, (BTreeSet<Element>, BTreeSet<Element>)> =
+            [(Set::Peers, (peers(self, next), peers(next, self)))].into();
+        for service in self.changed_services(next) {
+            let [old, new] = [self, next].map(|contents| contents.services.get(&service));
+            let [gone, come] = changed_elements(service, old, new);
+            for (set, element) in gone {
+                changes.entry(set).or_default().0.insert(element);
+            }
+            for (set, element) in come {
+                changes.entry(set).or_default().1.insert(element);
+            }
+        }
+        let change = |(set, (gone, come)): (Set, _)| SetChange { set: set.name(), gone, come };
+        changes.into_iter().map(change).collect()
+    }
+
+    fn step_to(&self, wanted: &Self) -> Option<Self> {
+        Some(self.next(wanted)).filter(|next| next != wanted)
+    }
+
+    fn require_parts(batch: &mut Batch, table: &str) {
+        let (chain, named) = ("parts", || Attributes::new().text(1, table));
+        let ingress = Attributes::new().number(1, 0).number(2, 0).text(3, "lo");
+        batch.add(NETDEV, Operation::NewChain, named().text(3, chain).nest(4, &ingress));
+        batch.add(NETDEV, Operation::DeleteChain, named().text(3, chain));
+        let hash = Hashed { from: 0, length: 4, into: 1, below: 2, seed: SEED };
+        let parts = [
+            (HASH, [Load(&[0; 4]), Hash(hash)].to_vec()),
+            (FWD, [Load(&[0; 4]), From(1, &Meta(InputInterface)), ForwardTo(2, 1)].to_vec()),
+        ];
+        for (part, rule) in parts {
+            let rule = named().text(2, chain).nest(4, &encode(&rule));
+            batch.add(part, Operation::NewChain, named().text(3, chain));
+            batch.add(part, Operation::NewRule, rule);
+            batch.add(part, Operation::DeleteChain, named().text(3, chain));
         }
     }
-    let peer = |mac: &[u8; 6]| (Set::Peers, Element::of(mac.to_vec()));
-    let mut gone: BTreeSet<_> = installed.peers.difference(&next.peers).map(peer).collect();
-    let mut come: BTreeSet<_> = next.peers.difference(&installed.peers).map(peer).collect();
-    for service in installed.changed_services(next) {
-        let [old, new] = [installed, next].map(|contents| contents.services.get(&service));
-        let [of_service, new] = changed_elements(service, old, new);
-        gone.extend(of_service);
-        come.extend(new);
-    }
-    let steps = [
-        (gone, Operation::DeleteElements, "delete elements from"),
-        (come, Operation::NewElements, "add elements to"),
-    ];
-    for (elements, operation, what) in steps {
-        let elements: Vec<_> = elements.into_iter().collect();
-        for of_one_set in elements.chunk_by(|(set, _), (next, _)| set == next) {
-            for piece in of_one_set.chunks(ELEMENTS_IN_A_MESSAGE) {
-                let Some((set, _)) = piece.first() else { continue };
-                let what = format!("{what} the set {} of the table netdev {table}", set.name());
-                let elements = element::encode(piece.iter().map(|(_, element)| element));
-                batch.add(what, operation, of_set(table, *set).nest(3, &elements));
+
+    fn change_devices(&self, next: &Self, batch: &mut Batch, table: &str) {
+        for (device, index) in &self.devices {
+            if next.devices.get(device) != Some(index) {
+                DeviceChain { table, device }.remove(batch);
+            }
+        }
+        for (device, index) in &next.devices {
+            if self.devices.get(device) != Some(index) {
+                DeviceChain { table, device }.renew(batch, PRIORITY, &[Verdict(Goto(FRONT))]);
             }
         }
     }
-    for (device, index) in &next.devices {
-        if installed.devices.get(device) != Some(index) {
-            DeviceChain { table, device }.renew(batch, PRIORITY, &[Verdict(Goto(FRONT))]);
-        }
-    }
-}
-
-/// Names a set for a change of it or its elements.
-fn of_set(table: &str, set: Set) -> Attributes {
-    Attributes::new().text(1, table).text(2, set.name())
 }

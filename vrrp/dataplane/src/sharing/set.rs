@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::element::{self, Element, MAP, Part, octets, with_port, with_protocol};
+use windlass_kernel::netfilter::element::{self, Element, Part, octets, with_port, with_protocol};
 use windlass_kernel::port::{Protocol, ProtocolPort};
 use windlass_vrrp::Family;
 
@@ -69,19 +69,15 @@ impl Set {
 
     /// Adds what defines the set to the attributes that name it (table, name and number).
     pub(super) fn definition(self, attributes: Attributes) -> Attributes {
-        let keyed = |parts: &[Part]| {
-            let (kind, length) = element::kind_and_length(parts);
-            attributes.number(4, kind).number(5, length)
-        };
         match self {
-            Self::Peers => keyed(&[Part::ETHERNET]).number(3, 0),
+            Self::Peers => element::set(attributes, &[Part::ETHERNET], 0),
             Self::Shared(family) | Self::Sticky(family) => {
-                keyed(&[Part::INTERFACE, Part::address(family), Part::PROTOCOL, Part::PORT]).number(3, 0)
+                let port = [Part::INTERFACE, Part::address(family), Part::PROTOCOL, Part::PORT];
+                element::set(attributes, &port, 0)
             }
             Self::Lots(family) => {
-                let (kind, length) = element::kind_and_length(&[Part::address(family)]);
-                let key = [Part::address(family), Part::PROTOCOL, Part::MARK];
-                keyed(&key).number(3, MAP).number(6, kind).number(7, length)
+                let lot = [Part::address(family), Part::PROTOCOL, Part::MARK];
+                element::map(attributes, &lot, &[Part::address(family)])
             }
         }
     }

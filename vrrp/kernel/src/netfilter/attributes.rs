@@ -51,6 +51,12 @@ impl Attributes {
         self
     }
 
+    /// Adds all attributes of another list.
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.extend(&other.0);
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -39,7 +39,7 @@ pub struct Chain {
 }
 
 /// Begins a batch that replaces a table, whatever exists under its name, by an empty one.
-pub fn new_table(family: TableFamily, table: &str) -> Batch {
+pub(super) fn new_table(family: TableFamily, table: &str) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
     let create = format!("create the nftables table {family} {table}");
@@ -51,7 +51,7 @@ pub fn new_table(family: TableFamily, table: &str) -> Batch {
 }
 
 /// Makes these chains in a table that has none of them, each after those that it goes to.
-pub fn add_chains(batch: &mut Batch, family: TableFamily, table: &str, chains: &[Chain]) {
+pub(super) fn add_chains(batch: &mut Batch, family: TableFamily, table: &str, chains: &[Chain]) {
     let named = || Attributes::new().text(1, table);
     for chain in chains {
         batch.add(
@@ -77,6 +77,8 @@ fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
     let hook = Attributes::new().number(1, number).number(2, priority.cast_unsigned());
     named.nest(4, &hook).number(5, ACCEPT).text(7, kind)
 }
+
+const OF_INTERFACE: &str = "chain of the interface";
 
 /// Chain of a table of the family `netdev` that sees the frames that arrive by one device, before the IP stack.
 pub struct DeviceChain<'a> {
@@ -105,8 +107,13 @@ impl DeviceChain<'_> {
         batch.add(what, Operation::DeleteChain, self.named(3));
     }
 
+    /// Returns true if a step of this description is about the chain of an interface.
+    pub(super) fn is_named_in(what: &str) -> bool {
+        what.contains(OF_INTERFACE)
+    }
+
     fn title(&self) -> String {
-        format!("chain of the interface {} in the table netdev {}", self.device, self.table)
+        format!("{OF_INTERFACE} {} in the table netdev {}", self.device, self.table)
     }
 
     /// Names the chain, in an attribute of this number.

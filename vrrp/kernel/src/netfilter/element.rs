@@ -16,7 +16,7 @@ pub(crate) const LIST: u16 = 3;
 pub(crate) const RANGE_END: u32 = 0x1;
 
 /// Flag of a set that maps each element to data.
-pub const MAP: u32 = 0x8;
+const MAP: u32 = 0x8;
 /// Flag of a set whose elements expire.
 pub const TIMEOUT: u32 = 0x10;
 
@@ -61,8 +61,20 @@ impl Part {
     }
 }
 
+/// Defines a set with these flags, whose elements have these parts.
+pub fn set(named: Attributes, key: &[Part], flags: u32) -> Attributes {
+    let (kind, length) = kind_and_length(key);
+    named.number(4, kind).number(5, length).number(3, flags)
+}
+
+/// Defines a map from these parts to others.
+pub fn map(named: Attributes, key: &[Part], data: &[Part]) -> Attributes {
+    let (kind, length) = kind_and_length(data);
+    set(named, key, MAP).number(6, kind).number(7, length)
+}
+
 /// Kind and length of what has these parts, each of which takes whole words.
-pub fn kind_and_length(parts: &[Part]) -> (u32, u32) {
+fn kind_and_length(parts: &[Part]) -> (u32, u32) {
     let kind = parts.iter().fold(0, |kind, part| kind << KIND_BITS | part.kind);
     let whole = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
     // What stands alone is as long as it is.

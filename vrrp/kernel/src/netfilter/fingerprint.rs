@@ -152,17 +152,15 @@ impl Comparison {
     /// Looks, in the network namespace of the calling thread.
     pub fn run(self) -> Result<Compared, Failure> {
         let mut socket = NetfilterSocket::open_for(self.family)
-            .map_err(|source| Failure { what: "open a netfilter socket".to_owned(), source })?;
+            .map_err(|source| Failure::new("open a netfilter socket", source))?;
         self.run_by(&mut socket)
     }
 
     /// Looks, in the network namespace of the socket.
     pub(super) fn run_by(self, socket: &mut NetfilterSocket) -> Result<Compared, Failure> {
         let Self { family, table, written, generation } = self;
-        let failed = |source| Failure {
-            what: format!("read the sets of the nftables table {family} {table}"),
-            source,
-        };
+        let failed =
+            |source| Failure::new(format!("read the sets of the nftables table {family} {table}"), source);
         let mut differing = Vec::new();
         for (name, expected) in &written.sets {
             let mut list = || found(socket, &table, name, &written.key);

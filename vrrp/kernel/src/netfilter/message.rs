@@ -194,6 +194,17 @@ impl Batch {
         self.steps.push((what.into(), operation, attributes));
     }
 
+    /// Adds the changes of another batch.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.steps.append(&mut other.steps);
+    }
+
+    /// Returns true if it makes or deletes rules, or chains with them.
+    pub(crate) fn changes_rules(&self) -> bool {
+        let is_of_rules = |operation| matches!(operation, Operation::DeleteChain | Operation::NewRule);
+        self.changes().any(|(operation, _)| is_of_rules(operation))
+    }
+
     /// Returns true if it has no changes.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

@@ -1,3 +1,7 @@
+use std::io;
+
+use windlass_kernel::netfilter::failure::Failure;
+
 use super::*;
 
 #[test]
@@ -9,7 +13,7 @@ fn an_error_names_what_was_tried_and_what_to_do() {
         (libc::ENOMEM, "`nft list ruleset`"),
     ];
     for (number, remedy) in table {
-        let failure = Failure { what: "try it".to_owned(), source: io::Error::from_raw_os_error(number) };
+        let failure = Failure::new("try it", io::Error::from_raw_os_error(number));
         let said = BalanceError::from(failure).to_string();
         assert!(said.starts_with("cannot try it: ") && said.contains(remedy), "{said}");
     }

@@ -1,4 +1,6 @@
-use windlass_kernel::netfilter::message::{Content, replies};
+use windlass_kernel::netfilter::contents::{ELEMENTS_IN_A_MESSAGE, renewal, update};
+use windlass_kernel::netfilter::element;
+use windlass_kernel::netfilter::message::{Batch, Content, replies};
 use windlass_kernel::port::{Protocol, ProtocolPort};
 
 use super::*;
@@ -49,7 +51,8 @@ fn only_what_differs_is_told() {
     for (old, new, expected) in table {
         assert_eq!(changes(&update("w", old, new)), expected, "{old:?} to {new:?}");
     }
-    let renewed = renew_local("w", &["192.0.2.5".parse().unwrap()].into());
+    let local = ["192.0.2.5".parse().unwrap()].into();
+    let renewed = renewal("w", &Contents { local, ..Contents::default() });
     let step = |set: &str, count| (format!("renew the set {set}"), count);
     assert_eq!(changes(&renewed), [step("local4", 0), step("local6", 0), step("local4", 1)]);
 }
@@ -95,5 +98,5 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
             _ => {}
         }
     }
-    assert_eq!(rules(MarkMask::LOWEST), 28);
+    assert_eq!(Contents::default().rules(), 28);
 }

@@ -59,6 +59,7 @@ fn answers_are_marked_by_where_their_questions_came_from() {
                 (address(peer), Sender { link_layer: [2, 0, 0, 0, 0, *last], mark: *mark })
             })
             .collect(),
+        ..Contents::default()
     };
     let some = contents(&[("192.0.2.2", 2, 3), ("192.0.2.3", 3, 4), ("2001:db8::2", 2, 5)]);
     let count = |kind: Kind, contents: &Contents| kind.sets().map(|set| set.members(contents).len());

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use windlass_kernel::netfilter::contents::update;
 use windlass_kernel::netfilter::element::octets;
 use windlass_kernel::port::ProtocolPort;
 
 use super::*;
-use crate::guard::{Guarded, ruleset};
+use crate::guard::Guarded;
+use crate::guard::ruleset::Contents;
 
 const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 const DNS: ProtocolPort = ProtocolPort { protocol: Protocol::Udp, port: 53 };
@@ -61,12 +63,12 @@ fn another_port_costs_one_element_and_an_address_that_goes_takes_all_of_its_own(
 /// Else what is for a new port would be refused between the two, or what is for another let through.
 #[test]
 fn a_change_of_ports_is_one_step() {
-    let guarded = |restrictions| Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() };
-    let batch = ruleset::update(
-        "w",
-        &guarded(with(&[("192.0.2.1", &[WEB])])),
-        &guarded(with(&[("192.0.2.1", &[DNS])])),
-    );
+    let contents = |restrictions| {
+        let guarded = Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() };
+        Contents { guarded, ..Contents::default() }
+    };
+    let batch =
+        update("w", &contents(with(&[("192.0.2.1", &[WEB])])), &contents(with(&[("192.0.2.1", &[DNS])])));
     let steps: Vec<_> = (1..=batch.last()).filter_map(|at| batch.what(at)).collect();
     assert_eq!(
         steps,

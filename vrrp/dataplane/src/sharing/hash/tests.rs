@@ -3,15 +3,16 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::process::Command;
 
 use windlass_kernel::netfilter::attributes::Attributes;
-use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT, add_chains, new_table};
+use windlass_kernel::netfilter::chain::{Chain, Hook, OUTPUT};
+use windlass_kernel::netfilter::contents::{SetChange, TableContents, of_set};
 use windlass_kernel::netfilter::element::{self, Part};
 use windlass_kernel::netfilter::expression::{
     Base,
     Expression::{self, AddTo, From, Hash, Payload},
     Hash as Hashed,
 };
-use windlass_kernel::netfilter::message::{Operation, TableFamily::Inet};
-use windlass_kernel::netfilter::table::Table;
+use windlass_kernel::netfilter::message::{Operation, TableFamily};
+use windlass_kernel::netfilter::table::OwnedTable;
 use windlass_vrrp::Family;
 
 use super::*;
@@ -23,33 +24,46 @@ fn hashed(words: u32) -> Expression {
     Hash(Hashed { from: 0, length: words * 4, into: 5, below, seed: SEED })
 }
 
+/// A table with a set of the ports with lots that the kernel computed of packets, by client and port, and one by client.
+#[derive(Clone, Default)]
+struct Lots;
+
+impl TableContents for Lots {
+    const FAMILY: TableFamily = TableFamily::Inet;
+
+    fn sets(&self) -> Vec<(&'static str, Attributes)> {
+        let evaluated = 0x20;
+        let key = [Part::address(Family::V6), Part::PORT, Part::MARK];
+        ["connections", "clients"].map(|set| (set, element::set(Attributes::new(), &key, evaluated))).into()
+    }
+
+    fn chains(&self) -> Vec<Chain> {
+        let address = Payload { base: Base::Network, offset: 8, length: 16 };
+        let port = From(4, const { &Payload { base: Base::Transport, offset: 0, length: 2 } });
+        let rule = |hash, set| vec![address, port, hash, AddTo(set)];
+        let rules = vec![rule(hashed(5), "connections"), rule(hashed(4), "clients")];
+        let hook = Some(Hook { kind: "filter", number: OUTPUT, priority: 0 });
+        vec![Chain { name: "output", hook, rules }]
+    }
+
+    fn changes(&self, _next: &Self) -> Vec<SetChange> {
+        Vec::new()
+    }
+}
+
 #[test]
 fn the_lot_of_a_client_is_the_one_that_the_kernel_computes() {
     in_namespace(|| {
         Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
-        let address = Payload { base: Base::Network, offset: 8, length: 16 };
-        let port = From(4, const { &Payload { base: Base::Transport, offset: 0, length: 2 } });
-        let hook = Some(Hook { kind: "filter", number: OUTPUT, priority: 0 });
-        let rule = |hash, set| vec![address, port, hash, AddTo(set)];
-        let rules = vec![rule(hashed(5), "connections"), rule(hashed(4), "clients")];
-        let mut table = Table::open(Inet, "hash").unwrap();
-        let mut batch = new_table(Inet, "hash");
-        let (kind, length) = element::kind_and_length(&[Part::address(Family::V6), Part::PORT, Part::MARK]);
-        let of_set = |set: &str| Attributes::new().text(1, "hash").text(2, set);
-        for (set, id) in [("connections", 1), ("clients", 2)] {
-            let evaluated = 0x20;
-            let set = of_set(set).number(10, id).number(3, evaluated).number(4, kind).number(5, length);
-            batch.add("create a set", Operation::NewSet, set);
-        }
-        add_chains(&mut batch, Inet, "hash", &[Chain { name: "output", hook, rules }]);
-        table.make(&batch, 2).unwrap();
+        let mut table = OwnedTable::open("hash").unwrap();
+        table.apply(Lots).unwrap();
         let ports = 2000..2300;
         for port in ports.clone() {
             let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, port)).unwrap();
             socket.send_to(b"?", (Ipv6Addr::LOCALHOST, 9)).unwrap();
         }
         for (set, by) in [("connections", SharedBy::Connection), ("clients", SharedBy::Client)] {
-            let listed = table.ask(Operation::GetElements, &of_set(set)).unwrap().unwrap();
+            let listed = table.ask(Operation::GetElements, &of_set("hash", set)).unwrap().unwrap();
             let found = listed.iter().flat_map(|message| element::read(message));
             let computed = found.map(|found| {
                 let port = u16::from_be_bytes([found.key[16], found.key[17]]);

@@ -1,11 +1,13 @@
+use std::io;
 use std::net::IpAddr;
 use std::process::Command;
 
+use windlass_kernel::netfilter::failure::Failure;
 use windlass_kernel::port::Protocol;
 
 use super::*;
 use crate::lab::in_namespace;
-use crate::sharing::{Share, Shares, Sharing, SharingLink};
+use crate::sharing::{Share, Shares, Sharing, SharingError, SharingLink};
 
 const TABLE: &str = "windlass-sharing";
 
@@ -59,4 +61,37 @@ fn elements_are_shown_as_what_they_are() {
             assert!(shown.contains(element), "{element}: {shown}");
         }
     });
+}
+
+/// Error of a step of the batch that makes the table.
+fn error(what: &str, number: i32) -> SharingError {
+    Failure::new(what, io::Error::from_raw_os_error(number)).of_new_table().into()
+}
+
+#[test]
+fn a_kernel_that_lacks_a_part_is_told_by_the_name_of_the_part_and_its_module() {
+    let table = [
+        (FWD, libc::ENOENT, "nft_fwd_netdev"),
+        (HASH, libc::ENOENT, "nft_hash"),
+        (NETDEV, libc::EOPNOTSUPP, "CONFIG_NETFILTER_INGRESS"),
+    ];
+    for (part, number, module) in table {
+        let error = error(part, number);
+        assert!(matches!(error, SharingError::Unsupported { .. }), "{error:?}");
+        assert!(error.to_string().contains(module), "{error}");
+    }
+    let family = error("create the nftables table netdev windlass-sharing", libc::EOPNOTSUPP);
+    assert!(matches!(family, SharingError::Unsupported { .. }), "{family:?}");
+}
+
+#[test]
+fn an_interface_that_is_gone_and_a_missing_capability_are_no_missing_parts() {
+    let mut batch = Batch::default();
+    DeviceChain { table: "windlass-sharing", device: "eth0" }.renew(&mut batch, PRIORITY, &[]);
+    for step in (1..=batch.last()).filter_map(|at| batch.what(at)) {
+        let gone = error(step, libc::ENOENT);
+        assert!(matches!(gone, SharingError::Kernel { .. }), "{gone:?}");
+    }
+    let denied = error(FWD, libc::EPERM);
+    assert!(matches!(denied, SharingError::Denied { .. }), "{denied:?}");
 }
