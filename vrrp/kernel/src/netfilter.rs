@@ -10,6 +10,7 @@ pub mod fingerprint;
 pub mod marks;
 pub mod message;
 pub mod monitor;
+pub mod packet;
 mod socket;
 pub mod table;
 

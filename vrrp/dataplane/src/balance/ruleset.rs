@@ -10,17 +10,19 @@ use windlass_kernel::netfilter::element::Element;
 use windlass_kernel::netfilter::expression::{
     Base,
     Comparison::{Equal, NotEqual},
-    Connection::{Mark, State, Status},
+    Connection::{Mark, State},
     Expression::{
-        self, Chance, Compare, Connection, Counter, From, In, Map, Mask, Masquerade, Meta, NotIn,
-        OriginalDestination, OriginalPort, Payload, TranslateToPort, Verdict,
+        self, Chance, Compare, Connection, Counter, From, In, Map, Mask, Masquerade, Meta, NotIn, Payload,
+        TranslateToPort, Verdict,
     },
-    Length,
-    Meta::{Family as PacketFamily, InputKind, Protocol},
+    Meta::InputKind,
     Verdict::{Goto, Jump},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::message::TableFamily;
+use windlass_kernel::netfilter::packet::{
+    self, NEW, PORT, SOURCE_PORT, TRANSLATED, destination, is_of, source,
+};
 use windlass_vrrp::Family;
 
 use super::balancing::LOTS;
@@ -29,15 +31,9 @@ use super::set::{Contents, Kind, Set};
 #[cfg(test)]
 mod tests;
 
-/// One bit of the connection status: its destination is translated.
-const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
-/// Nothing came back on it yet.
-const NEW: [u8; 4] = 8_u32.to_ne_bytes();
 /// ARPHRD_ETHER.
 const ETHERNET: [u8; 2] = 1_u16.to_ne_bytes();
 const LINK_LAYER_SOURCE: Expression = Payload { base: Base::Link, offset: 6, length: 6 };
-const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
-const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
 
 /// The kernel has looked up the connection at -200.
 const AFTER_CONNECTION_TRACKING: i32 = -150;
@@ -51,88 +47,39 @@ const MASQUERADING: i32 = 95;
 const BACKENDS: &str = "backends";
 
 impl Set {
-    /// Rule matches: "the packet is of the set's family".
-    fn has_family(self) -> [Expression; 2] {
-        let number = match self.family {
-            Family::V4 => &[2],
-            Family::V6 => &[10],
-        };
-        [Meta(PacketFamily), Compare(Equal, number)]
-    }
-
-    /// The packet's destination.
-    const fn destination(self) -> Expression {
-        match self.family {
-            Family::V4 => Payload { base: Base::Network, offset: 16, length: 4 },
-            Family::V6 => Payload { base: Base::Network, offset: 24, length: 16 },
-        }
-    }
-
-    /// The packet's source.
-    const fn source(self) -> Expression {
-        match self.family {
-            Family::V4 => Payload { base: Base::Network, offset: 12, length: 4 },
-            Family::V6 => Payload { base: Base::Network, offset: 8, length: 16 },
-        }
-    }
-
-    /// The first word of the register after an address.
-    const fn after_address(self) -> u32 {
-        match self.family {
-            Family::V4 => 1,
-            Family::V6 => 4,
-        }
-    }
-
     /// The packet's destination, protocol and port.
     fn service(self) -> [Expression; 3] {
-        let word = self.after_address();
-        [self.destination(), From(word, &Meta(Protocol)), From(word.saturating_add(1), &PORT)]
-    }
-
-    /// Destination, protocol and port of the first packet of the packet's connection.
-    fn original_service(self) -> [Expression; 3] {
-        let word = self.after_address();
-        let length = match self.family {
-            Family::V4 => Length::V4,
-            Family::V6 => Length::V6,
-        };
-        [
-            OriginalDestination(length),
-            From(word, &Meta(Protocol)),
-            From(word.saturating_add(1), &OriginalPort),
-        ]
+        let [protocol, port] = packet::after_address(self.family, &PORT);
+        [*destination(self.family), protocol, port]
     }
 
     /// The rule that gives packets to the backend that this map names.
     fn translated(self) -> Vec<Expression> {
-        let number = match self.family {
-            Family::V4 => 2,
-            Family::V6 => 10,
-        };
         let chance = const { &Chance(LOTS) };
+        let words = packet::words(self.family);
         let by_lot = [
-            From(self.after_address().saturating_add(2), chance),
+            From(words.saturating_add(2), chance),
             Map(self.name()),
-            TranslateToPort(number, self.after_address()),
+            TranslateToPort(packet::number(self.family), words),
         ];
-        [self.has_family().as_slice(), &self.service(), &by_lot].concat()
+        [is_of(self.family).as_slice(), &self.service(), &by_lot].concat()
     }
 
     /// The rule that has the node's own packets to these VIPs go the way of others.
     fn as_others(self) -> Vec<Expression> {
-        let to_backends = [self.destination(), In(self.name()), Verdict(Jump(BACKENDS))];
-        [self.has_family().as_slice(), &to_backends].concat()
+        let to_backends = [*destination(self.family), In(self.name()), Verdict(Jump(BACKENDS))];
+        [is_of(self.family).as_slice(), &to_backends].concat()
     }
 
     /// Rule matches: "the packet is of a translated connection to a port of this set, towards another node".
     fn to_other_nodes(self) -> Vec<Expression> {
         let own = Self { kind: Kind::Own, ..self };
         [
-            [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])].as_slice(),
-            &self.has_family(),
-            &self.original_service(),
-            &[In(self.name()), self.destination(), NotIn(own.name())],
+            TRANSLATED.as_slice(),
+            &[Compare(NotEqual, &[0; 4])],
+            &is_of(self.family),
+            &packet::original_service(self.family),
+            &[In(self.name()), *destination(self.family), NotIn(own.name())],
         ]
         .concat()
     }
@@ -145,7 +92,7 @@ impl Set {
     /// The rule that masquerades clients that are nodes themselves: a backend would answer to such a client directly.
     fn masqueraded_nodes(self) -> Vec<Expression> {
         let nodes = Self { kind: Kind::Nodes, ..self };
-        let masqueraded = [self.source(), In(nodes.name()), Counter, Masquerade];
+        let masqueraded = [*source(self.family), In(nodes.name()), Counter, Masquerade];
         [self.to_other_nodes().as_slice(), &masqueraded].concat()
     }
 
@@ -154,10 +101,10 @@ impl Set {
         let [nodes, senders] = [Kind::Nodes, Kind::Senders].map(|kind| Self { kind, ..self });
         [
             [Meta(InputKind), Compare(Equal, &ETHERNET)].as_slice(),
-            &self.has_family(),
+            &is_of(self.family),
             &self.service(),
             &[In(self.name()), Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])],
-            &[self.source(), NotIn(nodes.name())],
+            &[*source(self.family), NotIn(nodes.name())],
             // No mark is 0.
             &[LINK_LAYER_SOURCE, Map(senders.name()), Compare(NotEqual, &[0; 4])],
             &[Counter, Verdict(Goto(self.take()))],
@@ -183,16 +130,11 @@ impl Set {
     /// The rule that marks answers of these servers as their connection is marked.
     fn answers_by_peer(self, marks: MarkMask) -> Vec<Expression> {
         let of_peers = Self { kind: Kind::Marks, ..self };
-        let word = self.after_address();
-        let from_server = [
-            self.source(),
-            From(word, &Meta(Protocol)),
-            From(word.saturating_add(1), &SOURCE_PORT),
-            In(self.name()),
-        ];
+        let [protocol, port] = packet::after_address(self.family, &SOURCE_PORT);
+        let from_server = [*source(self.family), protocol, port, In(self.name())];
         let ours = Mask(marks.get().to_ne_bytes());
         let marked = [Connection(Mark), ours, In(of_peers.name()), Counter, Verdict(Goto(LEAD))];
-        [self.has_family().as_slice(), &from_server, &marked].concat()
+        [is_of(self.family).as_slice(), &from_server, &marked].concat()
     }
 }
 

@@ -13,13 +13,13 @@ use windlass_kernel::netfilter::expression::{
     Connection::State,
     Expression::{
         self, Compare, Connection, Counter, From, In, LabelConnection, Load, Map, MarkPacket, Mask, MaskByte,
-        MaskEvents, Meta, NotIn, OriginalDestination, Payload, Redirect, TranslateSourceTo, Verdict,
+        MaskEvents, Meta, NotIn, Payload, Redirect, TranslateSourceTo, Verdict,
     },
-    Length,
     Meta::{Family as PacketFamily, InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
 };
 use windlass_kernel::netfilter::message::TableFamily;
+use windlass_kernel::netfilter::packet::{self, NEW, PORT, destination, is_of, original_destination, words};
 use windlass_vrrp::Family;
 
 use super::Guarded;
@@ -34,9 +34,6 @@ mod passed_on;
 #[cfg(test)]
 mod tests;
 
-const IPV4: &[u8] = &[2];
-const IPV6: &[u8] = &[10];
-const FAMILIES: [&[u8]; 2] = [IPV4, IPV6];
 const TCP: &[u8] = &[6];
 const UDP: &[u8] = &[17];
 const ICMP: &[u8] = &[1];
@@ -51,10 +48,6 @@ const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
 const ESTABLISHED: [u8; 4] = 2_u32.to_ne_bytes();
 /// Something came back on it, or the packet is an error about it.
 const GOES_ON: [u8; 4] = (2_u32 | 4).to_ne_bytes();
-/// Nothing came back on it yet.
-const NEW: [u8; 4] = 8_u32.to_ne_bytes();
-/// One bit of the connection status: its destination is translated.
-const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
 /// The direction of what answers a connection's first packet.
 const ANSWER: &[u8] = &[1];
 const FLAGS: Expression = Payload { base: Base::Transport, offset: 13, length: 1 };
@@ -101,9 +94,8 @@ impl Set {
     /// later fragment that was not reassembled, passes: no proxy takes it either.
     fn only_own_ports(self) -> Vec<Expression> {
         let ports = Self { kind: Kind::Ports, ..self };
-        let [_, _, destination] = self.packet();
         let [protocol, port] = self.port();
-        let is_another = [destination, protocol, port, NotIn(ports.name())];
+        let is_another = [*destination(self.family), protocol, port, NotIn(ports.name())];
         [self.has_destination().as_slice(), &is_another, &[Verdict(Goto("refuse"))]].concat()
     }
 
@@ -116,8 +108,7 @@ impl Set {
     /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a VIP
     /// is held counts only while the process shows that it lives.
     pub(super) fn has_destination(self) -> Vec<Expression> {
-        let [family, _, destination] = self.packet();
-        let mut matches = vec![Meta(PacketFamily), family, destination];
+        let mut matches = [is_of(self.family).as_slice(), &[*destination(self.family)]].concat();
         match self.kind {
             Kind::Vips | Kind::Left | Kind::Replicated | Kind::Astray | Kind::Known => {
                 matches.push(In(self.name()));
@@ -142,9 +133,11 @@ impl Set {
 
     /// Rule matches for packets of the set's family: "for an address of the set", and "of a translated connection to one".
     fn is_of_packet_or_of_translated_connection(self) -> [Vec<Expression>; 2] {
-        let [_, _, destination] = self.packet();
-        let of_connection = [self.original_destination(), In(self.name())];
-        [vec![destination, In(self.name())], [IS_TRANSLATED.as_slice(), &of_connection].concat()]
+        let of_connection = [original_destination(self.family), In(self.name())];
+        [
+            vec![*destination(self.family), In(self.name())],
+            [IS_TRANSLATED.as_slice(), &of_connection].concat(),
+        ]
     }
 
     /// The rule for packets of the set's family that passes those of translated connections to a port of the set.
@@ -174,28 +167,14 @@ impl Set {
 
     /// Rule matches from [`Self::has_destination`] on: "but with this source it is not in the set `sources`".
     fn has_no_source_in(self, sources: Self) -> Vec<Expression> {
-        let [_, source, destination] = self.packet();
-        [&[destination], self.port().as_slice(), &[source, NotIn(sources.name())]].concat()
-    }
-
-    /// The packet is of the set's family; its source, after destination and port; its destination.
-    pub(super) fn packet(self) -> [Expression; 3] {
-        const fn address(offset: u32, length: u32) -> Expression {
-            Payload { base: Base::Network, offset, length }
-        }
-        match self.family {
-            Family::V4 => [Compare(Equal, IPV4), From(3, const { &address(12, 4) }), address(16, 4)],
-            Family::V6 => [Compare(Equal, IPV6), From(6, const { &address(8, 16) }), address(24, 16)],
-        }
+        let source = From(words(self.family).saturating_add(2), packet::source(self.family));
+        let port = self.port();
+        [&[*destination(self.family)], port.as_slice(), &[source, NotIn(sources.name())]].concat()
     }
 
     /// The packet's protocol and destination port, after its destination.
     pub(super) fn port(self) -> [Expression; 2] {
-        let word = match self.family {
-            Family::V4 => 1,
-            Family::V6 => 4,
-        };
-        [From(word, &Meta(Protocol)), From(word.saturating_add(1), &PORT)]
+        packet::after_address(self.family, &PORT)
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.
@@ -211,13 +190,9 @@ impl Set {
     /// Rule matches: "the packet's connection began towards one of the set's addresses, and the packet came by the interface that
     /// the set has for it".
     fn has_original_destination(self) -> Vec<Expression> {
-        let [family, ..] = self.packet();
-        let interface = const { &Meta(InputInterface) };
-        let word = match self.family {
-            Family::V4 => 1,
-            Family::V6 => 4,
-        };
-        vec![Meta(PacketFamily), family, self.original_destination(), From(word, interface), In(self.name())]
+        let interface = From(words(self.family), const { &Meta(InputInterface) });
+        let by_interface = [original_destination(self.family), interface, In(self.name())];
+        [is_of(self.family).as_slice(), &by_interface].concat()
     }
 
     /// The rules that have the kernel report only such events of connections to the set's addresses as their replication needs.
@@ -240,8 +215,7 @@ impl Set {
 
     /// Rule matches: "the packet's connection began towards one of the set's addresses", with its port where the set has ports.
     fn is_of_connection(self) -> Vec<Expression> {
-        let [family, ..] = self.packet();
-        let mut matches = vec![Meta(PacketFamily), family, self.original_destination()];
+        let mut matches = [is_of(self.family).as_slice(), &[original_destination(self.family)]].concat();
         match self.kind {
             Kind::Owned => matches.extend(self.has_protocol()),
             Kind::Restricted | Kind::Ports | Kind::Open => {
@@ -265,36 +239,21 @@ impl Set {
         matches
     }
 
-    const fn original_destination(self) -> Expression {
-        OriginalDestination(match self.family {
-            Family::V4 => Length::V4,
-            Family::V6 => Length::V6,
-        })
-    }
-
     /// The rule that gives packets that kube-proxy would masquerade the VIP as their source, so that the backends answer to the
     /// Active, except for backends whose answers would go astray. It removes kube-proxy's mark from the packet as kube-proxy does,
     /// so that an overlay network does not masquerade the packet in which it wraps it.
     fn with_vip_as_source(self, masquerade_mark: u32) -> Vec<Expression> {
-        let family = match self.family {
-            Family::V4 => IPV4,
-            Family::V6 => IPV6,
-        };
         let masqueraded = [Meta(PacketMark), Mask(masquerade_mark.to_ne_bytes()), Compare(NotEqual, &[0; 4])];
-        let [_, _, backend] = self.packet();
-        let answers_arrive = [backend, NotIn(Self { kind: Kind::Astray, ..self }.name())];
+        let answers_arrive = [*destination(self.family), NotIn(Self { kind: Kind::Astray, ..self }.name())];
         let unmarked = [Meta(PacketMark), Mask((!masquerade_mark).to_ne_bytes()), MarkPacket];
-        let translated = [self.original_destination(), Counter, TranslateSourceTo(family[0])];
+        let translated =
+            [original_destination(self.family), Counter, TranslateSourceTo(packet::number(self.family))];
         [self.has_destination().as_slice(), &masqueraded, &answers_arrive, &unmarked, &translated].concat()
     }
 
     /// The rule that has the node answer echo requests to the set's addresses.
     fn echo(self) -> Vec<Expression> {
-        let echo = match self.family {
-            Family::V4 => of_type(ICMP, ECHO_REQUEST),
-            Family::V6 => of_type(ICMPV6, ECHO_REQUEST_V6),
-        };
-        [self.has_destination().as_slice(), &echo, &[Counter, Redirect]].concat()
+        [self.has_destination().as_slice(), &is_echo(self.family), &[Counter, Redirect]].concat()
     }
 
     /// The rule that drops packets to the ports of this set whose source is not in the set of sources.
@@ -305,9 +264,6 @@ impl Set {
 }
 
 const IS_NEW: [Expression; 3] = [Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])];
-const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
-const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
-
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
 /// The beginning of what an echo request has echoed.
 const ECHOED: Expression = Payload { base: Base::Transport, offset: 8, length: 8 };
@@ -316,24 +272,23 @@ fn of_type(protocol: &'static [u8], kind: &'static [u8]) -> [Expression; 4] {
     [Meta(Protocol), Compare(Equal, protocol), TYPE, Compare(Equal, kind)]
 }
 
+/// Rule matches: "the packet is an echo request".
+fn is_echo(family: Family) -> [Expression; 4] {
+    match family {
+        Family::V4 => of_type(ICMP, ECHO_REQUEST),
+        Family::V6 => of_type(ICMPV6, ECHO_REQUEST_V6),
+    }
+}
+
 /// The rules that keep the source of the engine's own echo requests for the way back, which come by no interface: pod networks
 /// masquerade packets from the node's address on the LAN to pods, and the answer would come by another way than the one in
 /// question.
 fn asking_from_its_source() -> Vec<Vec<Expression>> {
     let of_family = |family: Family| {
-        let ([is_family, ..], number, source, echo) = match family {
-            Family::V4 => {
-                let source = Payload { base: Base::Network, offset: 12, length: 4 };
-                (Set { kind: Kind::Vips, family }.packet(), IPV4[0], source, of_type(ICMP, ECHO_REQUEST))
-            }
-            Family::V6 => {
-                let source = Payload { base: Base::Network, offset: 8, length: 16 };
-                (Set { kind: Kind::Vips, family }.packet(), IPV6[0], source, of_type(ICMPV6, ECHO_REQUEST_V6))
-            }
-        };
-        let ours = [ECHOED, Compare(Equal, &QUESTION), source, TranslateSourceTo(number)];
         let own = [Meta(InputInterface), Compare(Equal, &[0; 4])];
-        [[Meta(PacketFamily), is_family].as_slice(), &own, &echo, &ours].concat()
+        let translated = [*packet::source(family), TranslateSourceTo(packet::number(family))];
+        let ours = [ECHOED, Compare(Equal, &QUESTION)];
+        [is_of(family).as_slice(), &own, &is_echo(family), &ours, &translated].concat()
     };
     [Family::V4, Family::V6].map(of_family).to_vec()
 }
@@ -405,6 +360,6 @@ impl TableContents for Contents {
         if self.guarded.held.is_empty() {
             return Vec::new();
         }
-        vec![(AWAKE, FAMILIES.map(|family| Element::of(family.to_vec())).into())]
+        vec![(AWAKE, [packet::IPV4, packet::IPV6].map(|family| Element::of(vec![family])).into())]
     }
 }

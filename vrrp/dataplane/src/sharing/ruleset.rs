@@ -21,6 +21,7 @@ use windlass_kernel::netfilter::message::{
     Batch, Operation,
     TableFamily::{self, Netdev},
 };
+use windlass_kernel::netfilter::packet;
 use windlass_vrrp::Family;
 
 use super::contents::{Contents, changed_elements};
@@ -68,12 +69,9 @@ const fn transport(offset: u32, length: u32) -> Expression {
 const fn of_packet(family: Family) -> Ends {
     Ends {
         protocol: &Meta(Protocol),
-        port: const { &transport(2, 2) },
-        client: match family {
-            Family::V4 => const { &network(12, 4) },
-            Family::V6 => const { &network(8, 16) },
-        },
-        client_port: const { &transport(0, 2) },
+        port: &packet::PORT,
+        client: packet::source(family),
+        client_port: &packet::SOURCE_PORT,
     }
 }
 
@@ -103,17 +101,9 @@ const fn names(family: Family) -> [&'static str; 2] {
     }
 }
 
-/// Destination address of a packet, and its length in words.
-const fn destination(family: Family) -> (&'static Expression, u32) {
-    match family {
-        Family::V4 => (const { &network(16, 4) }, 1),
-        Family::V6 => (const { &network(24, 16) }, 4),
-    }
-}
-
 /// Loads the key of a packet's lot in a map: address, protocol and number.
 fn lot_key(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
-    let (destination, words) = destination(family);
+    let words = packet::words(family);
     let word = |number: u32| words.saturating_add(number);
     // After address, protocol and lot.
     let client = word(2);
@@ -129,7 +119,7 @@ fn lot_key(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
         below: u32::try_from(LOTS).unwrap_or(u32::MAX),
         seed: SEED,
     };
-    let key = [*destination, From(word(0), ends.protocol), From(client, ends.client)];
+    let key = [*packet::destination(family), From(word(0), ends.protocol), From(client, ends.client)];
     key.into_iter().chain(port).chain([Hash(hash)]).collect()
 }
 
@@ -145,14 +135,10 @@ pub(crate) fn lot_of_error(family: Family, by: SharedBy) -> Vec<Expression> {
 
 /// The rule that sends a packet to the node that serves its lot.
 fn directing(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
-    let (destination, words) = destination(family);
-    let number: u8 = match family {
-        Family::V4 => 2,
-        Family::V6 => 10,
-    };
+    let words = packet::words(family);
     let is_shared = [
         Meta(InputInterface),
-        From(1, destination),
+        From(1, packet::destination(family)),
         From(words.saturating_add(1), ends.protocol),
         From(words.saturating_add(2), ends.port),
         In(Set::of(by, family).name()),
@@ -161,7 +147,7 @@ fn directing(family: Family, by: SharedBy, ends: Ends) -> Vec<Expression> {
         Map(Set::Lots(family).name()),
         From(words, const { &Meta(InputInterface) }),
         Counter,
-        ForwardTo(number, words),
+        ForwardTo(packet::number(family), words),
     ];
     [is_shared.as_slice(), &lot_key(family, by, ends), &directed].concat()
 }

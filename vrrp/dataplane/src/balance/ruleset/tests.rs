@@ -78,7 +78,7 @@ fn a_packet_finds_its_backend_by_one_look_up() {
     let chains = chains(MarkMask::LOWEST);
     let backends = chains.iter().find(|chain| chain.name == BACKENDS).unwrap();
     for set in Kind::Lots.sets() {
-        let of_family = backends.rules.iter().filter(|rule| rule.starts_with(&set.has_family()));
+        let of_family = backends.rules.iter().filter(|rule| rule.starts_with(&is_of(set.family)));
         let maps: Vec<&Expression> = of_family.flatten().filter(|part| matches!(part, Map(_))).collect();
         assert!(matches!(maps[..], [Map(name)] if *name == set.name()), "{maps:?}");
     }

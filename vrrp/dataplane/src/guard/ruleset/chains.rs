@@ -6,10 +6,11 @@ use windlass_kernel::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::State,
     Expression::{self, Compare, Connection, Counter, Mask, Meta, Reject, Verdict},
-    Meta::{Family as PacketFamily, Protocol},
+    Meta::Protocol,
     Verdict::{Accept, Drop, Goto},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_kernel::netfilter::packet::is_of;
 use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
@@ -17,7 +18,7 @@ use super::ended::{self, IS_ANSWER};
 use super::passed_on;
 use super::{
     AFTER_CONNECTION_TRACKING, AFTER_KUBE_PROXY_FILTER, AFTER_KUBE_PROXY_NAT, BEFORE_KUBE_PROXY_NAT,
-    BEFORE_MASQUERADING, ECHO_REQUEST, ECHO_REQUEST_V6, GOES_ON, ICMP, ICMPV6, INVALID, IPV6, Parts, TCP,
+    BEFORE_MASQUERADING, ECHO_REQUEST, ECHO_REQUEST_V6, GOES_ON, ICMP, ICMPV6, INVALID, Parts, TCP,
     asking_from_its_source, neighbour_discovery, of_type,
 };
 
@@ -175,7 +176,7 @@ fn with_hooks(with: Parts) -> Vec<Chain> {
     let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
     let by_family = |chain: OfFamily| {
         let [v4, v6] = [Family::V4, Family::V6].map(|family| Verdict(Goto(chain.name(family))));
-        vec![vec![Meta(PacketFamily), Compare(Equal, IPV6), v6], vec![v4]]
+        vec![[is_of(Family::V6).as_slice(), &[v6]].concat(), vec![v4]]
     };
     let goes_on =
         vec![[Connection(State), Mask(GOES_ON), Compare(NotEqual, &[0; 4]), Verdict(Accept)].to_vec()];

@@ -2,10 +2,10 @@
 //! reset at the next packet. A packet is judged by where its connection began, so that answers of backends are judged as well. Pure.
 
 use super::super::set::{Kind, Set};
-use super::{ANSWER, ESTABLISHED, FLAGS, ICMP, ICMPV6, TCP, TRANSLATED};
+use super::{ANSWER, ESTABLISHED, FLAGS, ICMP, ICMPV6, TCP};
 use windlass_kernel::netfilter::expression::{
     Comparison::{Equal, NotEqual},
-    Connection::{Direction, State, Status},
+    Connection::{Direction, State},
     Expression::{
         self, Compare, Connection, From, Mask, MaskByte, Meta, NotIn, OriginalPort, OriginalSource, Verdict,
     },
@@ -13,6 +13,7 @@ use windlass_kernel::netfilter::expression::{
     Meta::Protocol,
     Verdict::{Accept, Goto},
 };
+use windlass_kernel::netfilter::packet::{self, TRANSLATED};
 use windlass_vrrp::Family;
 
 /// The chain that refuses what is over.
@@ -21,10 +22,8 @@ const REFUSED: Expression = Verdict(Goto(OVER));
 /// TCP: RST.
 const RESET: u8 = 0x04;
 pub(super) const IS_ANSWER: [Expression; 2] = [Connection(Direction), Compare(Equal, ANSWER)];
-pub(super) const IS_TRANSLATED: [Expression; 3] =
-    [Connection(Status), Mask(TRANSLATED), Compare(NotEqual, &[0; 4])];
-pub(super) const IS_UNTRANSLATED: [Expression; 3] =
-    [Connection(Status), Mask(TRANSLATED), Compare(Equal, &[0; 4])];
+pub(super) const IS_TRANSLATED: [Expression; 3] = [TRANSLATED[0], TRANSLATED[1], Compare(NotEqual, &[0; 4])];
+pub(super) const IS_UNTRANSLATED: [Expression; 3] = [TRANSLATED[0], TRANSLATED[1], Compare(Equal, &[0; 4])];
 
 /// The rules of [`OVER`]: packets that report an end pass, as the answers of this very chain do.
 pub(super) fn over() -> Vec<Vec<Expression>> {
@@ -47,7 +46,7 @@ impl Set {
     /// The rule that refuses what backends answer on connections to ports that no owner has any more.
     pub(super) fn no_answers_of_other_ports(self) -> Vec<Expression> {
         let ports = Self { kind: Kind::Ports, ..self };
-        let port = [&[self.original_destination()], self.original_port().as_slice()].concat();
+        let port = packet::original_service(self.family);
         [
             self.is_of_connection().as_slice(),
             &IS_ANSWER,
@@ -83,20 +82,15 @@ impl Set {
     /// Destination, protocol, port and source of the first packet of the packet's connection.
     pub(super) fn original_ends(self) -> [Expression; 4] {
         let client = match self.family {
-            Family::V4 => From(3, const { &OriginalSource(Length::V4) }),
-            Family::V6 => From(6, const { &OriginalSource(Length::V6) }),
+            Family::V4 => const { &OriginalSource(Length::V4) },
+            Family::V6 => const { &OriginalSource(Length::V6) },
         };
-        let [protocol, port] = self.original_port();
-        [self.original_destination(), protocol, port, client]
+        let [destination, protocol, port] = packet::original_service(self.family);
+        [destination, protocol, port, From(packet::words(self.family).saturating_add(2), client)]
     }
 
     /// The protocol of the packet and the destination port of its connection's first packet, after that one's destination.
     pub(super) fn original_port(self) -> [Expression; 2] {
-        let [protocol, _] = self.port();
-        let port = match self.family {
-            Family::V4 => From(2, &OriginalPort),
-            Family::V6 => From(5, &OriginalPort),
-        };
-        [protocol, port]
+        packet::after_address(self.family, &OriginalPort)
     }
 }

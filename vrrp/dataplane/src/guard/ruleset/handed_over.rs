@@ -9,17 +9,18 @@ use windlass_kernel::netfilter::expression::{
         self, AddTo, Compare, Connection, Counter, From, In, Mask, MaskAt, MaskByte, Meta, Payload,
         TranslateTo, Verdict,
     },
-    Meta::{Family as PacketFamily, Mark as PacketMark, Protocol},
+    Meta::{Mark as PacketMark, Protocol},
     Verdict::{Drop, Goto},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_kernel::netfilter::packet::{PORT, SOURCE_PORT, destination, is_of, number, source, words};
 use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
 use super::ended::{IS_ANSWER, IS_UNTRANSLATED};
 use super::{
-    FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, PORT, REDIRECT, REDIRECT_V6,
-    REDIRECTED, SOURCE_PORT, SYN, TCP, of_type,
+    FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_NEW, REDIRECT, REDIRECT_V6, REDIRECTED, SYN, TCP,
+    of_type,
 };
 
 const CONNECTION_MARK: Expression = Connection(Mark);
@@ -37,13 +38,10 @@ impl Set {
     }
 
     fn has_mark(self, mark: &'static Expression, marks: MarkMask) -> Vec<Expression> {
-        let [family, _, destination] = self.packet();
-        let (mark, word) = match self.family {
-            Family::V4 => (From(1, mark), 1),
-            Family::V6 => (From(4, mark), 4),
-        };
+        let word = words(self.family);
         let ours = MaskAt(word, marks.get().to_ne_bytes());
-        vec![Meta(PacketFamily), family, destination, mark, ours, In(self.name())]
+        let marked = [*destination(self.family), From(word, mark), ours, In(self.name())];
+        [is_of(self.family).as_slice(), &marked].concat()
     }
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
@@ -106,30 +104,20 @@ impl Set {
             Compare(NotEqual, &[0; 4]),
         ];
         let strays = Self { kind: Kind::Strays, ..self };
-        let ends: [Expression; 4] = match self.family {
-            Family::V4 => [
-                Payload { base: Base::Network, offset: 12, length: 4 },
-                From(1, &SOURCE_PORT),
-                From(2, const { &Payload { base: Base::Network, offset: 16, length: 4 } }),
-                From(3, &PORT),
-            ],
-            Family::V6 => [
-                Payload { base: Base::Network, offset: 8, length: 16 },
-                From(4, &SOURCE_PORT),
-                From(5, const { &Payload { base: Base::Network, offset: 24, length: 16 } }),
-                From(9, &PORT),
-            ],
-        };
+        let address = words(self.family);
+        let end = address.saturating_add(1);
+        let ends = [
+            *source(self.family),
+            From(address, &SOURCE_PORT),
+            From(end, destination(self.family)),
+            From(end.saturating_add(address), &PORT),
+        ];
         [invalid.as_slice(), &self.has_destination(), &ends, &[AddTo(strays.name())]].concat()
     }
 
     /// The rule that keeps kube-proxy from translating what is marked.
     pub(super) fn untranslated(self, marks: MarkMask) -> Vec<Expression> {
-        let family = match self.family {
-            Family::V4 => IPV4,
-            Family::V6 => IPV6,
-        };
-        [self.is_marked(marks), vec![TranslateTo(family[0])]].concat()
+        [self.is_marked(marks), vec![TranslateTo(number(self.family))]].concat()
     }
 
     /// The rule that keeps the node from sending redirects about the set's addresses.

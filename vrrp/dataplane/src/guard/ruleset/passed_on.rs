@@ -33,16 +33,17 @@ use windlass_kernel::netfilter::expression::{
         self, Change, Compare, Connection, Counter, Map, Mask, MaskByte, Meta, Payload, Untrack, Verdict,
         Write,
     },
-    Meta::{Family as PacketFamily, Protocol},
+    Meta::Protocol,
     Verdict::{Accept, Goto, Jump},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
+use windlass_kernel::netfilter::packet::is_of;
 use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
 use super::super::trails::{FEWEST_HOPS, MOST_TIMES, bit_of};
 use super::ended::IS_UNTRANSLATED;
-use super::{FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IPV4, IPV6, IS_NEW, SYN, TCP, TYPE, UDP};
+use super::{FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_NEW, SYN, TCP, TYPE, UDP};
 use crate::sharing::{SharedBy, is_about_plain, lot_of_error, lot_of_packet};
 
 type Rules = Vec<Vec<Expression>>;
@@ -111,10 +112,7 @@ fn has_hops(family: Family) -> [Expression; 2] {
 /// The rules of [`LEAD`] about hops: what two nodes send to each other ends.
 pub(super) fn with_few_hops() -> Rules {
     let of_family = |family| {
-        let is_family = match family {
-            Family::V4 => [Meta(PacketFamily), Compare(Equal, IPV4)],
-            Family::V6 => [Meta(PacketFamily), Compare(Equal, IPV6)],
-        };
+        let is_family = is_of(family);
         let none_left = [hops(family), Compare(AtMost, const { &[FEWEST_HOPS] }), Verdict(Goto("refuse"))];
         [
             [is_family.as_slice(), &none_left].concat(),
