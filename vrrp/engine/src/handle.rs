@@ -15,7 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -37,8 +37,6 @@ mod tests;
 /// Longest additional time for which a takeover waits for replicas that are to replace forwarded connections. It takes milliseconds, but a
 /// busy node may leave the thread, which has ordinary priority, without a processor: without the replicas, the connections are reset.
 const REPLACEMENT: Duration = Duration::from_millis(400);
-/// From whom a takeover can be, as a number has it.
-const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
 
 /// Takeovers of all virtual routers of the process: each has a number of its own.
 static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
@@ -54,19 +52,14 @@ pub(crate) struct RouterHandle {
     /// Nanoseconds of the clock until which a router that has resigned leaves bound what is bound, for the peer that is about
     /// to take over.
     lingers_until: AtomicU64,
-    /// The number of the router's present takeover, or its last one; 0: none yet.
-    takeovers: AtomicU64,
+    /// The router's present takeover, or its last one.
+    takeover: ArcSwap<Takeover>,
     /// Times another Active was heard and beaten.
     contentions: AtomicU64,
-    /// From whom the present takeover is: index into [`PREDECESSORS`].
-    predecessor: AtomicUsize,
-    handed_over_by: ArcSwap<HandedOverBy>,
     /// The peer that was heard last.
     heard_from: ArcSwap<Option<IpAddr>>,
     /// Two adverts of that peer are missing, which is Active as far as is known.
     misses_active: AtomicBool,
-    /// Nanoseconds of the clock until which a takeover waits for the hold thread; 0: it need not.
-    prepares_until: AtomicU64,
     /// The takeover that the hold thread has prepared.
     prepared: AtomicU64,
     /// True if connections of peers wait for a takeover to replace others.
@@ -85,6 +78,18 @@ pub(crate) struct RouterHandle {
     pub(crate) send_errors: AtomicU64,
     /// Gratuitous ARP and unsolicited neighbour advertisements sent.
     pub(crate) announcements: AtomicU64,
+}
+
+/// A takeover, published in one piece: no thread finds the number of one with the predecessor of another. It is allocated at each takeover,
+/// and never for an advert.
+#[derive(Debug, Default)]
+struct Takeover {
+    /// Number of the takeover; 0: none yet.
+    number: u64,
+    predecessor: Predecessor,
+    handed_over_by: HandedOverBy,
+    /// Time until which it waits for the hold thread; long ago if it need not.
+    prepares_until: Time,
 }
 
 /// Plan of what to hold. Replaced when the configuration or the interface changes.
@@ -181,13 +186,10 @@ impl RouterHandle {
             key,
             active_until: AtomicU64::new(0),
             lingers_until: AtomicU64::new(0),
-            takeovers: AtomicU64::new(0),
+            takeover: ArcSwap::default(),
             contentions: AtomicU64::new(0),
-            predecessor: AtomicUsize::new(0),
-            handed_over_by: ArcSwap::default(),
             heard_from: ArcSwap::default(),
             misses_active: AtomicBool::new(false),
-            prepares_until: AtomicU64::new(0),
             prepared: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             unblocked: AtomicU64::new(0),
@@ -211,20 +213,16 @@ impl RouterHandle {
         prepares_until: Option<Time>,
         until: Time,
     ) {
-        self.prepares_until.store(prepares_until.map_or(0, Time::nanos), Ordering::Relaxed);
-        if **self.handed_over_by.load() != handed_over_by {
-            self.handed_over_by.store(Arc::new(handed_over_by));
-        }
-        let index = PREDECESSORS.iter().position(|one| *one == predecessor).unwrap_or(0);
-        self.predecessor.store(index, Ordering::Relaxed);
-        self.takeovers.store(TAKEOVERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let number = TAKEOVERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let prepares_until = prepares_until.unwrap_or_default();
+        self.takeover.store(Arc::new(Takeover { number, predecessor, handed_over_by, prepares_until }));
         self.active_until.store(until.nanos(), Ordering::Release);
     }
 
     /// Returns the number of the takeover, and the node that handed over. Hold thread.
     pub(crate) fn takeover(&self) -> (u64, HandedOverBy) {
-        let takeover = self.takeovers.load(Ordering::Acquire);
-        (takeover, **self.handed_over_by.load())
+        let takeover = self.takeover.load();
+        (takeover.number, takeover.handed_over_by)
     }
 
     /// Records the peer that was received last, if it is another than before. Timer thread.
@@ -253,23 +251,22 @@ impl RouterHandle {
     /// Hold thread.
     pub(crate) fn set_prepared(&self, takeover: u64, now: Time) -> bool {
         let waits = self.prepared.swap(takeover, Ordering::AcqRel) != takeover;
-        waits && now.nanos() < self.prepares_until.load(Ordering::Relaxed)
+        waits && now < self.takeover.load().prepares_until
     }
 
     /// Returns true if they do, or no thread waits for that. Thread of connections.
     pub(crate) fn is_prepared(&self, takeover: u64, now: Time) -> bool {
-        self.prepared.load(Ordering::Acquire) == takeover
-            || now.nanos() >= self.prepares_until.load(Ordering::Relaxed)
+        self.prepared.load(Ordering::Acquire) == takeover || now >= self.takeover.load().prepares_until
     }
 
     /// Returns the time until which the present takeover still waits for that, and for replicas that replace forwarded connections, which
     /// is done after it. Neighbour thread.
     pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
-        let prepares = Time::from_nanos(self.prepares_until.load(Ordering::Relaxed));
-        let takeover = self.takeovers.load(Ordering::Acquire);
+        let takeover = self.takeover.load();
         let is_blocked =
-            self.blocked.load(Ordering::Acquire) && self.unblocked.load(Ordering::Acquire) != takeover;
-        let is_prepared = self.prepared.load(Ordering::Acquire) == takeover;
+            self.blocked.load(Ordering::Acquire) && self.unblocked.load(Ordering::Acquire) != takeover.number;
+        let is_prepared = self.prepared.load(Ordering::Acquire) == takeover.number;
+        let prepares = takeover.prepares_until;
         let until = if is_blocked { prepares + REPLACEMENT } else { prepares };
         (now < until && (is_blocked || !is_prepared)).then_some(until)
     }
@@ -334,14 +331,13 @@ impl RouterHandle {
 
     /// Returns the takeover as the timer thread has published it.
     pub(crate) fn active_state(&self, now: Time) -> ActiveState {
+        let active = self.is_active(now);
+        let takeover = self.takeover.load();
         ActiveState {
-            active: self.is_active(now),
-            takeover: self.takeovers.load(Ordering::Acquire),
+            active,
+            takeover: takeover.number,
             contentions: self.contentions.load(Ordering::Acquire),
-            predecessor: PREDECESSORS
-                .get(self.predecessor.load(Ordering::Relaxed))
-                .copied()
-                .unwrap_or(Predecessor::Nobody),
+            predecessor: takeover.predecessor,
         }
     }
 

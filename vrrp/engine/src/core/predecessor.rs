@@ -16,9 +16,10 @@ const HALF_INTERVALS: u32 = 3;
 const PROBE_TIMES: u32 = 2;
 
 /// Kind of Active before a takeover.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Predecessor {
     /// No peer.
+    #[default]
     Nobody,
     /// A peer, for so short a time that it may have been probing still.
     Recent,
