@@ -15,7 +15,8 @@
 //!
 //! Settings (environment): ROUNDS (5), ENTRIES (200000), CONNECTIONS (10000, in each round), RATE (20000, of each second), SECONDS (5),
 //! REST (5, seconds), CASES (`table following rest memory rate transport`; all but the last). Of transport: SECONDS (5, of the stream), SAMPLES
-//! (150, changes of each round), LOSS (`0 5 20`, percent), SIZES (`10000 200000`), TRANSPORTS (`udp tcp tcp-probes tcp-probes-bbr tcp-probes-rto`).
+//! (150, changes of each round), LOSS (`0 5 20`, percent), SIZES (`10000 200000`), TRANSPORTS (`udp tcp tcp-probes tcp-probes-bbr
+//! tcp-probes-rto tcp-probes-rto-bbr`).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

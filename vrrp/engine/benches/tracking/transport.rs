@@ -75,16 +75,17 @@ struct Tcp {
 }
 
 /// UDP where there is no variant of TCP.
-const TRANSPORTS: [(&str, Option<Tcp>); 5] = [
+const TRANSPORTS: [(&str, Option<Tcp>); 6] = [
     ("udp", None),
     ("tcp", Some(Tcp { probes: false, congestion: "cubic", settings: &[] })),
     ("tcp-probes", Some(Tcp { probes: true, congestion: "cubic", settings: THIN })),
     ("tcp-probes-bbr", Some(Tcp { probes: true, congestion: "bbr", settings: THIN })),
     ("tcp-probes-rto", Some(Tcp { probes: true, congestion: "cubic", settings: RTO })),
+    ("tcp-probes-rto-bbr", Some(Tcp { probes: true, congestion: "bbr", settings: RTO })),
 ];
 /// No exponential pause between retransmissions of little data.
 const THIN: &[&str] = &["tcp_thin_linear_timeouts=1"];
-/// The same, and a timeout of 20 instead of 200 ms: Linux 6.11.
+/// The same, and a timeout of 20 instead of 200 ms, which older kernels do not have as a setting.
 const RTO: &[&str] = &["tcp_thin_linear_timeouts=1", "tcp_rto_min_us=20000"];
 
 pub(crate) fn all() -> Vec<Value> {
@@ -122,7 +123,7 @@ fn row(name: &str, loss: u32, what: &str, mut values: Vec<f64>) -> Value {
            "min": least, "p1": p1, "median": middle, "p99": p99, "max": most})
 }
 
-/// What the Backup's thread shows.
+/// State of the Backup's thread, for the Active's.
 #[derive(Default)]
 struct Shown {
     stop: AtomicBool,

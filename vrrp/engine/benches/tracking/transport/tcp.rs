@@ -1,6 +1,6 @@
 //! A prototype over TCP: the Backup connects and sends its nonce, the Active sends its own, a snapshot, then updates. A record is the
 //! length and a signed message of the protocol over UDP, whose epoch and challenge are the nonces. There is no pace, and nothing is kept
-//! for another transmission.
+//! for another transmission. Nobody attacks here, so the nonces are constants.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -20,7 +20,7 @@ use crate::lab::Lan;
 
 /// Most bytes of entries in a message.
 const ROOM: usize = MAX_MESSAGE - 44;
-/// With so many changes they wait no longer.
+/// Number of changes that wait no longer for others.
 const FULL: usize = 60;
 /// Time after data without an acknowledgement until the first heartbeat, which lets the kernel find a loss without its timeout.
 const PROBE: Duration = Duration::from_millis(20);
@@ -58,7 +58,7 @@ struct Link {
     stream: TcpStream,
     envelopes: Envelopes,
     input: Vec<u8>,
-    /// What the kernel has not taken: a part of one record.
+    /// Rest of a record that the kernel has not taken.
     output: Vec<u8>,
 }
 
