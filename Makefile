@@ -71,7 +71,7 @@ bench-engine: ## What many virtual routers and VIPs cost: target/bench/engine.js
 	@e2e/tools/bench engine
 
 .PHONY: bench-tracking
-bench-tracking: ## What following, reading and changing the kernel's connection tracking costs, and replicating connections: target/bench/tracking.json (ROUNDS=5 ENTRIES=200000 CONNECTIONS=10000 RATE=20000 SECONDS=5 CASES="table following rest memory rate"; CASES=transport: replication over UDP and over TCP, with loss)
+bench-tracking: ## What following, reading and changing the kernel's connection tracking costs, and replicating connections: target/bench/tracking.json (ROUNDS=5 ENTRIES=200000 CONNECTIONS=10000 RATE=20000 SECONDS=5 CASES="table following rest memory rate")
 	@e2e/tools/bench tracking
 
 .PHONY: bench-dataplane

@@ -11,12 +11,8 @@
 //! into its own; resident memory of the Backup's process before and after. Rate: 20,000 connections a second begin and end at once, with
 //! and without replication; CPU time of everything, the kernel's work for packets and events included, and what replication is of it.
 //!
-//! Transport (only if it is named): replication over UDP beside a prototype over TCP, with packets lost both ways.
-//!
 //! Settings (environment): ROUNDS (5), ENTRIES (200000), CONNECTIONS (10000, in each round), RATE (20000, of each second), SECONDS (5),
-//! REST (5, seconds), CASES (`table following rest memory rate transport`; all but the last). Of transport: SECONDS (5, of the stream), SAMPLES
-//! (150, changes of each round), LOSS (`0 5 20`, percent), SIZES (`10000 200000`), TRANSPORTS (`udp tcp tcp-probes tcp-probes-bbr
-//! tcp-probes-rto tcp-probes-rto-bbr`).
+//! REST (5, seconds), CASES (`table following rest memory rate`; all).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -46,7 +42,6 @@ mod rate;
 mod replica;
 mod rest;
 mod table;
-mod transport;
 
 /// Where the tests have it.
 mod interop {
@@ -78,10 +73,6 @@ fn main() -> ExitCode {
         if shared::wanted("CASES", case) {
             rows.extend(measure());
         }
-    }
-    // Half an hour: only where it is named.
-    if std::env::var("CASES").is_ok() && shared::wanted("CASES", "transport") {
-        rows.extend(transport::all());
     }
     for row in &rows {
         println!("{row}");
