@@ -20,7 +20,7 @@ const REORDERED: Duration = Duration::from_millis(10);
 /// First pause between requests for missing datagrams, ...
 const AGAIN: Duration = Duration::from_millis(20);
 /// ... and the longest: it doubles while nothing arrives.
-const AGAIN_LONGEST: Duration = Duration::from_millis(320);
+const AGAIN_LONGEST: Duration = Duration::from_millis(40);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Snapshot {
