@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::NodeCheck;
+use crate::{LoadSharing, NodeCheck};
 
 /// Interfaces that an Announcement excludes by default: bridges of containers and virtual machines, whose subnets are the same on every
 /// node and none of the LAN.
@@ -27,6 +27,10 @@ pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
     category = "windlass",
     status = "AnnouncementStatus",
     derive = "PartialEq",
+    validation = (crate::validation::SHARES_OR_REPLICATES, "spec.loadSharing: All cannot be combined with spec.connections: \
+        Replicate: replies of backends would not pass the node that knows the connection"),
+    validation = (crate::validation::SHARES_OR_MOVES_MAC, "spec.loadSharing: All cannot be combined with spec.vrrp.virtualMAC: \
+        an address at the virtual MAC address is not shared"),
     printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.priority", "priority": 1}"#,
     printcolumn = r#"{"name": "VirtualIPs", "type": "integer", "jsonPath": ".status.virtualIPs"}"#,
     printcolumn = r#"{"name": "Applied", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Applied\")].status"}"#,
@@ -95,6 +99,11 @@ pub struct AnnouncementSpec {
     /// Forward.
     #[serde(default)]
     pub connections: ConnectionPolicy,
+    /// Sharing of an address's connections among nodes. `None`: the node that announces the address serves all. `Local`: if its Services
+    /// have `externalTrafficPolicy: Local`, all nodes with ready endpoints serve, by their number of endpoints. `All`: also other Services,
+    /// by all nodes that may announce the address, in equal parts. Default: None.
+    #[serde(default)]
+    pub load_sharing: LoadSharing,
     /// Settings of VRRP, by which the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
@@ -117,6 +126,7 @@ impl Default for AnnouncementSpec {
             checks: Vec::new(),
             address_conflict: AddressConflictPolicy::default(),
             connections: ConnectionPolicy::default(),
+            load_sharing: LoadSharing::default(),
             vrrp: VrrpSettings::default(),
         }
     }

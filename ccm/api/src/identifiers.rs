@@ -64,6 +64,8 @@ identifiers! {
     /// `True` while another node has the connections to the address, so that they continue if the announcing node dies; with a reason of
     /// [`connections_replicated`]. Absent unless its Announcement has `connections: Replicate`.
     CONDITION_CONNECTIONS_REPLICATED = "ConnectionsReplicated";
+    /// `True` while several nodes serve the address; with a reason of [`load_shared`]. Absent unless its Announcement has `loadSharing`.
+    CONDITION_LOAD_SHARED = "LoadShared";
 }
 
 identifiers! {
@@ -206,6 +208,35 @@ pub mod connections_replicated {
         LOCAL_TRAFFIC = "LocalTraffic";
         /// The address is at the virtual MAC address.
         VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
+    }
+}
+
+/// Reasons of a VirtualIP's [`CONDITION_LOAD_SHARED`].
+pub mod load_shared {
+    /// `True`: several nodes serve it.
+    pub const SHARED: &str = "Shared";
+
+    identifiers! {
+        /// Reasons of `False`.
+        FAULTS:
+        /// Only one node that can take part has an endpoint.
+        ONE_SERVER = "OneServer";
+        /// No node that can take part has an endpoint.
+        NO_SERVER = "NoServer";
+        /// Agents of nodes with endpoints do not report that they can share.
+        AGENT_TOO_OLD = "AgentTooOld";
+        /// It is not known that kube-proxy serves the node in nftables or iptables mode.
+        SERVICE_PROXY = "ServiceProxy";
+        /// The agent's guard does nothing on the node.
+        UNGUARDED = "Unguarded";
+        /// The address is at the virtual MAC address.
+        VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
+        /// The kernel of the node cannot direct packets.
+        NOT_SUPPORTED = "NotSupported";
+        /// The LAN drops packets whose source address is not that of the node that sends them.
+        SOURCES_FILTERED = "SourcesFiltered";
+        /// The node's table of shared addresses is full.
+        NO_ROOM = "NoRoom";
     }
 }
 

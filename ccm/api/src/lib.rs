@@ -12,6 +12,7 @@
 
 mod announcement;
 mod identifiers;
+mod load_sharing;
 mod node_check;
 mod node_network;
 mod validation;
@@ -25,6 +26,10 @@ pub use announcement::{
     Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
+pub use load_sharing::{
+    FORMER_SERVERS, LOTS, LoadSharing, LotTable, SHARING_NODES, SharedBy, SharedLoad, SharedLoadError,
+    SharingNode,
+};
 pub use node_check::{CheckAction, GrpcCheck, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
     Capability, DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,

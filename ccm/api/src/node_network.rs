@@ -83,13 +83,16 @@ pub struct NodeNetworkSpec {
 pub enum Capability {
     /// `spec.sources` of a [`VirtualIP`](crate::VirtualIP): such an address is announced only while all others are kept out.
     SourceRanges,
+    /// `spec.loadSharing` of a [`VirtualIP`](crate::VirtualIP): the node directs packets of a shared address to the nodes that serve them.
+    /// Reported while the node can do that.
+    LoadSharing,
     /// One of a newer version.
     #[serde(other)]
     Unknown,
 }
 
 impl Capability {
-    /// All that this version has.
+    /// All that this version has on every node. [`Self::LoadSharing`] depends on the node.
     pub const ALL: [Self; 1] = [Self::SourceRanges];
 }
 

@@ -11,8 +11,8 @@ mod selectors;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 pub(crate) use announcements::{
-    excluded_interface_patterns, interface_patterns, key_id, key_ids, node_preferences, object_names,
-    preempt_delay_seconds, vrid_range,
+    SHARES_OR_MOVES_MAC, SHARES_OR_REPLICATES, excluded_interface_patterns, interface_patterns, key_id,
+    key_ids, node_preferences, object_names, preempt_delay_seconds, vrid_range,
 };
 pub(crate) use checks::checks;
 pub(crate) use ranges::{address_ranges, excluded_ranges};
@@ -161,6 +161,25 @@ pub(crate) fn port(_: &mut SchemaGenerator) -> Schema {
 /// A port of each owner of an address.
 pub(crate) fn ports_of_owners(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "maxItems": 64, "items": port(generator) })
+}
+
+/// Character that stands for a node.
+pub(crate) fn lot_key(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "pattern": "^[a-zA-Z0-9]$" })
+}
+
+/// A node of each lot.
+pub(crate) fn lots(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "pattern": "^[a-zA-Z0-9]{120}$" })
+}
+
+/// Rows of former servers, each with one or none of each lot.
+pub(crate) fn former_lots(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 3,
+        "items": { "type": "string", "pattern": "^[-a-zA-Z0-9]{120}$" },
+    })
 }
 
 /// VRID of a virtual router, which never changes: another VRID is another router (RFC 9568 §5.2.3).

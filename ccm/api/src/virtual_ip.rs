@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, ExternalTrafficPolicy,
-    OnAddressInUse,
+    OnAddressInUse, SharedLoad,
 };
 
 /// One address, the Services that own it and the virtual router that carries it.
@@ -81,6 +81,10 @@ pub struct VirtualIPSpec {
     /// `Claim` if its pool has `onAddressInUse: Claim`: nodes announce it although another host of the LAN answers for it.
     #[serde(default, skip_serializing_if = "OnAddressInUse::refuses")]
     pub on_address_in_use: OnAddressInUse,
+    /// The nodes that serve its connections, while several do (`loadSharing` of its Announcement). Absent: the node that announces it serves
+    /// all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_sharing: Option<SharedLoad>,
     /// Set while no Service has the address and other Services cannot get it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
@@ -222,8 +226,8 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`, `AddressConflict` while another host uses the address, too, and `ConnectionsReplicated` if its Announcement
-    /// has `connections: Replicate`.
+    /// `Announced`, `AddressConflict` while another host uses the address, too, `ConnectionsReplicated` if its Announcement
+    /// has `connections: Replicate`, and `LoadShared` if it has `loadSharing: Local` or `All`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,

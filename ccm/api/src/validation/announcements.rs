@@ -7,6 +7,13 @@ use super::names;
 use super::selectors::selector;
 use crate::DEFAULT_EXCLUDED_INTERFACES;
 
+/// With `All`, replies of backends do not pass the node that would replicate their connections.
+pub(crate) const SHARES_OR_REPLICATES: &str =
+    "self.spec.loadSharing != 'All' || self.spec.connections != 'Replicate'";
+
+/// Packets to the virtual MAC address do not arrive at the interface that directs packets.
+pub(crate) const SHARES_OR_MOVES_MAC: &str = "self.spec.loadSharing != 'All' || !self.spec.vrrp.virtualMAC";
+
 /// Names of objects, as DNS subdomains.
 pub(crate) fn object_names(_: &mut SchemaGenerator) -> Schema {
     names(

@@ -163,6 +163,7 @@ fn new_claim(holder: &ServiceRef, planned: &PlannedAddress) -> VirtualIPSpec {
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         on_address_in_use: windlass_api::OnAddressInUse::default(),
+        load_sharing: None,
         quarantine: None,
     }
 }

@@ -12,7 +12,7 @@ use windlass_api::{
     NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_DEFENDED, REASON_OUTSIDE_POOLS,
     SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS,
     VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool, address_allocated, announced,
-    applied, connections_replicated, event, multicast_heard, node_event, pool_announceable, pool_ready,
+    applied, connections_replicated, event, load_shared, multicast_heard, node_event, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -146,6 +146,8 @@ fn the_page_has_every_reason_of_every_condition_and_no_other() {
     assert_eq!(column(&page, "reason of `Announced` = `False`", 1), of_announced);
     let of_connections = column(&page, "reason of `ConnectionsReplicated` = `False`", 1);
     assert_eq!(of_connections, all(&[connections_replicated::FAULTS]));
+    let of_sharing = column(&page, "reason of `LoadShared` = `False`", 1);
+    assert_eq!(of_sharing, all(&[load_shared::FAULTS]));
     assert_eq!(column(&page, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
 
     let conditions: [&[&str]; 6] = [
@@ -162,6 +164,7 @@ fn the_page_has_every_reason_of_every_condition_and_no_other() {
         pool_announceable::ALL,
         announced::ACTIVE,
         connections_replicated::REPLICATED,
+        load_shared::SHARED,
         applied::ALL,
         applied::NOTHING_SELECTED,
         REASON_DEFENDED,

@@ -21,6 +21,7 @@ fn ip(text: &str) -> IpAddr {
 fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
     let spec = VirtualIPSpec {
         on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+        load_sharing: None,
         address: ip(address),
         pool: "p".into(),
         owners: owners.iter().map(|name| owner(name)).collect(),

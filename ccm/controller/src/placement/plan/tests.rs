@@ -198,6 +198,7 @@ impl Cluster {
             |name: &&str| ServiceRef { namespace: "ns".into(), name: (*name).into(), uid: (*name).into() };
         let spec = VirtualIPSpec {
             on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+            load_sharing: None,
             address: address.parse().expect(address),
             pool: pool.into(),
             owners: services.iter().map(owner).collect(),

@@ -29,6 +29,7 @@ fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
     let address = IpAddr::from([192, 0, 2, last]);
     let spec = VirtualIPSpec {
         on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+        load_sharing: None,
         former_pools: Vec::new(),
         address,
         pool: "p".into(),

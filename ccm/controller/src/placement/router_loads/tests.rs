@@ -12,6 +12,7 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
     let address = address(last);
     let spec = VirtualIPSpec {
         on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+        load_sharing: None,
         former_pools: Vec::new(),
         address,
         pool: "p".into(),

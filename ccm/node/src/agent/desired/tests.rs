@@ -45,6 +45,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
     let owner = ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() };
     let spec = VirtualIPSpec {
         on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+        load_sharing: None,
         former_pools: Vec::new(),
         address,
         pool: "lan".to_owned(),

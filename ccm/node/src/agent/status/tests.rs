@@ -103,6 +103,7 @@ fn condition(type_: &str, status: &str) -> Condition {
 fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
     let spec = VirtualIPSpec {
         on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+        load_sharing: None,
         former_pools: Vec::new(),
         address: "192.0.2.200".parse().unwrap(),
         pool: "lan".into(),

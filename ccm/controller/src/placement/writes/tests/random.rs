@@ -253,6 +253,7 @@ impl Cluster {
         let holder = ServiceRef { namespace: "ns".into(), name: name.clone(), uid: name };
         let spec = VirtualIPSpec {
             on_address_in_use: windlass_api::OnAddressInUse::Refuse,
+            load_sharing: None,
             address: address(last),
             pool: "p".into(),
             owners: vec![holder.clone()],
