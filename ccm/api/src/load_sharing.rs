@@ -72,7 +72,7 @@ pub struct SharingNode {
     /// Name of the Node.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Its address on the LAN, of the family of the virtual IP.
+    /// Its address on the LAN, of the family of the virtual IP; with IPv6 its link-local address.
     #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
 }

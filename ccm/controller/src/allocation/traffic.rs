@@ -177,7 +177,10 @@ fn policy(service: &Service, settings: Settings) -> Option<(ExternalTrafficPolic
 pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     let policy = |service: &Service| {
         let spec = service.spec.as_ref();
-        spec.map(|spec| (spec.external_traffic_policy.clone(), spec.health_check_node_port))
+        spec.map(|spec| {
+            let affinity = spec.session_affinity.clone();
+            (spec.external_traffic_policy.clone(), spec.health_check_node_port, affinity)
+        })
     };
     let policies_differ = match (&change.old, &change.new) {
         (Some(old), Some(new)) => policy(old) != policy(new),

@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ConnectionPolicy,
-    ExternalTrafficPolicy, InterfaceInfo, NodeCheck, NodeNetworkSpec, PreferredNodes, RankedNode, Transport,
-    UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
+    ExternalTrafficPolicy, InterfaceInfo, LoadSharing, NodeCheck, NodeNetworkSpec, PreferredNodes,
+    RankedNode, Transport, UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
 };
 use windlass_ccm::service::is_stable;
 use windlass_common::failures;
@@ -40,6 +40,7 @@ pub(crate) struct ParsedAnnouncement {
     pub(crate) checks: Vec<NodeCheck>,
     pub(crate) address_conflict: AddressConflictPolicy,
     pub(crate) connections: ConnectionPolicy,
+    pub(crate) load_sharing: LoadSharing,
     pub(crate) vrrp: RouterSettings,
     /// Selectors that cannot be read, which selects nothing more until they are put right.
     pub(crate) problems: Vec<String>,
@@ -128,6 +129,7 @@ impl ParsedAnnouncement {
             checks: spec.checks.clone(),
             address_conflict: spec.address_conflict,
             connections: spec.connections,
+            load_sharing: spec.load_sharing,
             vrrp: RouterSettings::new(&spec.vrrp),
             problems,
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use super::announcements::Announcements;
 use super::endpoints::{EndpointIndex, ServingNodes};
 use super::plan::{Flaw, PlacementClass, ReadyRouters, Topology};
 use super::router_loads::RouterLoads;
+use super::sharing::SharingMemory;
 use super::topology_cache::{AnnounceabilityByPool, TopologyCache};
 use crate::allocation::pools::ReviewedPool;
 use crate::stores::Stores;
@@ -32,6 +34,8 @@ pub(crate) struct PlacementState {
     endpoints: EndpointIndex,
     /// Reasons that clients do not reach addresses that are announced.
     flaws: BTreeMap<IpAddr, Flaw>,
+    /// Times of the lots of shared addresses.
+    sharing: Arc<SharingMemory>,
 }
 
 impl PlacementState {
@@ -158,6 +162,17 @@ impl PlacementState {
         let mut changed: BTreeSet<IpAddr> = before.keys().chain(self.flaws.keys()).copied().collect();
         changed.retain(|address| before.get(address) != self.flaws.get(address));
         changed
+    }
+
+    /// Returns the times of the lots of shared addresses, with what these objects show at `now`.
+    pub(super) fn sharing(&mut self, vips: &[Arc<VirtualIP>], now: Timestamp) -> Arc<SharingMemory> {
+        Arc::make_mut(&mut self.sharing).observe(vips, now);
+        Arc::clone(&self.sharing)
+    }
+
+    /// Records the addresses whose lots are to move soon.
+    pub(super) fn set_uneven(&mut self, addresses: &BTreeSet<IpAddr>, now: Timestamp) {
+        Arc::make_mut(&mut self.sharing).set_uneven(addresses, now);
     }
 
     /// Forgets the topology, as after a restart.

@@ -21,6 +21,7 @@
 //! - An admin's choice for a router (`windlass move`) decides which of its nodes has the VIPs, and nothing else. Other routers, and
 //!   the placement of new VIPs, are the same as without it, except for the VIPs of one Service, which are kept on different nodes as
 //!   they are now.
+//! - A VIP that several nodes serve together is placed as one that every node serves; see [`sharing`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod choice;
@@ -31,6 +32,7 @@ mod ready_routers;
 mod rebalancing;
 mod router_draft;
 mod segment;
+mod sharing;
 mod spread;
 mod strangers;
 mod succession;
@@ -47,7 +49,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec};
+use windlass_api::{ExternalTrafficPolicy, SharedLoad, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 use choice::RouterChoice;
 pub(crate) use flaws::Flaw;
@@ -56,12 +58,15 @@ pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
+use sharing::SharedVips;
+pub(crate) use sharing::why_not_shared;
 use spread::Spread;
 pub(crate) use topology::{Need, Topology};
 pub(crate) use unplaced::{Unplaced, why_unplaced};
 
 use super::announcements::{Announcements, ParsedAnnouncement, SelectedBy};
 use super::endpoints::ServingNodes;
+use super::sharing::SharingMemory;
 
 /// The cluster, as far as it matters here.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +77,9 @@ pub(crate) struct PlanInput {
     pub(crate) vips: Vec<Arc<VirtualIP>>,
     /// Nodes with endpoints of the Services of each VIP with `externalTrafficPolicy: Local`.
     pub(crate) serving: BTreeMap<IpAddr, ServingNodes>,
+    /// VIPs of Services with `sessionAffinity: ClientIP`.
+    pub(crate) by_client: BTreeSet<IpAddr>,
+    pub(crate) sharing: Arc<SharingMemory>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) now: Timestamp,
@@ -104,6 +112,12 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
+    /// Lots of the VIPs that several nodes serve together, or served together.
+    pub(crate) shared_loads: BTreeMap<IpAddr, SharedLoad>,
+    /// Subset of them whose lots are to move soon.
+    pub(crate) uneven: BTreeSet<IpAddr>,
+    /// Reasons that other VIPs are not shared, which are to be by their Announcements.
+    pub(crate) not_shared: BTreeMap<IpAddr, &'static str>,
     /// Time at which another plan may be better, without any other cause.
     pub(crate) look_again: Option<Timestamp>,
 }
@@ -133,6 +147,7 @@ struct Planner<'a> {
     topology: &'a Topology,
     routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
+    shared: SharedVips<'a>,
     /// Routers that take the place of others for the VIPs of an Announcement, by the others' names and its name.
     successors: BTreeMap<String, BTreeMap<Option<&'a str>, String>>,
     /// VIPs of one kind have one in common.
@@ -184,6 +199,7 @@ impl<'a> Planner<'a> {
             topology: &input.topology,
             routers: routers.into_iter().map(|router| draft(router)).collect(),
             spread: Spread::default(),
+            shared: SharedVips::new(input),
             successors: BTreeMap::new(),
             feasible: HashMap::new(),
             without_candidates: BTreeMap::new(),
@@ -279,6 +295,8 @@ impl<'a> Planner<'a> {
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
         plan.without_candidates = self.without_candidates;
         plan.without_key = self.without_key;
+        let next_lots = self.shared.add_lots(self.input, &mut plan);
+        plan.look_again = plan.look_again.into_iter().chain(next_lots).min();
         plan
     }
 
@@ -290,14 +308,14 @@ impl<'a> Planner<'a> {
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return Stay::No;
         }
-        let need = self.topology.need(&vip.spec);
+        let need = self.need(vip);
         if draft.is_for_nobody(need, segment, self.topology) {
             return Stay::No;
         }
         if self.topology.segments_for(need, announcement).has_candidates(segment) {
             let fits = draft.announcement.name == announcement.name
                 && draft.is_as_announced()
-                && draft.policy() == vip.spec.external_traffic_policy
+                && draft.policy() == self.policy(vip)
                 && self
                     .serving(vip)
                     .is_none_or(|nodes| draft.serving.fits(&self.best(segment, announcement, need, nodes)));
@@ -319,7 +337,7 @@ impl<'a> Planner<'a> {
     /// The nodes that serve the VIP, if not each does.
     fn serving(&self, vip: &VirtualIP) -> Option<&'a ServingNodes> {
         let input = self.input;
-        let is_local = !vip.spec.external_traffic_policy.is_cluster();
+        let is_local = !self.policy(vip).is_cluster();
         is_local.then(|| input.serving.get(&vip.spec.address)).flatten()
     }
 
@@ -337,11 +355,12 @@ impl<'a> Planner<'a> {
 
     fn put(&mut self, vip: &'a VirtualIP, router: String, plan: &mut PlacementPlan<'a>) {
         let announcement = self.input.announcement(vip);
-        let need = self.topology.need(&vip.spec);
+        let need = self.need(vip);
         let serving = self.serving(vip).and_then(|nodes| {
             let segment = self.routers.get(&router)?.segment?;
             Some((nodes, self.best(segment, announcement, need, nodes)))
         });
+        let policy = self.policy(vip);
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
             draft.need = draft.need.max(need);
@@ -350,7 +369,7 @@ impl<'a> Planner<'a> {
             }
             if draft.announcement.name != announcement.name
                 || !draft.is_as_announced()
-                || draft.policy() != vip.spec.external_traffic_policy
+                || draft.policy() != policy
             {
                 plan.left_behind.insert(vip.spec.address);
             }
@@ -361,7 +380,7 @@ impl<'a> Planner<'a> {
     /// The segment for a VIP without one.
     fn segment(&self, vip: &VirtualIP, announcement: &ParsedAnnouncement) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
-        let need = self.topology.need(&vip.spec);
+        let need = self.need(vip);
         let segments = self.topology.segments(announcement);
         self.topology.segments_for(need, announcement).find(address).ok_or_else(|| {
             if let Some(segment) = segments.find(address) {
@@ -393,7 +412,7 @@ impl<'a> Planner<'a> {
         old: Option<&String>,
     ) -> Result<String, Unplaced> {
         let segment = self.segment(vip, announcement)?;
-        let (policy, need) = (vip.spec.external_traffic_policy, self.topology.need(&vip.spec));
+        let (policy, need) = (self.policy(vip), self.need(vip));
         let class = PlacementClass::new(segment, announcement, policy, need);
         let mut feasible = self
             .feasible

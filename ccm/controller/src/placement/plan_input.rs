@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
+use windlass_api::{LoadSharing, ServiceRef, SharedBy, VirtualIP, VirtualIPSpec};
 
 use super::announcements::{Announcements, SelectedBy};
 use super::node_traits::ready_since;
@@ -38,6 +38,9 @@ pub(crate) fn input(
     let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
     let serving = local.map(|vip| (vip.spec.address, placement.serving(stores, &vip.spec, instant)));
     let serving = serving.collect();
+    let by_client = vips.iter().filter(|vip| is_by_client(stores, &vip.spec));
+    let by_client = by_client.map(|vip| vip.spec.address).collect();
+    let sharing = placement.sharing(&vips, now);
     let settling = allocation.settings().settling;
     let settled_at = |node: Arc<Node>| Some((node.name_any(), settled(&node, settling)?));
     let settled = stores.nodes.list().into_iter().filter_map(settled_at).collect();
@@ -49,13 +52,24 @@ pub(crate) fn input(
             .collect()
     };
     let input = input_without_vips(stores, topology, announcements);
-    PlanInput { selected, vips, serving, now, settling, settled, ..input }
+    PlanInput { selected, vips, serving, by_client, sharing, now, settling, settled, ..input }
 }
 
 /// Returns the time from which a node counts as settled: it has been ready for as long. `None`: it is not ready.
 fn settled(node: &Node, settling: Duration) -> Option<Timestamp> {
     let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
     since.checked_add(settling).ok()
+}
+
+/// Returns true if one of the VIP's Services has `sessionAffinity: ClientIP`, as far as they are known.
+fn is_by_client(stores: &Stores, vip: &VirtualIPSpec) -> bool {
+    let mut services = vip.owners.iter().filter_map(|owner| stores.live(owner)).peekable();
+    if services.peek().is_none() {
+        return vip.load_sharing.as_ref().is_some_and(|shared| shared.by == SharedBy::Client);
+    }
+    services.any(|service| {
+        service.spec.as_ref().and_then(|spec| spec.session_affinity.as_deref()) == Some("ClientIP")
+    })
 }
 
 /// The input without the VIPs.
@@ -122,9 +136,10 @@ impl PlacementState {
         let topology = self.topology(stores);
         let announcement = self.announcements().get(vip.spec.announcement.as_deref())?;
         let segment = topology.segment(address, announcement)?;
-        let class = match topology.need(&vip.spec) {
+        let is_shared = announcement.load_sharing == LoadSharing::All;
+        let class = match topology.need(&vip.spec, is_shared) {
             Need::Nothing => PlacementClass::new(segment, announcement, policy, Need::Nothing),
-            Need::Guard => return None,
+            Need::Guard | Need::Sharing => return None,
         };
         let name = announcement.name.clone();
         let made = |announcements: &Arc<Announcements>| {

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{
     ANNOTATION_PREFERRED_NODE, ANNOTATION_VRID_CHANGES, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED,
-    VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec,
+    CONDITION_LOAD_SHARED, SharedLoad, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec,
 };
-use windlass_ccm::conditions::DesiredCondition;
+use windlass_ccm::conditions::{DesiredCondition, find};
 
 use super::announcements::{self, AnnouncementFindings, SelectedBy};
 use super::plan::{self, PlacementPlan, PlanInput, Unplaced};
@@ -96,6 +96,8 @@ impl PlannedWrites {
                     router: plan.routers_by_vip.get(&name),
                     unplaced: plan.unplaced.get(&name),
                     without_candidates: plan.without_candidates.get(&name),
+                    shared: plan.shared_loads.get(&vip.spec.address),
+                    not_shared: plan.not_shared.get(&vip.spec.address).copied(),
                 };
                 writes.add_vip(&state, vip, &placement, now);
             }
@@ -103,6 +105,7 @@ impl PlannedWrites {
         let mut state = shared.state();
         writes.add_pools(&mut state, now);
         writes.add_announcements(&state, &input, &plan, now);
+        state.placement.set_uneven(&plan.uneven, now);
         let flawed = state.placement.set_flaws(plan.flaws(&input));
         let keys = state.allocation.services_with(flawed);
         drop(state);
@@ -209,6 +212,9 @@ impl PlannedWrites {
         if vip.spec.quarantine.is_none() && vip.spec.announcement.as_ref() != placement.announcement {
             spec.insert("announcement".to_owned(), json!(placement.announcement));
         }
+        if vip.spec.load_sharing.as_ref() != placement.shared {
+            spec.insert("loadSharing".to_owned(), shared_patch(placement.shared));
+        }
         // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
         let pool = state.ledger().pool_of(vip.spec.address).map_or(&vip.spec.pool, |pool| &pool.name);
         if vip.spec.pool != *pool {
@@ -238,6 +244,11 @@ impl PlannedWrites {
         {
             let status = json!({ "activeNode": null, "conditions": conditions });
             let patch = json!({ "metadata": precondition(vip), "status": status });
+            self.vips.push(PlannedWrite::VipStatus { name, patch });
+        } else if placement.shared.is_none()
+            && let Some(conditions) = not_shared(vip, placement.not_shared, now)
+        {
+            let patch = json!({ "metadata": precondition(vip), "status": { "conditions": conditions } });
             self.vips.push(PlannedWrite::VipStatus { name, patch });
         }
     }
@@ -341,6 +352,10 @@ struct VipPlacement<'a> {
     unplaced: Option<&'a Unplaced>,
     /// Reason that no other router takes it, if its own has no candidate left.
     without_candidates: Option<&'a Unplaced>,
+    /// Its lots, if several nodes serve it or served it.
+    shared: Option<&'a SharedLoad>,
+    /// Reason that it is not shared, if it is to be.
+    not_shared: Option<&'static str>,
 }
 
 impl<'a> VipPlacement<'a> {
@@ -354,6 +369,15 @@ impl<'a> VipPlacement<'a> {
         let unplaced = self.unplaced.filter(|_| !vip.is_announced());
         unplaced.or(self.without_candidates.filter(|_| vip.is_announced() && is_gone()))
     }
+}
+
+/// Returns the lots as a part of a merge patch: former servers that are left out of it would stay.
+fn shared_patch(shared: Option<&SharedLoad>) -> Value {
+    let mut patch = json!(shared);
+    if let Value::Object(fields) = &mut patch {
+        fields.entry("formerLots").or_insert(Value::Null);
+    }
+    patch
 }
 
 /// The version a patch was decided on.
@@ -377,6 +401,30 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
     desired.set_in(&mut conditions, now);
     // It is about an address that a node announces.
     conditions.retain(|one| one.type_ != CONDITION_ADDRESS_CONFLICT);
+    Some(conditions)
+}
+
+/// Returns the conditions of a VIP that is not shared, for this reason if it is to be; `None` if they are up to date. Of one that is shared
+/// its director reports the condition.
+fn not_shared(vip: &VirtualIP, reason: Option<&'static str>, now: Timestamp) -> Option<Vec<Condition>> {
+    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    let shown = find(&conditions, CONDITION_LOAD_SHARED);
+    let Some(reason) = reason else {
+        shown?;
+        conditions.retain(|one| one.type_ != CONDITION_LOAD_SHARED);
+        return Some(conditions);
+    };
+    let desired = DesiredCondition {
+        type_: CONDITION_LOAD_SHARED,
+        holds: false,
+        reason,
+        message: plan::why_not_shared(vip.spec.address, reason),
+        generation: vip.metadata.generation,
+    };
+    if shown.is_some_and(|shown| desired.is_same(shown)) {
+        return None;
+    }
+    desired.set_in(&mut conditions, now);
     Some(conditions)
 }
 

@@ -1,14 +1,14 @@
 //! Services with `externalTrafficPolicy: Local`, through the whole controller: watches, the two seconds that a first endpoint
 //! waits, restarts and changes of the policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass_ccm::testing::faults::Random;
 
-use super::rig::{Rig, pool, text};
+use super::rig::{Rig, custom, pool, text};
 
 const NODES: [&str; 2] = ["n1", "n2"];
 const SERVICES: [&str; 3] = ["a", "b", "c"];
@@ -37,6 +37,15 @@ fn put_slice(rig: &Rig, service: &str, pods: [Pod; 2]) {
                       "labels": { "kubernetes.io/service-name": service } },
         "addressType": "IPv4", "endpoints": endpoints, "ports": [],
     }));
+}
+
+/// The nodes that serve the Service's address together.
+fn servers(rig: &Rig, service: &str) -> BTreeSet<String> {
+    let [address] = &rig.shown(service)[..] else { panic!("{service} shows {:?}", rig.shown(service)) };
+    let vip = rig.api.get(&format!("virtualips//{address}")).expect("a VirtualIP");
+    let lots = text(&vip["spec"]["loadSharing"]["lots"]);
+    let nodes = vip["spec"]["loadSharing"]["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.iter().filter(|node| lots.contains(&text(&node["key"]))).map(|node| text(&node["name"])).collect()
 }
 
 /// The virtual router of the Service's address, and the node that it prefers.
@@ -76,6 +85,10 @@ async fn whatever_pods_policies_and_controllers_do_an_address_is_where_it_is_ser
         let mut dice = Random::new(seed);
         let mut below = |end: u64| usize::try_from(dice.below(end)).expect("small");
         let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({}))]);
+        let shares = seed % 2 == 0;
+        if shares {
+            rig.api.put(custom("Announcement", "shares", &json!({ "loadSharing": "Local" })));
+        }
         let mut pods: BTreeMap<&str, [Pod; 2]> = SERVICES.map(|service| (service, [READY, None])).into();
         let mut is_local: BTreeMap<&str, bool> = SERVICES.map(|service| (service, true)).into();
         for service in SERVICES {
@@ -113,17 +126,33 @@ async fn whatever_pods_policies_and_controllers_do_an_address_is_where_it_is_ser
             for service in SERVICES {
                 let (router, node) = placed(&rig, service);
                 let policy = router["spec"]["externalTrafficPolicy"].as_str().unwrap_or("Cluster");
-                assert_eq!(policy == "Local", is_local[service], "seed {seed}, step {step}: {router}");
-                if !is_local[service] {
-                    continue;
-                }
                 let worth = |pod: &Pod| match *pod {
                     None => 0,
                     TERMINATING => 1,
                     Some(_) => 2,
                 };
-                let here = NODES.iter().position(|one| **one == node).expect("a node");
                 let best = pods[service].iter().map(worth).max();
+                let is_best = |pod: &Pod| worth(pod) > 0 && Some(worth(pod)) == best;
+                let best_nodes: BTreeSet<String> = std::iter::zip(NODES, &pods[service])
+                    .filter(|(_, pod)| is_best(pod))
+                    .map(|(node, _)| node.to_owned())
+                    .collect();
+                let servers = servers(&rig, service);
+                if shares && is_local[service] && (best_nodes.len() > 1 || policy == "Cluster") {
+                    let is_served = best_nodes.is_empty() || servers == best_nodes;
+                    assert!(
+                        is_served,
+                        "seed {seed}, step {step}: {servers:?} serve {service}, pods {:?}",
+                        pods[service]
+                    );
+                    assert_eq!(policy, "Cluster", "seed {seed}, step {step}: any node may direct packets");
+                    continue;
+                }
+                assert_eq!(policy == "Local", is_local[service], "seed {seed}, step {step}: {router}");
+                if !is_local[service] {
+                    continue;
+                }
+                let here = NODES.iter().position(|one| **one == node).expect("a node");
                 let found = pods[service].get(here).map(worth);
                 assert_eq!(
                     found, best,

@@ -72,7 +72,7 @@ impl Rig {
             api.put(custom(
                 "NodeNetwork",
                 node,
-                &json!({ "interfaces": [interface], "capabilities": ["SourceRanges"] }),
+                &json!({ "interfaces": [interface], "capabilities": ["SourceRanges", "LoadSharing"] }),
             ));
         }
         for pool in pools {

@@ -13,7 +13,7 @@ use windlass_ccm::testing::faults::{Disconnect, Random};
 
 use super::lives::{annotated_port, ingress};
 use super::memories::vip_key;
-use super::rig::{Rig, Running, key, pool, text};
+use super::rig::{Rig, Running, custom, key, pool, text};
 use super::scenarios::{annotated, dual};
 
 /// Services of other load balancers.
@@ -148,7 +148,7 @@ impl Cluster {
             Some(_) | None => ghost.clone(),
         };
         let mut more = owners.as_array().cloned().unwrap_or_default();
-        let spec = match self.dice.below(8) {
+        let spec = match self.dice.below(10) {
             0 => {
                 self.do_it(format!("object of {name} deleted"));
                 self.rig.api.delete(&key_of);
@@ -168,6 +168,11 @@ impl Cluster {
                 json!({ "quarantine": { "reason": "Released", "until": "2026-01-02T01:00:00Z" }, "virtualRouter": "nowhere" })
             }
             6 => json!({ "pool": "nowhere", "formerPools": null }),
+            7 => json!({ "loadSharing": null }),
+            8 => {
+                let node = json!({ "key": "x", "name": self.pick(&["n1", "n2", "nobody"]), "address": "192.0.2.251" });
+                json!({ "loadSharing": { "nodes": [node], "lots": self.pick(&["x", "y"]).repeat(120), "formerLots": null } })
+            }
             _ => json!({ "pool": "../..", "virtualRouter": null }),
         };
         self.do_it(format!("object of {name}: {spec}"));
@@ -316,6 +321,14 @@ fn owned(rig: &Rig, name: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Number of lots of each node, if an address has two; `None`: it has none.
+fn halves(lots: &str) -> Option<[usize; 2]> {
+    let count = |key: char| lots.chars().filter(|one| *one == key).count();
+    let keys: BTreeSet<char> = lots.chars().collect();
+    let counts: Vec<usize> = keys.into_iter().map(count).collect();
+    if counts.is_empty() { None } else { Some(counts.try_into().unwrap_or_default()) }
+}
+
 async fn nobody_moves(seed: u64) {
     let pools = [
         pool("pa", &["192.0.2.16/28", "2001:db8::10/126"], &json!({})),
@@ -323,6 +336,8 @@ async fn nobody_moves(seed: u64) {
         pool("quiet", &["192.0.2.48/30"], &json!({ "autoAssign": false, "quarantineSeconds": 60 })),
     ];
     let mut rig = Rig::new(&pools);
+    let load_sharing = ["None", "Local", "All"][usize::try_from(seed % 3).expect("small")];
+    rig.api.put(custom("Announcement", "shares", &json!({ "loadSharing": load_sharing })));
     for (name, shape) in steady() {
         rig.create(name, &shape);
     }
@@ -385,6 +400,9 @@ async fn nobody_moves(seed: u64) {
             .flatten()
             .map(|owner| text(&owner["name"]))
             .collect();
+        let is_shared = load_sharing == "All" && vip["spec"]["virtualRouter"].is_string();
+        let lots = text(&vip["spec"]["loadSharing"]["lots"]);
+        assert_eq!(halves(&lots), is_shared.then_some([60, 60]), "seed {seed}: {vip}\n{}", log.join("\n"));
         let alone = |name: &String| rig.sharing_key(name).is_empty();
         assert!(names.len() < 2 || !names.iter().any(alone), "seed {seed}: {vip}\n{}", log.join("\n"));
         let address = text(&vip["spec"]["address"]);

@@ -23,7 +23,8 @@ impl PlacementPlan<'_> {
             let router = self.routers.get(self.routers_by_vip.get(name)?)?;
             let is_stranded = self.without_candidates.contains_key(name);
             let stranded = is_stranded.then(|| out_of_subnets(vip, router, input)).flatten();
-            stranded.or_else(|| without_endpoint(vip, router, input))
+            let is_shared = self.shared_loads.contains_key(&vip.spec.address);
+            stranded.or_else(|| (!is_shared).then(|| without_endpoint(vip, router, input)).flatten())
         };
         let wanted = input.wanted_vips();
         wanted.filter_map(|vip| Some((vip.spec.address, flaw(vip)?))).collect()

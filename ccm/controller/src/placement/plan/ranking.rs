@@ -36,6 +36,7 @@ use super::segment::{Candidate, Segments};
 use super::takeover::Rankings;
 use super::topology::{Need, Topology};
 use crate::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
+use crate::placement::mixed::mixed;
 
 /// Nodes of a router that each node can serve, as long as they are well: as many as have priorities so far apart that they never become
 /// Active at the same moment.
@@ -479,14 +480,7 @@ fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(Rank
     order.into_iter().zip(given).filter_map(|((node, _), priority)| Some((node, priority?))).collect()
 }
 
-/// A fixed number for a name under a VRID, well mixed (FNV-1a, then the finalizer of SplitMix64): the same on every
-/// controller, for ever.
+/// A fixed number for a name under a VRID; see [`mixed`].
 pub(super) fn weight(vrid: u8, name: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in std::iter::once(vrid).chain(name.bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
+    mixed(std::iter::once(vrid).chain(name.bytes()))
 }

@@ -16,6 +16,7 @@ mod properties;
 mod rebalancing;
 mod renumbering;
 mod segments;
+mod sharing;
 mod spread;
 mod strangers;
 mod takeover;
@@ -64,6 +65,9 @@ fn planned(input: &PlanInput) -> PlacementPlan<'static> {
         without_key,
         unplaced,
         without_candidates,
+        shared_loads,
+        uneven,
+        not_shared,
         look_again: _,
     } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
@@ -77,6 +81,9 @@ fn planned(input: &PlanInput) -> PlacementPlan<'static> {
         without_key,
         unplaced,
         without_candidates,
+        shared_loads,
+        uneven,
+        not_shared,
         look_again,
     }
 }
@@ -175,7 +182,7 @@ impl Cluster {
         });
         let spec = NodeNetworkSpec {
             agent_version: "t".into(),
-            capabilities: Capability::ALL.to_vec(),
+            capabilities: vec![Capability::SourceRanges, Capability::LoadSharing],
             interfaces: interfaces.collect(),
             foreign_routers: foreign_routers.collect(),
             ..NodeNetworkSpec::default()
@@ -206,7 +213,7 @@ impl Cluster {
             virtual_router: None,
             announcement: None,
             sources: Vec::new(),
-            ports: Vec::new(),
+            ports: vec![RestrictedPort { protocol: PortProtocol::Tcp, port: 80 }],
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
             health_check_node_ports: Vec::new(),
             quarantine: None,
@@ -318,7 +325,11 @@ impl Cluster {
             let spec = &mut Arc::make_mut(vip).spec;
             spec.virtual_router = router;
             spec.announcement = input.selected[&spec.address].applied.clone();
+            spec.load_sharing = plan.shared_loads.get(&spec.address).cloned();
         }
+        let sharing = Arc::make_mut(&mut self.input.sharing);
+        sharing.observe(&self.input.vips, self.input.now);
+        sharing.set_uneven(&plan.uneven, self.input.now);
         plan
     }
 
@@ -363,6 +374,10 @@ impl Cluster {
         let service = Requester { namespace: "ns".into(), ..Requester::default() };
         let applied = input.announcements.select(&vip.spec.pool, Some(&service), None).applied;
         let announcement = input.announcements.get_or_none(applied.as_deref());
+        let is_shared = announcement.load_sharing == windlass_api::LoadSharing::All;
+        if input.topology.need(&vip.spec, is_shared) != Need::Nothing {
+            return None;
+        }
         let segment = input.topology.segment(vip.spec.address, announcement)?;
         let offer = ReadyRouters::new(&input, segment, announcement.name.as_deref());
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use windlass_api::{Capability, NodeNetwork, RankedNode, VirtualIPSpec};
+use windlass_api::{Capability, LoadSharing, NodeNetwork, RankedNode, VirtualIPSpec};
 use windlass_common::listing::first_of;
 
 use super::segment::Segments;
@@ -21,6 +21,8 @@ pub(crate) enum Need {
     Nothing,
     /// The agent blocks clients that may not use the VIP. Used if some agents do not: see [`Capability::SourceRanges`].
     Guard,
+    /// The agent also shares the VIP with others. Used if some agents do not: see [`Capability::LoadSharing`].
+    Sharing,
 }
 
 /// The nodes, as far as it matters to a plan.
@@ -37,6 +39,10 @@ pub(crate) struct Topology {
     of_guarding: Option<SegmentsByAnnouncement>,
     /// Names of the nodes whose agents do not block them. A node without a report is not among them: nothing is known of it.
     unguarded: BTreeSet<String>,
+    /// Segments of the nodes that share an address; `None`: all nodes do, or no Announcement asks for it.
+    of_sharing: Option<SegmentsByAnnouncement>,
+    /// Names of the nodes whose agents do not share.
+    unsharing: BTreeSet<String>,
 }
 
 /// The segments of nodes.
@@ -68,10 +74,15 @@ impl Topology {
         networks: Vec<Arc<NodeNetwork>>,
         announcements: &Announcements,
     ) -> Self {
-        let lacking =
-            networks.iter().filter(|network| !network.spec.capabilities.contains(&Capability::SourceRanges));
-        let unguarded: BTreeSet<String> =
-            lacking.filter_map(|network| network.metadata.name.clone()).collect();
+        let lacking = |capability| -> BTreeSet<String> {
+            let lacking = networks.iter().filter(|network| !network.spec.capabilities.contains(&capability));
+            lacking.filter_map(|network| network.metadata.name.clone()).collect()
+        };
+        let unguarded = lacking(Capability::SourceRanges);
+        let is_asked_for = announcements.iter().any(|one| one.load_sharing != LoadSharing::None);
+        let mut unsharing = lacking(Capability::LoadSharing);
+        unsharing.extend(unguarded.iter().cloned());
+        unsharing.retain(|_| is_asked_for);
         // Of all interfaces of all nodes, so that a LAN is the same segment for each Announcement.
         let of_nodes = networks.iter().filter_map(|one| Some((one.metadata.name.clone()?, &one.spec)));
         let lans = Lans::new(of_nodes.filter(|(node, _)| nodes.contains_key(node)));
@@ -81,7 +92,9 @@ impl Topology {
         };
         let of_all = without(&BTreeSet::new());
         let of_guarding = (!unguarded.is_empty()).then(|| without(&unguarded));
-        Self { nodes: nodes.keys().cloned().collect(), networks, lans, of_all, of_guarding, unguarded }
+        let of_sharing = (!unsharing.is_empty()).then(|| without(&unsharing));
+        let nodes = nodes.keys().cloned().collect();
+        Self { nodes, networks, lans, of_all, of_guarding, unguarded, of_sharing, unsharing }
     }
 
     /// Returns the segments of the nodes that an Announcement selects.
@@ -91,15 +104,32 @@ impl Topology {
 
     /// Returns the segments of the nodes that an Announcement selects and that meet the need of VIPs.
     pub(super) fn segments_for(&self, need: Need, of: &ParsedAnnouncement) -> &Segments {
-        match need {
-            Need::Nothing => self.segments(of),
-            Need::Guard => self.of_guarding.as_ref().unwrap_or(&self.of_all).get(of),
-        }
+        self.by_need(need).get(of)
+    }
+
+    /// Returns the segments of all nodes that meet the need of VIPs.
+    pub(super) fn segments_everywhere(&self, need: Need) -> &Segments {
+        &self.by_need(need).everywhere
+    }
+
+    fn by_need(&self, need: Need) -> &SegmentsByAnnouncement {
+        let special = match need {
+            Need::Nothing => None,
+            Need::Guard => self.of_guarding.as_ref(),
+            Need::Sharing => self.of_sharing.as_ref(),
+        };
+        special.unwrap_or(&self.of_all)
     }
 
     /// Returns the need of a VIP that not all nodes meet.
-    pub(crate) fn need(&self, vip: &VirtualIPSpec) -> Need {
-        if self.of_guarding.is_some() && vip.needs_guard() { Need::Guard } else { Need::Nothing }
+    pub(crate) fn need(&self, vip: &VirtualIPSpec, is_shared: bool) -> Need {
+        if self.of_sharing.is_some() && is_shared {
+            Need::Sharing
+        } else if self.of_guarding.is_some() && vip.needs_guard() {
+            Need::Guard
+        } else {
+            Need::Nothing
+        }
     }
 
     /// Returns true if the agent of a node does not meet the need of VIPs, by its report.
@@ -107,6 +137,7 @@ impl Topology {
         match need {
             Need::Nothing => false,
             Need::Guard => self.unguarded.contains(node),
+            Need::Sharing => self.unsharing.contains(node),
         }
     }
 

@@ -262,3 +262,33 @@ fn an_address_that_nobody_can_announce_says_so_once_and_others_conditions_stay()
         .collect();
     assert_eq!(said, ["Other True R", "Announced False NoSegment"]);
 }
+
+#[test]
+fn the_reason_that_an_address_is_not_shared_is_in_its_status_while_it_is_to_be() {
+    let mut vip = vip("192.0.2.9", "p");
+    vip["spec"]["ports"] = json!([{ "protocol": "TCP", "port": 80 }]);
+    let shared = shared("p", &[vip]);
+    let reason = || {
+        let state = shared.state();
+        let status = state.stores.vips.get("192.0.2.9").and_then(|vip| vip.status.clone());
+        let conditions = status.map(|status| status.conditions).unwrap_or_default();
+        find(&conditions, CONDITION_LOAD_SHARED).map(|one| format!("{} {}", one.status, one.reason))
+    };
+    settle(&shared);
+    assert_eq!(reason(), None);
+    list::<Announcement>(&shared, &[custom("Announcement", "a", 6, &json!({ "loadSharing": "All" }))]);
+    settle(&shared);
+    assert_eq!(reason().as_deref(), Some("False AgentTooOld"));
+    list::<Announcement>(&shared, &[]);
+    settle(&shared);
+    assert_eq!(reason(), None);
+}
+
+#[test]
+fn former_servers_that_are_over_do_not_stay_in_the_object() {
+    let nodes = vec![("n1".to_owned(), "192.0.2.1".parse().expect("an address"))];
+    let table = windlass_api::LotTable { lots: [0; windlass_api::LOTS], former: Vec::new() };
+    let shared = SharedLoad::of(windlass_api::SharedBy::Connection, nodes, &table);
+    assert_eq!(shared_patch(shared.as_ref()).get("formerLots"), Some(&Value::Null));
+    assert_eq!(shared_patch(None), Value::Null);
+}

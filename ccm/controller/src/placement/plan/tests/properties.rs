@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
 use windlass_api::{
-    Authentication, PreferredNodes, Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
+    Authentication, LoadSharing, PreferredNodes, Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 
 use super::*;
@@ -28,7 +28,8 @@ enum Step {
     Fails { number: u8, fails: bool },
     Prefer { router: usize, number: Option<u8> },
     Restrict { last: u8, family: Family, is_restricted: bool },
-    Obeys { number: u8, obeys: bool },
+    Obeys { number: u8, capabilities: usize },
+    Pass { minutes: u8 },
 }
 
 /// An Announcement.
@@ -43,6 +44,7 @@ struct Announced {
     transport: Transport,
     signs: bool,
     vrids: Option<(u8, u8)>,
+    load_sharing: LoadSharing,
 }
 
 impl Announced {
@@ -51,7 +53,7 @@ impl Announced {
             match_labels: Some([("rack".to_owned(), rack.to_string())].into()),
             ..LabelSelector::default()
         };
-        let Self { pool, rack, preferred, unschedulable_nodes, transport, signs, vrids } = self;
+        let Self { pool, rack, preferred, unschedulable_nodes, transport, signs, vrids, load_sharing } = self;
         AnnouncementSpec {
             pools: pool.map(pool_name).map(str::to_owned).into_iter().collect(),
             node_selectors: rack.map(of_rack).into_iter().collect(),
@@ -60,6 +62,7 @@ impl Announced {
                 .into_iter()
                 .collect(),
             unschedulable_nodes,
+            load_sharing,
             vrrp: VrrpSettings {
                 transport,
                 authentication: signs.then_some(Authentication { key_id: 7 }),
@@ -124,7 +127,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (vip(), prop::bool::weighted(0.8)).prop_map(|((last, family), is_restricted)| Step::Restrict { last, family, is_restricted }),
         3 => (0..8usize, prop::option::weighted(0.8, 1..13u8))
             .prop_map(|(router, number)| Step::Prefer { router, number }),
-        3 => (1..13u8, any::<bool>()).prop_map(|(number, obeys)| Step::Obeys { number, obeys }),
+        3 => (1..13u8, 0..3usize).prop_map(|(number, capabilities)| Step::Obeys { number, capabilities }),
+        2 => (0..90u8).prop_map(|minutes| Step::Pass { minutes }),
     ]
 }
 
@@ -134,8 +138,10 @@ fn announced() -> impl Strategy<Value = Announced> {
     let transport = prop_oneof![3 => Just(Transport::Multicast), 1 => Just(Transport::Unicast)];
     let vrids = prop::option::weighted(0.2, prop_oneof![Just((1, 40)), Just((60, 66)), Just((90, 90))]);
     let pool = prop::option::of(any::<bool>());
-    (pool, rack(), rack(), policy, transport, prop::bool::weighted(0.2), vrids).prop_map(
-        |(pool, rack, preferred, unschedulable_nodes, transport, signs, vrids)| Announced {
+    let load_sharing =
+        prop_oneof![1 => Just(LoadSharing::None), 2 => Just(LoadSharing::Local), 1 => Just(LoadSharing::All)];
+    (pool, rack(), rack(), policy, transport, prop::bool::weighted(0.2), vrids, load_sharing).prop_map(
+        |(pool, rack, preferred, unschedulable_nodes, transport, signs, vrids, load_sharing)| Announced {
             pool,
             rack,
             preferred,
@@ -143,6 +149,7 @@ fn announced() -> impl Strategy<Value = Announced> {
             transport,
             signs,
             vrids,
+            load_sharing,
         },
     )
 }
@@ -218,9 +225,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::Restrict { last, family, is_restricted } => {
             cluster.restrict(&family.vip(last), is_restricted);
         }
-        Step::Obeys { number, obeys } => {
-            let capabilities: &[Capability] = if obeys { &Capability::ALL } else { &[] };
-            cluster.capabilities(&format!("n{number}"), capabilities);
+        Step::Obeys { number, capabilities } => {
+            let all = [Capability::SourceRanges, Capability::LoadSharing];
+            cluster.capabilities(&format!("n{number}"), &all[..capabilities]);
+        }
+        Step::Pass { minutes } => {
+            cluster.input.now += jiff::SignedDuration::from_mins(minutes.into());
         }
         Step::Prefer { router, number } => {
             if let Some(name) = cluster.input.routers.get(router).map(|router| router.name_any()) {
@@ -233,6 +243,46 @@ fn take(cluster: &mut Cluster, step: &Step) {
             }
         }
     }
+}
+
+/// Returns true if several nodes serve the VIP.
+fn is_shared(vip: &VirtualIP, plan: &PlacementPlan<'_>, announced: LoadSharing) -> bool {
+    let is_wanted = match announced {
+        LoadSharing::None => false,
+        LoadSharing::Local => !vip.spec.external_traffic_policy.is_cluster(),
+        LoadSharing::All => true,
+    };
+    is_wanted
+        && plan.shared_loads.contains_key(&vip.spec.address)
+        && !plan.not_shared.contains_key(&vip.spec.address)
+}
+
+/// Checks a VIP that several nodes serve.
+fn shares_well(cluster: &Cluster, vip: &VirtualIP, plan: &PlacementPlan<'_>) -> Result<(), TestCaseError> {
+    let shared = &plan.shared_loads[&vip.spec.address];
+    let table = shared.table().expect("a valid table");
+    let can = |node: &str| {
+        let mut network = cluster.networks.iter().filter(|network| network.name_any() == node);
+        network.all(|network| network.spec.capabilities.contains(&Capability::LoadSharing))
+    };
+    let router = &plan.routers[&plan.routers_by_vip[&vip.name_any()]];
+    let harm = router.nodes.iter().find(|node| !can(&node.name));
+    prop_assert_eq!(harm, None, "{} is on a node that cannot direct its packets", vip.name_any());
+    let servers: BTreeSet<&str> =
+        table.lots.iter().map(|index| shared.nodes[usize::from(*index)].name.as_str()).collect();
+    let serving = cluster.input.serving.get(&vip.spec.address);
+    let is_local = !vip.spec.external_traffic_policy.is_cluster();
+    if let Some(serving) =
+        serving.filter(|serving| is_local && servers.iter().any(|node| serving.contains_key(*node)))
+    {
+        let states: BTreeSet<EndpointState> = servers
+            .iter()
+            .map(|node| serving.get(*node).map_or(EndpointState::None, |one| one.state))
+            .collect();
+        prop_assert_eq!(states.len(), 1, "{:?} serve {:?}", servers, serving);
+        prop_assert!(servers.iter().all(|node| can(node)), "{:?}", servers);
+    }
+    Ok(())
 }
 
 proptest! {
@@ -270,6 +320,12 @@ proptest! {
                     }
                     let policy = vip.spec.external_traffic_policy;
                     if after.without_candidates.contains_key(&name) || after.left_behind.contains(&vip.spec.address) {
+                        continue;
+                    }
+                    let announcement = announcements.get_or_none(cluster.input().selected[&vip.spec.address].applied.as_deref());
+                    if is_shared(vip, &after, announcement.load_sharing) {
+                        shares_well(&cluster, vip, &after)?;
+                        prop_assert_eq!(after.routers[router].external_traffic_policy, ExternalTrafficPolicy::Cluster);
                         continue;
                     }
                     prop_assert_eq!(after.routers[router].external_traffic_policy, policy, "{} in {}", name, router);
