@@ -122,11 +122,10 @@ impl<'a> SharedVips<'a> {
                 let serving = input.serving.get(&address).unwrap_or(&NONE);
                 let candidates = self.candidates.get(topology, segment, announcement);
                 let weights = weights(serving, candidates, by(input, vip));
-                let stays = || {
-                    weights.is_empty() || {
-                        let Next { lots, .. } = next(vip, &weights, &input.sharing, input.now);
-                        lots.have_former()
-                    }
+                // Where pods are on nodes that cannot share alone, the address is placed as without sharing.
+                let stays = || match weights.is_empty() {
+                    true => serving.is_empty(),
+                    false => next(vip, &weights, &input.sharing, input.now).lots.have_former(),
                 };
                 if weights.len() >= FEWEST_SERVERS || (vip.spec.load_sharing.is_some() && stays()) {
                     return Some(Ok(Servers::Endpoints(weights)));

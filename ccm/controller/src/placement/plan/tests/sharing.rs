@@ -228,6 +228,17 @@ fn an_address_that_one_node_serves_is_placed_at_it_once_no_connection_is_elsewhe
 }
 
 #[test]
+fn an_address_whose_pods_are_on_nodes_that_cannot_share_alone_is_placed_at_one_of_them() {
+    let mut cluster = cluster(LoadSharing::Local, &[("n1", Ready), ("n2", Ready)]);
+    cluster.capabilities("n4", &Capability::ALL);
+    cluster.plan();
+    cluster.endpoints(WEB, &[("n4", Ready)]);
+    let plan = cluster.plan();
+    assert_eq!((reason(&plan), lots(&plan)), (Some(load_shared::AGENT_TOO_OLD), Vec::new()));
+    assert_eq!(preferred(&plan, WEB), "n4");
+}
+
+#[test]
 fn turned_off_all_lots_go_to_the_node_that_gets_the_address_and_the_field_goes_an_hour_later() {
     let mut cluster = cluster(LoadSharing::Local, &[("n1", Ready), ("n2", Ready)]);
     cluster.plan();
