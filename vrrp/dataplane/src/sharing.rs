@@ -73,7 +73,10 @@
 
 use std::collections::BTreeMap;
 
+use windlass_kernel::netfilter::attributes::Attributes;
+use windlass_kernel::netfilter::expression::counted;
 use windlass_kernel::netfilter::failure::TableError;
+use windlass_kernel::netfilter::message::Operation;
 use windlass_kernel::netfilter::table::{Checked, OwnedTable};
 
 mod contents;
@@ -100,6 +103,20 @@ pub struct Sharing {
 }
 
 impl Sharing {
+    /// Tries whether the kernel can share addresses: makes a table of this name and deletes it, in one transaction. In the network namespace of
+    /// the calling thread.
+    pub fn try_kernel(table: &str) -> Result<(), SharingError> {
+        Ok(OwnedTable::<Contents>::open(table)?.try_kernel()?)
+    }
+
+    /// Returns the number of packets that the table of this name has sent to other nodes since it was made; 0 if there is none. In the network
+    /// namespace of the calling thread.
+    pub fn directed_packets(table: &str) -> Result<u64, SharingError> {
+        let rules = OwnedTable::<Contents>::open(table)?
+            .ask(Operation::GetRules, &Attributes::new().text(1, table))?;
+        Ok(rules.iter().flatten().map(|rule| counted(rule)).sum())
+    }
+
     /// Makes the table anew in the network namespace of the calling thread, in one transaction. The table that it replaces directs packets
     /// up to this moment.
     pub fn install(

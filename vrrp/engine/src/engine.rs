@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use windlass_dataplane::restriction::Restrictions;
-use windlass_dataplane::sharing::Shares;
+use windlass_dataplane::sharing::{Shares, Sharing, SharingError};
 use windlass_dataplane::way_back::{self, Heard};
 use windlass_kernel::clock;
 use windlass_kernel::interfaces::{
@@ -315,6 +315,18 @@ impl Engine {
     /// Returns which addresses are shared, and the reason if they are not the declared ones.
     pub fn sharing_status(&self) -> Arc<SharingStatus> {
         self.sharing.status()
+    }
+
+    /// Tries whether the kernel can do what [`Engine::share`] needs, without a change that lasts. In the network namespace of the calling
+    /// thread, which waits for the kernel.
+    pub fn try_sharing(&self) -> Result<(), SharingError> {
+        Sharing::try_kernel(&format!("{}-trial", self.sharing.table()))
+    }
+
+    /// Returns the number of packets to shared addresses that were sent to other nodes since the table was made, as the kernel counts them.
+    /// Under the same conditions.
+    pub fn directed_packets(&self) -> Result<u64, SharingError> {
+        Sharing::directed_packets(self.sharing.table())
     }
 
     /// Returns which restrictions are in force. [`Event::GuardChanged`] reports a change.

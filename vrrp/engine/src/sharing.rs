@@ -58,6 +58,11 @@ impl SharingThread {
         }
     }
 
+    /// Name of the table.
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
     /// Has the thread put these in force.
     pub(crate) fn follow(&self, shares: Arc<Shares>) {
         self.wanted.store(Some(shares));

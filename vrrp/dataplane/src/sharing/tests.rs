@@ -65,3 +65,14 @@ fn after_many_changes_the_kernel_has_what_was_written_and_damage_is_repaired() {
         sharing.remove().unwrap();
     });
 }
+
+#[test]
+fn a_trial_of_the_kernel_succeeds_and_leaves_no_table() {
+    in_namespace(|| {
+        let tables = || Command::new("nft").args(["list", "tables"]).output().unwrap().stdout;
+        let before = tables();
+        Sharing::try_kernel("trial").unwrap();
+        assert_eq!(tables(), before);
+        assert_eq!(Sharing::directed_packets("trial").unwrap(), 0);
+    });
+}

@@ -77,6 +77,15 @@ pub fn install<C: TableContents>(table: &str, contents: &C) -> Batch {
     batch
 }
 
+/// Returns the batch that shows that the kernel has all parts of such a table, and leaves no table of this name.
+pub fn trial<C: TableContents>(table: &str) -> Batch {
+    let mut batch = new_table(C::FAMILY, table);
+    C::require_parts(&mut batch, table);
+    let delete = format!("delete the table {} {table}", C::FAMILY);
+    batch.add(delete, Operation::DeleteTable, Attributes::new().text(1, table));
+    batch
+}
+
 /// Returns the batch that changes the table from the installed contents to the next.
 pub fn update<C: TableContents>(table: &str, installed: &C, next: &C) -> Batch {
     let mut batch = Batch::default();

@@ -76,6 +76,12 @@ impl<C: TableContents> OwnedTable<C> {
         &self.installed
     }
 
+    /// Tries whether the kernel has all parts of such a table: makes one of this name and deletes it, in one transaction.
+    pub fn try_kernel(mut self) -> Result<(), Failure> {
+        let batch = contents::trial::<C>(&self.name);
+        self.commit(&batch).map_err(Failure::of_new_table)
+    }
+
     /// Changes the table to these contents. Makes it anew, in one transaction, if it is not known or gone, or if the contents have other
     /// chains. After an error the table is as before the transaction that failed, and the next call continues.
     pub fn apply(&mut self, wanted: C) -> Result<(), Failure> {
