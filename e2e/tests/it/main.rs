@@ -50,6 +50,7 @@ mod service_proxy;
 mod service_side;
 mod serving;
 mod setup;
+mod sharing;
 mod skew;
 mod sources;
 mod splitting;

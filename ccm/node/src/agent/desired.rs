@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use kube::ResourceExt as _;
 use windlass_api::{
     ANNOTATION_ALLOW_MOVE, ConnectionPolicy, KnownRouter, RankedNode, VirtualIP, VirtualRouter,
+    virtual_ip_name,
 };
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
 use super::addresses::Answered;
 use super::restricted::{Restricted, restricted};
+use super::sharing::{SharedAddress, Unshared, shared};
 
 mod assignment;
 #[cfg(test)]
@@ -33,6 +35,13 @@ pub(crate) struct Problem {
     pub(crate) reason: String,
 }
 
+impl From<&Unshared> for Problem {
+    fn from(one: &Unshared) -> Self {
+        let object = format!("VirtualIP {}", virtual_ip_name(one.address));
+        Self { object, reason: format!("{} is not shared: {}", one.address, one.why) }
+    }
+}
+
 /// Desired state of this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Desired {
@@ -40,6 +49,10 @@ pub(crate) struct Desired {
     pub(crate) assignments: Vec<Assignment>,
     /// Virtual IPs of the cluster that are restricted to some clients or some Services.
     pub(crate) restricted: Vec<Restricted>,
+    /// Virtual IPs that this node serves together with others, by address.
+    pub(crate) shared: Vec<SharedAddress>,
+    /// Virtual IPs that it cannot share, by address.
+    pub(crate) unshared: Vec<Unshared>,
     /// Virtual IPs of this node's virtual routers that are not announced here.
     pub(crate) refused: Vec<Refused>,
     /// Parts that were left out.
@@ -71,7 +84,6 @@ where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let (mut problems, mut all_refused) = (Vec::new(), Vec::new());
     let mut by_router: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
     for vip in vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)) {
         if let Some(router) = &vip.spec.virtual_router {
@@ -80,6 +92,10 @@ where
     }
 
     let mut routers: Vec<&VirtualRouter> = routers.iter().map(AsRef::as_ref).collect();
+    let (shared, unshared) = shared(node, &routers, vips, answered);
+    let mut problems: Vec<_> = unshared.iter().map(Problem::from).collect();
+    let mut all_refused = Vec::new();
+    let is_shared = |address: &IpAddr| shared.binary_search_by_key(address, |one| one.address).is_ok();
     // The oldest keeps its VRID, on every node alike: one that is made later takes nothing from those that work.
     routers.sort_by_key(|router| {
         (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.metadata.name.as_deref())
@@ -107,7 +123,10 @@ where
             match checked {
                 Ok(()) => {
                     addresses.insert(address);
-                    ports.extend(&vip.spec.health_check_node_ports);
+                    // A node without an endpoint directs the packets of a shared address as well as any other.
+                    if !is_shared(&address) {
+                        ports.extend(&vip.spec.health_check_node_ports);
+                    }
                     if !vip.is_announced() {
                         unproven.insert(address);
                     }
@@ -188,6 +207,8 @@ where
     Desired {
         assignments: assignments.into_values().collect(),
         restricted: restricted(vips),
+        shared,
+        unshared,
         refused: all_refused,
         problems,
         missing_keys: BTreeSet::new(),

@@ -16,6 +16,7 @@ use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
 use super::network::ForeignRouters;
 use super::replication::Finding;
+use super::sharing::SharingState;
 use crate::mac;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ struct Inner {
     unguarded: Arc<Unguarded>,
     /// Findings about the connections of virtual routers for which this node is Active.
     connections: Arc<BTreeMap<RouterKey, Finding>>,
+    sharing: Arc<SharingState>,
     answered: Arc<Answered>,
 }
 
@@ -216,6 +218,21 @@ impl EngineState {
     /// Returns the findings about connections, by virtual router.
     pub(crate) fn connections(&self) -> Arc<BTreeMap<RouterKey, Finding>> {
         Arc::clone(&self.lock().connections)
+    }
+
+    /// Sets the state of sharing on this node.
+    pub(crate) fn set_sharing(&self, sharing: SharingState) {
+        let mut inner = self.lock();
+        if *inner.sharing != sharing {
+            inner.sharing = Arc::new(sharing);
+            drop(inner);
+            self.to_report.add(Changed::all());
+        }
+    }
+
+    /// Returns the state of sharing on this node.
+    pub(crate) fn sharing(&self) -> Arc<SharingState> {
+        Arc::clone(&self.lock().sharing)
     }
 
     /// Sets the addresses that the kernel of this node answers for. Returns true if they changed.

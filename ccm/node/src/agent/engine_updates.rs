@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey, RouterStatus};
+use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey, RouterStatus, Shares};
 use windlass_vrrp::Priority;
 
 use super::admission::{Unguarded, admit, admitted, restrictions};
@@ -17,6 +17,7 @@ use super::index::{Part, Update};
 use super::replication::way_back::WaysBack;
 use super::replication::{Known, Obstacle, Replication, Share, Standing};
 use super::service_proxy::ServiceProxy;
+use super::sharing::{SharedAddress, shares};
 use crate::flaps::Flaps;
 use crate::keys::Keys;
 
@@ -35,6 +36,8 @@ pub(super) struct EngineUpdates {
     masquerade_mark: Option<u32>,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
+    /// Addresses that the engine directs packets for, and its table of them; `None`: none was ever shared.
+    shared: Option<(Vec<SharedAddress>, Arc<Shares>)>,
     /// Failed checks of this node: they lower its priority.
     failed: FailedChecks,
     keys: Arc<Keys>,
@@ -62,6 +65,7 @@ impl EngineUpdates {
             masquerade_mark: None,
             wanted,
             given,
+            shared: None,
             failed,
             keys,
             flaps,
@@ -172,11 +176,13 @@ impl EngineUpdates {
         self.given.iter().map(|one| one.addresses.len()).sum()
     }
 
-    /// Applies another desired state. Restrictions come first: no address is announced before its restrictions are in force.
+    /// Applies another desired state. Restrictions and shared addresses come first: no address is announced before its restrictions are in
+    /// force.
     pub(super) fn update(&mut self, desired: &Desired, update: &Update) {
         match update {
             Update::Whole | Update::Part(Part { restricted: true, .. }) => {
                 self.restrict(desired);
+                self.share(desired);
                 self.refresh(Some(desired));
             }
             Update::Part(Part { restricted: false, routers }) => self.update_routers(desired, routers),
@@ -186,6 +192,9 @@ impl EngineUpdates {
     /// Passes the last orders to the engine again: a panic may have interrupted them.
     pub(super) fn repeat(&self) {
         self.engine.restrict(Arc::clone(&self.wanted));
+        if let Some((_, shares)) = &self.shared {
+            self.engine.share(Arc::clone(shares));
+        }
         self.apply();
     }
 
@@ -200,6 +209,16 @@ impl EngineUpdates {
         if *self.wanted != wanted {
             self.wanted = Arc::new(wanted);
             self.engine.restrict(Arc::clone(&self.wanted));
+        }
+    }
+
+    /// Passes the shared addresses to the engine if they changed. While none ever was, the engine leaves the kernel alone.
+    fn share(&mut self, desired: &Desired) {
+        let known = self.shared.as_ref().map_or(&[][..], |(shared, _)| shared);
+        if *known != desired.shared {
+            let new = Arc::new(shares(&desired.shared));
+            self.engine.share(Arc::clone(&new));
+            self.shared = Some((desired.shared.clone(), new));
         }
     }
 

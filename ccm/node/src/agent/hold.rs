@@ -204,6 +204,11 @@ impl Hold {
         let restricted: Vec<_> = restricted.filter(|one| !is_known(one.address)).cloned().collect();
         new.restricted.extend(restricted);
         new.restricted.sort_by_key(|one| one.address);
+        let is_known = |address: IpAddr| new.shared.iter().any(|known| known.address == address);
+        let shared = before.shared.iter().filter(|one| is_missing(&one.address) && !is_known(one.address));
+        let shared: Vec<_> = shared.cloned().collect();
+        new.shared.extend(shared);
+        new.shared.sort_by_key(|one| one.address);
         new
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_api::{SharedLoad, VirtualIP, VirtualRouter, virtual_ip_name};
 
 use super::addresses::Answered;
 use super::desired::{Assignment, Desired, desired, is_announceable, is_forced, is_wanted};
@@ -62,6 +62,7 @@ struct Known {
     forced: bool,
     restricted: Restricted,
     health_check_node_ports: Vec<u16>,
+    load_sharing: Option<SharedLoad>,
     misnamed: bool,
 }
 
@@ -75,6 +76,7 @@ impl Known {
             forced: is_forced(vip),
             restricted: Restricted::of(vip),
             health_check_node_ports: vip.spec.health_check_node_ports.clone(),
+            load_sharing: vip.spec.load_sharing.clone(),
             misnamed: name != virtual_ip_name(address),
         }
     }
@@ -148,10 +150,10 @@ impl Index {
         if self.misnamed + of(&old) > 0 {
             return false;
         }
-        // The router's ports are the union of all its addresses' ports; few Services have one.
-        let has_ports =
-            |known: &Option<Known>| known.as_ref().is_some_and(|one| !one.health_check_node_ports.is_empty());
-        if has_ports(&old) || has_ports(&new) {
+        // The router's ports are the union of all its addresses' ports; few Services have one. All shared addresses have room in one table.
+        let counts =
+            |known: &Known| !known.health_check_node_ports.is_empty() || known.load_sharing.is_some();
+        if [&old, &new].into_iter().flatten().any(counts) {
             return false;
         }
         // Copied only while it is being written to disk.

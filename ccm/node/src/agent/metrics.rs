@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use windlass_api::CheckAction;
 use windlass_common::samples::{self, counters, family, gauges};
 use windlass_engine::{
-    Engine, Family, ForwardingStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus, State,
+    Engine, Family, ForwardingStatus, Lateness, LinkStatus, ReplicationStatus, RouterStatus, SharingStatus,
+    State,
 };
 
 use super::engine_state::EngineState;
@@ -81,6 +82,7 @@ pub(crate) fn register(
             links(&on_links),
             lateness(&engine.lateness()),
             forwarding(&engine.forwarding_status()),
+            sharing(&engine.sharing_status(), || engine.directed_packets().ok()),
             replication(&engine.replication_status()),
             helpers(&status(&engine, &parts)),
         ];
@@ -257,6 +259,34 @@ fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
             "Packets of older connections forwarded to former nodes",
             [],
             [([], status.packets)],
+        ),
+    ]
+}
+
+/// `directed`: number of packets that the kernel has sent to other nodes, which is read only while an address is shared.
+fn sharing(status: &SharingStatus, directed: impl FnOnce() -> Option<u64>) -> Vec<MetricFamily> {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let addresses: BTreeSet<_> = status.in_force.services.keys().map(|(address, _)| address).collect();
+    let directed = if addresses.is_empty() { None } else { directed() };
+    vec![
+        gauges(
+            "windlass_shared_addresses",
+            "Virtual IPs that this node serves together with others, or directs to them",
+            [],
+            [([], number(addresses.len()))],
+        ),
+        counters(
+            "windlass_shared_packets_total",
+            "Packets to shared virtual IPs, by what this node did: `directed` to the node of their lot. Absent while nothing is shared",
+            ["action"],
+            directed.map(|packets| (["directed".to_owned()], packets)),
+        ),
+        gauges(
+            "windlass_sharing_servers_out",
+            "Nodes whose lots other nodes serve because they do not answer, or answer again only lately. Only the node that announces a \
+             shared virtual IP asks",
+            [],
+            [([], number(status.silent.union(&status.returning).count()))],
         ),
     ]
 }

@@ -18,6 +18,7 @@
 //! | [`status`], [`report`] | report what this node is Active for | yes; retried with the state by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and hosts with our addresses → this node's NodeNetwork | yes; retried |
 //! | [`replication`] | selects nodes that receive connections; holds this node back until it has them | no |
+//! | [`sharing`] | addresses that this node serves together with others (pure): their tables, the report, the ability to share | no |
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
 //! | [`throttle`] | processes a burst of events in a few rounds | |
 //!
@@ -49,6 +50,7 @@ mod restricted;
 mod running;
 mod service_proxy;
 mod settling;
+mod sharing;
 mod start;
 mod state;
 mod state_writer;

@@ -27,6 +27,8 @@ use super::desired::Desired;
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::network::Carriers;
+use super::service_proxy::ServiceProxy;
+use super::sharing::{Ability, Obstacle, SharingState};
 use super::{addresses, network};
 use crate::keys::{Keys, SECRET};
 
@@ -52,6 +54,10 @@ pub(crate) struct Publisher {
     pub(crate) failed: watch::Receiver<FailedChecks>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     pub(crate) keys: watch::Receiver<Arc<Keys>>,
+    /// Program that handles the packets of Services.
+    pub(crate) proxy: watch::Receiver<ServiceProxy>,
+    /// True if connections are forwarded to the nodes that have them.
+    pub(crate) forwards: bool,
     /// Receives a change if this node may have to announce something else.
     pub(crate) changes: Arc<ChangeQueue>,
 }
@@ -64,23 +70,29 @@ impl Publisher {
         let backoff = backoff(&self.node);
         let (mut failures, mut not_before) = (0, Instant::now());
         let mut left_out = BTreeSet::new();
-        let mut carriers = Carriers::default();
+        let (mut carriers, mut ability) = (Carriers::default(), Ability::default());
         let mut look = crate::every(LOOK_EVERY);
         loop {
             tokio::select! {
                 _ = look.tick() => {}
                 () = token.cancelled() => return,
             }
-            let Some(spec) = self.observe(&mut carriers, Instant::now()) else { continue };
+            let now = Instant::now();
+            let Some(mut spec) = self.observe(&mut carriers, now) else { continue };
+            let shown = self.networks.get(&self.node);
+            let shown = shown.as_ref().map(|network| &network.spec);
+            let was_reported =
+                shown.is_some_and(|shown| shown.capabilities.contains(&Capability::LoadSharing));
+            let obstacle = self.follow_sharing(&mut ability, now);
+            if ability.is_reported(obstacle.as_ref(), was_reported, now) {
+                spec.capabilities.push(Capability::LoadSharing);
+            }
             let names: Vec<String> = spec.interfaces.iter().map(|interface| interface.name.clone()).collect();
             if names != listening {
                 tracing::info!(interfaces = ?names, "listening for VRRP routers");
                 self.engine.listen(&names);
                 listening = names;
             }
-            let now = Instant::now();
-            let shown = self.networks.get(&self.node);
-            let shown = shown.as_ref().map(|network| &network.spec);
             let is_published = published.as_mut().is_some_and(|last| last.holds(shown, &spec, now));
             if is_published || now < not_before {
                 continue;
@@ -114,6 +126,33 @@ impl Publisher {
                 }
             }
         }
+    }
+
+    /// Publishes the state of sharing on this node to the other parts, and returns the obstacle.
+    fn follow_sharing(&self, ability: &mut Ability, now: Instant) -> Option<Obstacle> {
+        let status = self.engine.sharing_status();
+        let forwarding = self.engine.forwarding_status();
+        let kernel =
+            || ability.of_kernel(|| self.engine.try_sharing().map_err(|error| error.to_string()), now);
+        let window = || {
+            let why =
+                "connections whose lot moves would end: the agent runs with --forwarding-window-seconds=0";
+            (!self.forwards).then(|| why.to_owned())
+        };
+        let unsupported = window().or_else(kernel).or(status.error.clone()).or(forwarding.error.clone());
+        let unguarded = self.engine_state.unguarded();
+        let obstacle = Obstacle::look(unguarded.all.as_deref(), *self.proxy.borrow(), unsupported);
+        let desired = self.desired.borrow().clone();
+        self.engine_state.set_sharing(SharingState {
+            obstacle: obstacle.clone(),
+            unshared: desired.map_or_else(Vec::new, |desired| desired.unshared.clone()),
+            in_force: status.in_force.services.keys().map(|(address, _)| *address).collect(),
+            silent: status.silent.clone(),
+            returning: status.returning.clone(),
+            unknown: status.unknown_peers.clone(),
+            without_mark: status.without_mark.clone(),
+        });
+        obstacle
     }
 
     fn observe(&self, carriers: &mut Carriers, now: Instant) -> Option<NodeNetworkSpec> {

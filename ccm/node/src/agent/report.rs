@@ -26,6 +26,7 @@ use super::changes::Changed;
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
 use super::replication::Finding;
+use super::sharing::SharingState;
 use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
 use super::throttle::Throttle;
 
@@ -143,7 +144,7 @@ impl Reporter {
     /// Reports, after the engine has resigned, what no other node will report. Makes one short attempt: the process is about to end.
     pub(crate) async fn report_shutdown(&self, was_active: &[Assignment]) {
         let todo = shutdown_patches(
-            self.context(&Unguarded::default(), &BTreeMap::new()),
+            self.context(&Unguarded::default(), &BTreeMap::new(), &SharingState::default()),
             was_active,
             &self.routers.list(),
             &self.vips.list(),
@@ -158,15 +159,17 @@ impl Reporter {
         &'a self,
         unguarded: &'a Unguarded,
         connections: &'a BTreeMap<RouterKey, Finding>,
+        sharing: &'a SharingState,
     ) -> NodeContext<'a> {
         let (now, wall) = (Instant::now(), Timestamp::now());
-        NodeContext { node: &self.node, now, wall, unguarded, connections }
+        NodeContext { node: &self.node, now, wall, unguarded, connections, sharing }
     }
 
     /// Returns the patches of the next objects to examine.
     fn todo(&self, pending: &mut Changed, reported: &Mutex<Reported>) -> Vec<StatusPatch> {
         let (unguarded, connections) = (self.engine_state.unguarded(), self.engine_state.connections());
-        let context = self.context(&unguarded, &connections);
+        let sharing = self.engine_state.sharing();
+        let context = self.context(&unguarded, &connections, &sharing);
         pending.add(self.engine_state.to_report.take());
         // An address that another host has is confirmed, and reported, only after a while.
         pending.add(Changed::addresses(&self.engine_state.taken()));

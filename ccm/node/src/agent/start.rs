@@ -101,6 +101,8 @@ impl Common {
         &self,
         failed: watch::Receiver<FailedChecks>,
         keys: watch::Receiver<Arc<Keys>>,
+        proxy: watch::Receiver<ServiceProxy>,
+        forwards: bool,
         tasks: &mut Tasks,
     ) {
         let (networks, mut watch) = follow_own::<NodeNetwork>(&self.client, &self.node);
@@ -117,6 +119,8 @@ impl Common {
             failed,
             desired: self.desired.clone(),
             keys,
+            proxy,
+            forwards,
             changes: Arc::clone(&self.queue),
         };
         let token = self.token.clone();
@@ -230,6 +234,7 @@ impl Restored {
         );
         engine_updates.set_passes_untranslated(!guard.mode.refuses_untranslated(guard.proxy), None);
         engine_updates.set_masquerade_mark(options.masquerade_mark.get(), None);
+        engine_updates.refresh(None);
         let (desired, unseen) = watch::channel(None);
         if let Some(restored) = restore(&file) {
             tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
@@ -280,12 +285,13 @@ pub(super) async fn start(
         Common { client, node, engine, engine_state, desired: unseen.clone(), queue, routers, vips, token };
     let reporter = common.report(&mut tasks);
     let (known_keys, published_keys) = watch::channel(Arc::clone(keys.keys()));
-    common.publish(failed.clone(), published_keys, &mut tasks);
     let (of_engine, stop) = (Arc::clone(&common.engine), common.token.clone());
     let settle = async move || settling::run(&of_engine, &unseen, &ready, &stop).await;
     tasks.spawn(tasks.kept("agent-settling", settle));
     let (proxy, mark) = common.follow_proxy(&options, guard.proxy, &mut tasks);
     metrics::service_proxy(&registry, proxy.clone())?;
+    let forwards = options.connection_forwarding.is_some();
+    common.publish(failed.clone(), published_keys, proxy.clone(), forwards, &mut tasks);
     let ways_back = common.follow_ways_back(&mut tasks);
     common.check(restored.monitor, proxy.clone(), &mut tasks);
     let cluster = Some(common.ask_for_cluster(&mut tasks));

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::desired::{Assignment, Desired};
 use super::restricted::Restricted;
+use super::sharing::SharedAddress;
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +28,15 @@ struct Envelope {
     _version: u32,
     /// Node that wrote the file: the disk of a cloned machine must not make two nodes answer alike.
     node: String,
-    /// CRC-32 (IEEE 802.3) of `routers` and, if there are any, `restricted` as compact JSON, in hexadecimal.
+    /// CRC-32 (IEEE 802.3) of `routers` and, if there are any, `restricted` and `shared` as compact JSON, in hexadecimal.
     crc32: String,
     routers: Vec<Assignment>,
     /// Left out where there are none. An agent that does not know the field sets the file aside and waits for the API server.
     #[serde(default)]
     restricted: Vec<Restricted>,
+    /// The same.
+    #[serde(default)]
+    shared: Vec<SharedAddress>,
 }
 
 /// Reason why a state file is not used.
@@ -133,11 +137,18 @@ impl StateFile {
 
 /// Encodes the [`Envelope`], serializing its body once.
 fn encode(state: &Desired, node: &str) -> io::Result<Vec<u8>> {
-    let body = Body::of(&state.assignments, &state.restricted)?;
+    let body = Body::of(&state.assignments, &state.restricted, &state.shared)?;
     let node = serde_json::to_string(node)?;
     let head = format!(r#"{{"version":{VERSION},"node":{node},"crc32":"{:08x}","routers":"#, body.sum());
-    let restricted = if body.restricted.is_empty() { "" } else { r#","restricted":"# };
-    Ok([head.as_bytes(), &body.routers, restricted.as_bytes(), &body.restricted, b"}"].concat())
+    let mut file = [head.as_bytes(), &body.routers].concat();
+    for (name, part) in [("restricted", &body.restricted), ("shared", &body.shared)] {
+        if !part.is_empty() {
+            file.extend(format!(r#","{name}":"#).into_bytes());
+            file.extend(part);
+        }
+    }
+    file.push(b'}');
+    Ok(file)
 }
 
 /// Part of the file that the checksum covers.
@@ -145,12 +156,19 @@ struct Body {
     routers: Vec<u8>,
     /// Empty if there are none.
     restricted: Vec<u8>,
+    /// Empty if there are none.
+    shared: Vec<u8>,
 }
 
 impl Body {
-    fn of(routers: &[Assignment], restricted: &[Restricted]) -> serde_json::Result<Self> {
+    fn of(
+        routers: &[Assignment],
+        restricted: &[Restricted],
+        shared: &[SharedAddress],
+    ) -> serde_json::Result<Self> {
         let restricted = if restricted.is_empty() { Vec::new() } else { serde_json::to_vec(restricted)? };
-        Ok(Self { routers: serde_json::to_vec(routers)?, restricted })
+        let shared = if shared.is_empty() { Vec::new() } else { serde_json::to_vec(shared)? };
+        Ok(Self { routers: serde_json::to_vec(routers)?, restricted, shared })
     }
 
     /// Returns the checksum, which detects damage, not malice.
@@ -158,6 +176,7 @@ impl Body {
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.routers);
         sum.update(&self.restricted);
+        sum.update(&self.shared);
         sum.finalize()
     }
 }
@@ -172,7 +191,7 @@ fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
         None => return Err(Unusable::Damaged("it names no version".to_owned())),
     }
     let envelope: Envelope = serde_json::from_value(value).map_err(damaged)?;
-    let body = Body::of(&envelope.routers, &envelope.restricted).map_err(damaged)?;
+    let body = Body::of(&envelope.routers, &envelope.restricted, &envelope.shared).map_err(damaged)?;
     let sum = format!("{:08x}", body.sum());
     if sum != envelope.crc32 {
         return Err(Unusable::Damaged(format!("its checksum is {sum}, it says {}", envelope.crc32)));
@@ -185,6 +204,9 @@ fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
             Unusable::Damaged(format!("virtual router {}: {reason}", router.virtual_router))
         })?;
     }
-    let Envelope { routers, restricted, .. } = envelope;
-    Ok(Desired { assignments: routers, restricted, ..Desired::default() })
+    for one in &envelope.shared {
+        one.table().map_err(|reason| Unusable::Damaged(format!("virtual IP {}: {reason}", one.address)))?;
+    }
+    let Envelope { routers, restricted, shared, .. } = envelope;
+    Ok(Desired { assignments: routers, restricted, shared, ..Desired::default() })
 }

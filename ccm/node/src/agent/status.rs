@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_api::{
     AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_CONNECTIONS_REPLICATED,
-    CONDITION_MULTICAST_HEARD, ConnectionPolicy, REASON_DEFENDED, RankedNode, VirtualIP, VirtualRouter,
-    announced, multicast_heard,
+    CONDITION_LOAD_SHARED, CONDITION_MULTICAST_HEARD, ConnectionPolicy, REASON_DEFENDED, RankedNode,
+    VirtualIP, VirtualRouter, announced, multicast_heard,
 };
 use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
@@ -19,6 +19,7 @@ use super::admission::Unguarded;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
 use super::replication::Finding as Replicated;
+use super::sharing::SharingState;
 use crate::engine_events;
 use crate::mac;
 
@@ -152,6 +153,8 @@ pub(crate) struct NodeContext<'a> {
     pub(crate) unguarded: &'a Unguarded,
     /// Findings about connections, by virtual router.
     pub(crate) connections: &'a BTreeMap<RouterKey, Replicated>,
+    /// State of sharing on this node.
+    pub(crate) sharing: &'a SharingState,
 }
 
 /// Returns at most `limit` patches that report what this node is Active for; none where the status is already right.
@@ -305,11 +308,35 @@ enum Further {
 }
 
 /// Types of those conditions.
-const FURTHER: [&str; 2] = [CONDITION_ADDRESS_CONFLICT, CONDITION_CONNECTIONS_REPLICATED];
+const FURTHER: [&str; 3] =
+    [CONDITION_ADDRESS_CONFLICT, CONDITION_CONNECTIONS_REPLICATED, CONDITION_LOAD_SHARED];
 
 /// Returns the change of each of them where the address is announced.
-fn further(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> [Further; 2] {
-    [conflict(context, active, vip), connections(context, active, vip)]
+fn further(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> [Further; 3] {
+    [conflict(context, active, vip), connections(context, active, vip), load(context, vip)]
+}
+
+/// Returns the change of the condition about load sharing. Without nodes of lots the controller knows the reason: its `False` stays.
+fn load(context: NodeContext<'_>, vip: &VirtualIP) -> Further {
+    let shown = vip.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_LOAD_SHARED));
+    let Some(load) = &vip.spec.load_sharing else {
+        return if shown.is_some_and(|shown| shown.status == "True") {
+            Further::Over
+        } else {
+            Further::AsShown
+        };
+    };
+    let Some(finding) = context.sharing.finding(context.node, vip.spec.address, load) else {
+        return Further::AsShown;
+    };
+    let desired = DesiredCondition {
+        type_: CONDITION_LOAD_SHARED,
+        holds: finding.holds,
+        reason: finding.reason,
+        message: finding.message,
+        generation: vip.metadata.generation,
+    };
+    if shown.is_some_and(|shown| desired.is_same(shown)) { Further::AsShown } else { Further::Told(desired) }
 }
 
 /// Returns the change of the condition about connections: do those to the address outlive this node?
@@ -504,7 +531,7 @@ fn announced_patch(
         | Finding::Unguarded { .. }
         | Finding::Refused { .. }
         | Finding::Stopped
-        | Finding::Quarantined => (None, false, [Further::Over, Further::Over]),
+        | Finding::Quarantined => (None, false, [Further::Over, Further::Over, Further::Over]),
     };
     let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,

@@ -164,6 +164,31 @@ fn a_router_is_of_the_family_of_its_nodes_addresses_and_both_families_may_have_o
 }
 
 #[test]
+fn endpoints_of_this_node_count_for_an_address_unless_it_is_shared() {
+    let local = |address: &str, port: u16, lots: Option<String>| {
+        let mut vip = VirtualIP::clone(&vip(address, Some("a")));
+        vip.spec.health_check_node_ports = vec![port];
+        vip.spec.ports = serde_json::from_value(json!([{ "protocol": "TCP", "port": 80 }])).unwrap();
+        let nodes = json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
+        vip.spec.load_sharing =
+            lots.map(|lots| serde_json::from_value(json!({ "nodes": nodes, "lots": lots })).unwrap());
+        Arc::new(vip)
+    };
+    let vips = [
+        local("192.0.2.200", 30000, None),
+        local("192.0.2.201", 30001, Some("a".repeat(120))),
+        local("192.0.2.202", 30002, Some("a".repeat(119))),
+    ];
+    let got = desired("n1", &[router("a", 64, NODES)], &vips, &Answered::default());
+    assert_eq!(got.assignments[0].health_check_node_ports, [30000, 30002].into());
+    let shared: Vec<_> = got.shared.iter().map(|one| one.address.to_string()).collect();
+    assert_eq!(shared, ["192.0.2.201"]);
+    let [problem] = &got.problems[..] else { panic!("{:?}", got.problems) };
+    assert_eq!(problem.object, "VirtualIP 192.0.2.202");
+    assert!(problem.reason.contains("lots has 119 characters instead of 120"), "{problem:?}");
+}
+
+#[test]
 fn an_address_that_no_node_announces_is_unproven() {
     let with = |address: &str, conditions: serde_json::Value| {
         let mut vip = VirtualIP::clone(&vip(address, Some("a")));

@@ -158,6 +158,27 @@ fn all_that_vanishes_at_once_goes_on_as_it_was_until_the_time_is_over() {
 }
 
 #[test]
+fn shared_addresses_that_vanish_at_once_stay_shared() {
+    let mut agent = Agent::new("n1", 4);
+    let nodes = json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
+    for vip in agent.vips.values_mut() {
+        let spec = &mut Arc::make_mut(vip).spec;
+        spec.ports = serde_json::from_value(json!([{ "protocol": "TCP", "port": 80 }])).unwrap();
+        spec.load_sharing =
+            serde_json::from_value(json!({ "nodes": nodes, "lots": "a".repeat(120) })).unwrap();
+    }
+    agent.decide();
+    let before = agent.desired.clone();
+    assert_eq!(before.shared.len(), 4);
+    agent.lose_all();
+    agent.decide();
+    agent.pass(GRACE);
+    assert_eq!(agent.desired, before);
+    agent.pass(HOLD);
+    assert_eq!(agent.desired, Desired::default());
+}
+
+#[test]
 fn one_of_several_that_vanishes_is_left_after_a_moment_in_which_it_can_be_made_anew() {
     let mut agent = Agent::new("n1", 4);
     agent.lose_vip(200);

@@ -22,11 +22,16 @@ const ADDRESSES: [&str; 9] = [
 ];
 const ROUTERS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A virtual IP: its router, whether it is announced, in quarantine, being deleted, restricted or checked and how, its name.
+/// A virtual IP: its router, whether it is announced, in quarantine, being deleted, restricted, checked or shared and how, its name.
 fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: bool) -> Arc<VirtualIP> {
     let text = ADDRESSES[address];
     let name = if misnamed { format!("wrong-{address}") } else { virtual_ip_name(text.parse().unwrap()) };
     let allowed = |range: &str| json!([{ "ports": [{ "protocol": "TCP", "port": 80 }], "allowed": [range] }]);
+    let shared = |lots: &str| {
+        let nodes = [("a", "n1", "192.0.2.11"), ("b", "n4", "192.0.2.200")];
+        let nodes = nodes.map(|(key, name, address)| json!({ "key": key, "name": name, "address": address }));
+        json!({ "nodes": nodes, "lots": lots.repeat(120 / lots.len()) })
+    };
     let mut object = json!({
         "apiVersion": "windlass.dev/v1alpha1",
         "kind": "VirtualIP",
@@ -38,6 +43,8 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
             "virtualRouter": router.map(|router| ROUTERS[router]),
             "sources": match sources { 1 => allowed("10.0.0.0/8"), 2 => allowed("10.1.0.0/16"), _ => json!([]) },
             "onAddressInUse": if sources == 5 { "Claim" } else { "Refuse" },
+            "ports": [{ "protocol": "TCP", "port": 80 }],
+            "loadSharing": match sources { 6 => shared("ab"), 7 => shared("abb"), 8 => shared("abc"), _ => json!(null) },
             "healthCheckNodePorts": match sources { 3 => json!([30000]), 4 => json!([30000, 30001]), _ => json!([]) },
         },
     });
@@ -104,7 +111,7 @@ enum Event {
 fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
     let router = prop_oneof![1 => Just(None), 8 => (0..ROUTERS.len()).prop_map(Some)];
     let misnamed = prop_oneof![30 => Just(false), 1 => Just(true)];
-    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..6_u8];
+    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..9_u8];
     (0..ADDRESSES.len(), router, 0..6_u8, sources, misnamed).prop_map(
         |(address, router, state, sources, misnamed)| vip(address, router, state, sources, misnamed),
     )

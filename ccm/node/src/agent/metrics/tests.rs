@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::health::FailedNodeCheck;
+use crate::agent::sharing::{SharedAddress, shares};
 
 /// The page with the families that the real types give, through the real registry.
 fn page(families: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) -> String {
@@ -94,6 +95,32 @@ fn lateness_is_a_histogram_of_cumulative_buckets() {
         r#"windlass_engine_lateness_seconds_bucket{le="0.01"} 7"#,
         r#"windlass_engine_lateness_seconds_bucket{le="+Inf"} 8"#,
         "windlass_engine_lateness_max_seconds 0.2",
+    ] {
+        assert!(body.lines().any(|got| got == line), "{line}\n{body}");
+    }
+}
+
+#[test]
+fn shared_addresses_are_counted_once_and_packets_while_there_is_one() {
+    let none = page(|| sharing(&SharingStatus::default(), || panic!("nothing is read")));
+    assert!(none.lines().any(|line| line == "windlass_shared_addresses 0"), "{none}");
+    assert!(!none.contains("windlass_shared_packets_total"), "{none}");
+    let nodes = json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
+    let shared: Vec<SharedAddress> = serde_json::from_value(json!([{
+        "address": "192.0.2.200", "interface": "eth0", "peers": [],
+        "ports": [{ "protocol": "TCP", "port": 53 }, { "protocol": "UDP", "port": 53 }],
+        "load": { "nodes": nodes, "lots": "a".repeat(120) },
+    }]))
+    .unwrap();
+    let mut status = SharingStatus::default();
+    status.in_force = Arc::new(shares(&shared));
+    status.silent = ["192.0.2.12".parse().unwrap()].into();
+    status.returning = ["192.0.2.12".parse().unwrap(), "192.0.2.13".parse().unwrap()].into();
+    let body = page(move || sharing(&status, || Some(7)));
+    for line in [
+        "windlass_shared_addresses 1",
+        r#"windlass_shared_packets_total{action="directed"} 7"#,
+        "windlass_sharing_servers_out 2",
     ] {
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }

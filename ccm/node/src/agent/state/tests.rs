@@ -145,6 +145,34 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
 }
 
 #[test]
+fn shared_addresses_are_loaded_with_their_tables_and_a_damaged_table_is_not_used() {
+    let shared = |lots: &str| {
+        let nodes = serde_json::json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
+        let one = serde_json::json!({
+            "address": "192.0.2.200", "interface": "eth0", "peers": ["192.0.2.11"],
+            "ports": [{ "protocol": "TCP", "port": 80 }],
+            "load": { "by": "Client", "nodes": nodes, "lots": lots.repeat(120), "formerLots": ["-".repeat(120)] },
+        });
+        Desired { shared: vec![serde_json::from_value(one).unwrap()], ..restricted("10.0.0.0/8") }
+    };
+    let written = encode(&shared("a"), "n1").unwrap();
+    assert_eq!(decode(&written, "n1").unwrap(), shared("a"));
+    let text = String::from_utf8(written).unwrap();
+    assert_eq!(
+        text.matches(r#","shared":[{"address":"192.0.2.200","interface":"eth0","#).count(),
+        1,
+        "{text}"
+    );
+    let damaged = text.replace(r#""by":"Client""#, r#""by":"Connection""#);
+    assert!(matches!(decode(damaged.as_bytes(), "n1"), Err(Unusable::Damaged(_))));
+    let unreadable = encode(&shared("b"), "n1").unwrap();
+    let error = decode(&unreadable, "n1").unwrap_err().to_string();
+    assert!(error.contains("virtual IP 192.0.2.200: spec.loadSharing"), "{error}");
+    let without = encode(&restricted("10.0.0.0/8"), "n1").unwrap();
+    assert!(!String::from_utf8(without).unwrap().contains("shared"), "an older agent reads it");
+}
+
+#[test]
 fn a_crash_while_writing_leaves_the_old_state() {
     let folder = Folder::new("crash");
     let file = StateFile::new(&folder.0, "n1");

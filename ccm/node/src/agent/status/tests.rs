@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,6 +12,7 @@ use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingHost};
 use super::*;
 
 mod connections;
+mod load_shared;
 
 const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
 
@@ -52,10 +53,18 @@ fn activity(number: u64) -> RouterActivity {
 }
 
 static GUARDED: Unguarded = Unguarded { all: None, some: BTreeMap::new() };
+static NOTHING_SHARED: LazyLock<SharingState> = LazyLock::new(SharingState::default);
 static NOTHING_FOUND: BTreeMap<RouterKey, Replicated> = BTreeMap::new();
 
 fn context(now: Instant) -> NodeContext<'static> {
-    NodeContext { node: "n1", now, wall: NOW, unguarded: &GUARDED, connections: &NOTHING_FOUND }
+    NodeContext {
+        node: "n1",
+        now,
+        wall: NOW,
+        unguarded: &GUARDED,
+        connections: &NOTHING_FOUND,
+        sharing: &NOTHING_SHARED,
+    }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
