@@ -267,7 +267,7 @@ fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
 fn sharing(status: &SharingStatus, directed: impl FnOnce() -> Option<u64>) -> Vec<MetricFamily> {
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let addresses: BTreeSet<_> = status.in_force.services.keys().map(|(address, _)| address).collect();
-    let directed = if addresses.is_empty() { None } else { directed() };
+    let directed = if addresses.is_empty() { Some(0) } else { directed() };
     vec![
         gauges(
             "windlass_shared_addresses",
@@ -277,7 +277,7 @@ fn sharing(status: &SharingStatus, directed: impl FnOnce() -> Option<u64>) -> Ve
         ),
         counters(
             "windlass_shared_packets_total",
-            "Packets to shared virtual IPs, by what this node did: `directed` to the node of their lot. Absent while nothing is shared",
+            "Packets to shared virtual IPs by action of this node: `directed` to the node of their lot",
             ["action"],
             directed.map(|packets| (["directed".to_owned()], packets)),
         ),

@@ -153,9 +153,9 @@ impl SharedAddress {
 }
 
 /// Converts to the engine's format.
-pub(crate) fn shares(shared: &[SharedAddress]) -> Shares {
+pub(crate) fn shares(all: &[SharedAddress]) -> Shares {
     let mut shares = Shares::default();
-    for one in shared {
+    for one in all {
         // Invalid ones were left out before.
         let Ok(table) = one.table() else { continue };
         shares.peers.entry(one.interface.clone()).or_default().extend(&one.peers);

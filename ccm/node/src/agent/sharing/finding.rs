@@ -66,7 +66,7 @@ impl Obstacle {
             ),
             Self::NotSupported(why) => (reasons::NOT_SUPPORTED, why.clone()),
         };
-        let message = format!("Node {node} does not send the packets of other nodes to them: {why}");
+        let message = format!("Node {node} cannot share addresses: {why}");
         Finding { holds: false, reason, message }
     }
 }

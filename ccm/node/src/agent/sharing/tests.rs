@@ -79,13 +79,13 @@ fn candidates_and_servers_have_the_same_table_by_their_own_interfaces_and_other_
         let (shared, unshared) = of(node, &router(), vec![vip(VIP, &load(), &ports())]);
         assert!(unshared.is_empty(), "{node}: {unshared:?}");
         assert_eq!(shared.first().map(|one| one.interface.as_str()), interface, "{node}");
-        let shares = shares(&shared);
+        let converted = shares(&shared);
         let Some(interface) = interface else { continue };
-        assert_eq!(shares.peers, [(interface.to_owned(), peers.clone())].into(), "{node}");
+        assert_eq!(converted.peers, [(interface.to_owned(), peers.clone())].into(), "{node}");
         let services: Vec<_> =
-            shares.services.iter().map(|((_, protocol), one)| (*protocol, &one.ports)).collect();
+            converted.services.iter().map(|((_, protocol), one)| (*protocol, &one.ports)).collect();
         assert_eq!(services, [(Protocol::Tcp, &[80, 443].into()), (Protocol::Udp, &[53].into())], "{node}");
-        let share = &shares.services[&(VIP.parse().unwrap(), Protocol::Tcp)];
+        let share = &converted.services[&(VIP.parse().unwrap(), Protocol::Tcp)];
         let server = |lot| share.server(lot).unwrap().to_string();
         assert_eq!([0, 1, 2].map(server), ["192.0.2.12", "192.0.2.12", "192.0.2.13"], "{node}");
         let none = share.servers.get(usize::from(share.former[0][0]));
@@ -102,8 +102,8 @@ fn sctp_has_one_server_and_the_parts_that_determine_a_lot_are_the_objects() {
         (load(), json!([{ "protocol": "SCTP", "port": 1 }, { "protocol": "UDP", "port": 2 }]));
     load["by"] = json!("Client");
     let (shared, _) = of("n1", &router(), vec![vip(VIP, &load, &ports)]);
-    let shares = shares(&shared);
-    let of = |protocol| &shares.services[&(VIP.parse().unwrap(), protocol)];
+    let converted = shares(&shared);
+    let of = |protocol| &converted.services[&(VIP.parse().unwrap(), protocol)];
     let sctp = of(Protocol::Sctp);
     assert!((0..120).all(|lot| sctp.server(lot) == Some("192.0.2.12".parse().unwrap())), "{sctp:?}");
     assert!(sctp.former.is_empty());

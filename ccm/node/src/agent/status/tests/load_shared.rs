@@ -75,7 +75,7 @@ fn the_director_tells_the_shares_and_the_nodes_that_are_out_or_the_reason_why_it
             SharingState { obstacle: Obstacle::look(None, ServiceProxy::Ipvs, None), ..in_force() },
             "False",
             "ServiceProxy",
-            "Node n1 does not send the packets of other nodes to them: sharing needs kube-proxy in nftables or iptables \
+            "Node n1 cannot share addresses: sharing needs kube-proxy in nftables or iptables \
              mode, and the agent found 'ipvs': let the agent ask kube-proxy (--kube-proxy-metrics-address)",
         ),
     ];
