@@ -12,7 +12,7 @@ use crate::setup::{LIMIT, lab};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CONNECTIONS: usize = 60;
-/// Fewest connections of a node: twenty are expected, and one of a thousand draws has a node with fewer than ten.
+/// Fewest connections of a node: twenty are expected, and one of a thousand draws has a node with fewer than these.
 const FEWEST: usize = 8;
 
 #[test]
@@ -27,7 +27,7 @@ fn nodes_share_the_connections_of_a_local_service_see_the_client_and_keep_theirs
         let kept = lab.keep_connections("c1", &[(vip, SERVICE_PORT).into()], busy).await?;
         let director = lab.await_owner("c1", vip).await?;
         let open = lab.open_ports("c1", vip, SERVICE_PORT).await?;
-        let client = lab.host("c1")?.address.into();
+        let client: IpAddr = lab.host("c1")?.address.into();
         let mut of_director = 0;
         for node in NODES {
             let clients = lab.tracked_clients(node, vip).await?;
