@@ -123,9 +123,9 @@ impl<'a> SharedVips<'a> {
                 let candidates = self.candidates.get(topology, segment, announcement);
                 let weights = weights(serving, candidates, by(input, vip));
                 // Where pods are on nodes that cannot share alone, the address is placed as without sharing.
-                let stays = || match weights.is_empty() {
-                    true => serving.is_empty(),
-                    false => next(vip, &weights, &input.sharing, input.now).lots.have_former(),
+                let stays = || {
+                    let keeps = || next(vip, &weights, &input.sharing, input.now).lots.have_former();
+                    if weights.is_empty() { serving.is_empty() } else { keeps() }
                 };
                 if weights.len() >= FEWEST_SERVERS || (vip.spec.load_sharing.is_some() && stays()) {
                     return Some(Ok(Servers::Endpoints(weights)));

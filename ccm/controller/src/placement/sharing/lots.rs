@@ -41,14 +41,14 @@ pub(crate) struct Lots<'a> {
     address: IpAddr,
     /// Names of nodes.
     nodes: Vec<&'a str>,
-    lots: [Lot; LOTS],
+    all: [Lot; LOTS],
 }
 
 impl<'a> Lots<'a> {
     /// All lots of an address that one node served alone. `None`: nobody served it.
     pub(super) fn of_one(address: IpAddr, node: Option<&'a str>) -> Self {
         let lot = Lot { server: node.map(|_| 0), ..Lot::default() };
-        Self { address, nodes: node.into_iter().collect(), lots: [lot; LOTS] }
+        Self { address, nodes: node.into_iter().collect(), all: [lot; LOTS] }
     }
 
     /// Reads the lots of an object.
@@ -61,13 +61,13 @@ impl<'a> Lots<'a> {
             lot
         };
         let nodes = shared.nodes.iter().map(|node| node.name.as_str()).collect();
-        Ok(Self { address, nodes, lots: std::array::from_fn(lot) })
+        Ok(Self { address, nodes, all: std::array::from_fn(lot) })
     }
 
     /// Former servers: each lot and the name of a node.
     pub(super) fn former(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let nodes = |lot: &Lot| lot.former.into_iter().flatten();
-        self.lots
+        self.all
             .iter()
             .enumerate()
             .flat_map(move |(number, lot)| nodes(lot).map(move |node| (number, self.nodes[node])))
@@ -80,7 +80,7 @@ impl<'a> Lots<'a> {
 
     /// Removes the former servers of lots for which this returns true.
     pub(super) fn forget(&mut self, is_over: impl Fn(usize, &str) -> bool) {
-        for (number, lot) in self.lots.iter_mut().enumerate() {
+        for (number, lot) in self.all.iter_mut().enumerate() {
             let all = std::mem::take(&mut lot.former);
             let kept = all.into_iter().flatten().filter(|node| !is_over(number, self.nodes[*node]));
             lot.former.iter_mut().zip(kept).for_each(|(place, node)| *place = Some(node));
@@ -118,14 +118,14 @@ impl<'a> Lots<'a> {
             }
         }
         let mut counts = vec![0; self.nodes.len()];
-        self.lots.iter().filter_map(|lot| lot.server).for_each(|node| counts[node] += 1);
+        self.all.iter().filter_map(|lot| lot.server).for_each(|node| counts[node] += 1);
         let target = |node: &&str| targets.get(*node).copied().unwrap_or(0);
         let targets: Vec<usize> = self.nodes.iter().map(target).collect();
         if targets.iter().all(|target| *target == 0) {
             return;
         }
         let mut moves = Vec::new();
-        for (number, lot) in self.lots.iter().enumerate() {
+        for (number, lot) in self.all.iter().enumerate() {
             if lot.server.is_some_and(|node| counts[node] <= targets[node]) {
                 continue;
             }
@@ -135,15 +135,17 @@ impl<'a> Lots<'a> {
             }
         }
         moves.sort_unstable();
-        let mut moved = [false; LOTS];
+        let mut is_done = [false; LOTS];
         for (_, _, number, to) in moves {
-            let from = self.lots[number].server;
-            let can_go = !moved[number] && from.is_none_or(|node| counts[node] > targets[node]);
+            let from = self.all[number].server;
+            let can_go = !is_done[number] && from.is_none_or(|node| counts[node] > targets[node]);
             if can_go && counts[to] < targets[to] {
-                self.lots[number].give(to);
-                from.into_iter().for_each(|node| counts[node] -= 1);
+                self.all[number].give(to);
+                if let Some(node) = from {
+                    counts[node] -= 1;
+                }
                 counts[to] += 1;
-                moved[number] = true;
+                is_done[number] = true;
             }
         }
     }
@@ -157,8 +159,8 @@ impl<'a> Lots<'a> {
     ) -> Option<SharedLoad> {
         let mut nodes: Vec<(String, IpAddr)> = Vec::new();
         let mut keys: Vec<Option<u8>> = vec![None; self.nodes.len()];
-        let serving = |node: usize| self.lots.iter().any(|lot| lot.server == Some(node));
-        let served = |node: usize| self.lots.iter().any(|lot| lot.former.contains(&Some(node)));
+        let serving = |node: usize| self.all.iter().any(|lot| lot.server == Some(node));
+        let served = |node: usize| self.all.iter().any(|lot| lot.former.contains(&Some(node)));
         let mut order: Vec<usize> =
             (0..self.nodes.len()).filter(|node| serving(*node) || served(*node)).collect();
         order.sort_by_key(|node| !serving(*node));
@@ -171,7 +173,7 @@ impl<'a> Lots<'a> {
             }
         }
         let mut table = LotTable { lots: [0; LOTS], former: vec![[None; LOTS]; FORMER_SERVERS] };
-        for (number, lot) in self.lots.iter().enumerate() {
+        for (number, lot) in self.all.iter().enumerate() {
             table.lots[number] = keys[lot.server?]?;
             let former = lot.former.into_iter().flatten().filter_map(|node| keys[node]);
             table.former.iter_mut().zip(former).for_each(|(row, key)| row[number] = Some(key));
@@ -199,7 +201,7 @@ impl<'a> Lots<'a> {
     /// Number of lots of the nodes with a weight.
     fn counts(&self, weights: &Weights<'_>) -> Counts<'a> {
         let mut counts = Counts { total: 0, of: BTreeMap::new() };
-        for node in self.lots.iter().filter_map(|lot| Some(self.nodes[lot.server?])) {
+        for node in self.all.iter().filter_map(|lot| Some(self.nodes[lot.server?])) {
             if weights.contains_key(node) {
                 counts.total += 1;
                 *counts.of.entry(node).or_default() += 1;

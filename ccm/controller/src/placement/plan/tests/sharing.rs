@@ -58,11 +58,13 @@ fn pass(cluster: &mut Cluster, seconds: i64) {
 #[test]
 fn a_vip_is_shared_if_its_announcement_says_so_and_two_nodes_can_serve_it() {
     type Change = fn(&mut Cluster);
+    /// The reason that it is not shared, or the lots of each node.
+    type Expected<'a> = Result<&'a [(&'a str, usize)], Option<&'a str>>;
+    type Row<'a> = (&'a str, LoadSharing, &'a [(&'a str, EndpointState)], Change, Expected<'a>);
     let (local, all, none) = (LoadSharing::Local, LoadSharing::All, LoadSharing::None);
     let nothing: Change = |_| {};
     let to_cluster: Change = |cluster| cluster.policy(WEB, ExternalTrafficPolicy::Cluster);
-    let rows: [(&str, LoadSharing, &[(&str, EndpointState)], Change, Result<&[(&str, usize)], Option<&str>>);
-        14] = [
+    let rows: [Row<'_>; 14] = [
         ("two", local, &[("n1", Ready), ("n3", Ready)], nothing, Ok(&[("n1", 60), ("n3", 60)])),
         ("not to be", none, &[("n1", Ready), ("n3", Ready)], nothing, Err(None)),
         ("one", local, &[("n1", Ready)], nothing, Err(Some(load_shared::ONE_SERVER))),

@@ -16,16 +16,16 @@ fn shared(of: &[usize]) -> Lots<'static> {
 }
 
 fn count(lots: &Lots<'_>, node: &str) -> usize {
-    lots.lots.iter().filter(|lot| lot.server.is_some_and(|server| lots.nodes[server] == node)).count()
+    lots.all.iter().filter(|lot| lot.server.is_some_and(|server| lots.nodes[server] == node)).count()
 }
 
 fn servers<'a>(lots: &Lots<'a>) -> Vec<&'a str> {
-    lots.lots.iter().map(|lot| lots.nodes[lot.server.expect("served")]).collect()
+    lots.all.iter().map(|lot| lots.nodes[lot.server.expect("served")]).collect()
 }
 
 /// The nodes that may have connections of a lot.
 fn ring<'a>(lots: &Lots<'a>, number: usize) -> Vec<&'a str> {
-    let lot = &lots.lots[number];
+    let lot = &lots.all[number];
     let mut ring: Vec<_> = lot.server.into_iter().chain(lot.former.into_iter().flatten()).collect();
     ring.sort_unstable();
     assert!(ring.windows(2).all(|two| two[0] < two[1]), "a node twice: {lot:?}");
@@ -77,7 +77,7 @@ fn a_fourth_change_drops_the_oldest_former_server() {
         lots.share(&weights(&one));
     }
     for number in 0..LOTS {
-        let former = lots.lots[number].former.map(|node| node.map(|node| lots.nodes[node]));
+        let former = lots.all[number].former.map(|node| node.map(|node| lots.nodes[node]));
         assert_eq!(former, [Some("n3"), Some("n2"), Some("n1")]);
     }
 }
