@@ -117,6 +117,11 @@ impl Sharing {
         Ok(rules.iter().flatten().map(|rule| counted(rule)).sum())
     }
 
+    /// Deletes the table of this name, which an earlier process may have left. In the network namespace of the calling thread.
+    pub fn remove_left_over(table: &str) -> Result<(), SharingError> {
+        Ok(OwnedTable::<Contents>::open(table)?.remove_left_over()?)
+    }
+
     /// Makes the table anew in the network namespace of the calling thread, in one transaction. The table that it replaces directs packets
     /// up to this moment.
     pub fn install(

@@ -130,7 +130,9 @@ impl SharingThread {
             let limit = until_due.map_or(pause, |due| due.min(pause));
             let rest = clock::now().since(begun).saturating_mul(REST).min(LONGEST_REST);
             helper.end_round();
-            if !self.wait(&[], Some(rest)) {
+            if keeper.is_idle() {
+                self.wait(&[], None);
+            } else if !self.wait(&[], Some(rest)) {
                 self.wait(&[follower.as_fd(), ruleset.as_fd()], Some(limit));
             }
         }

@@ -36,7 +36,7 @@ pub(super) struct EngineUpdates {
     masquerade_mark: Option<u32>,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
-    /// Addresses that the engine directs packets for, and its table of them; `None`: none was ever shared.
+    /// Addresses that the engine directs packets for, and its table of them; `None`: not given yet.
     shared: Option<(Vec<SharedAddress>, Arc<Shares>)>,
     /// Failed checks of this node: they lower its priority.
     failed: FailedChecks,
@@ -212,10 +212,9 @@ impl EngineUpdates {
         }
     }
 
-    /// Passes the shared addresses to the engine if they changed. While none ever was, the engine leaves the kernel alone.
+    /// Passes the shared addresses to the engine if they changed. Also if none is shared at first: an earlier process may have left a table.
     fn share(&mut self, desired: &Desired) {
-        let known = self.shared.as_ref().map_or(&[][..], |(shared, _)| shared);
-        if *known != desired.shared {
+        if self.shared.as_ref().is_none_or(|(known, _)| *known != desired.shared) {
             let new = Arc::new(shares(&desired.shared));
             self.engine.share(Arc::clone(&new));
             self.shared = Some((desired.shared.clone(), new));

@@ -32,6 +32,8 @@ type Inputs = (Arc<Shares>, BTreeMap<String, SharingLink>);
 pub(super) struct Keeper<'a> {
     table: &'a str,
     sharing: Option<Sharing>,
+    /// True once no table is left by an earlier process, while nothing is shared.
+    is_clean: bool,
     /// Shares by which packets are directed, and newer ones with the time from which on they are.
     declared: VecDeque<(Time, Arc<Shares>)>,
     /// Nodes that may have connections of lots, with what they follow from: shares, links, and true if this node was away.
@@ -54,6 +56,7 @@ impl<'a> Keeper<'a> {
         Self {
             table,
             sharing: None,
+            is_clean: false,
             declared: VecDeque::new(),
             trails: None,
             applied: None,
@@ -143,6 +146,11 @@ impl<'a> Keeper<'a> {
         (!trails.addresses.is_empty()).then(|| Arc::clone(trails))
     }
 
+    /// Returns true if nothing is shared or was, so that there is nothing to look at.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_clean && self.sharing.is_none()
+    }
+
     /// Removes the table.
     pub(super) fn end(&mut self) {
         if let Some(Err(error)) = self.sharing.take().map(Sharing::remove) {
@@ -157,6 +165,13 @@ impl<'a> Keeper<'a> {
         now: Time,
     ) -> Result<(), SharingError> {
         let Some(sharing) = &mut self.sharing else {
+            if shares.services.is_empty() {
+                if !std::mem::replace(&mut self.is_clean, true) {
+                    Sharing::remove_left_over(self.table)?;
+                }
+                return Ok(());
+            }
+            self.is_clean = false;
             self.sharing = Some(Sharing::install(self.table, shares, links)?);
             return Ok(());
         };

@@ -271,6 +271,16 @@ impl<C: TableContents> OwnedTable<C> {
         self.commit(&batch).or_else(|failure| if failure.is_absence() { Ok(()) } else { Err(failure) })
     }
 
+    /// Deletes the table of this name, which an earlier process may have left. It is no error if there is none, or if the kernel has no such
+    /// tables.
+    pub fn remove_left_over(mut self) -> Result<(), Failure> {
+        let mut batch = Batch::default();
+        let named = Attributes::new().text(1, &self.name);
+        batch.add(format!("delete the {}", self.title()), Operation::DeleteTable, named);
+        let is_none = |failure: &Failure| failure.is_absence() || failure.is_lack();
+        self.commit(&batch).or_else(|failure| if is_none(&failure) { Ok(()) } else { Err(failure) })
+    }
+
     /// Sends a request; `None` if the object does not exist, or was being changed each time.
     pub fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, Failure> {
         for _ in 0..5 {

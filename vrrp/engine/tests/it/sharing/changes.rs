@@ -123,5 +123,11 @@ fn the_table_goes_with_what_is_shared_and_with_the_engine() {
     let shown = table(&scene.lan.hosts[1]).unwrap();
     assert!(!shown.contains("hook ingress") && !shown.contains("elements"), "{shown}");
     scene.nodes.remove(1).engine.shutdown();
-    assert_eq!(table(&scene.lan.hosts[1]), None);
+    let host = &scene.lan.hosts[1];
+    assert_eq!(table(host), None);
+    // One that a killed process left, of a time when addresses were shared.
+    run(host, "nft -f -", "add table netdev windlass-sharing");
+    let next = host.engine();
+    next.engine.share(Arc::default());
+    await_some("the end of what was left", || table(host).is_none().then_some(()));
 }
