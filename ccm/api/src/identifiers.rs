@@ -234,7 +234,6 @@ pub mod load_shared {
         /// The kernel of the node cannot direct packets.
         NOT_SUPPORTED = "NotSupported";
         /// The LAN drops packets whose source address is not that of the node that sends them.
-        SOURCES_FILTERED = "SourcesFiltered";
         /// The node's table of shared addresses is full.
         NO_ROOM = "NoRoom";
     }
