@@ -4,7 +4,10 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use anyhow::Context as _;
 
-use crate::topology::{self, Host};
+use crate::{
+    racks,
+    topology::{self, Host},
+};
 
 /// Method by which kube-proxy rewrites packets to Services.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -58,6 +61,8 @@ pub struct LabBuilder {
     pub(crate) cluster: u8,
     /// 0: all of it is on `cp`.
     pub(crate) control_plane_nodes: u8,
+    /// The nodes of the control plane are in two racks.
+    pub(crate) racks: bool,
     pub(crate) api_vip: ApiVipHolder,
     pub(crate) nodes: u8,
     pub(crate) clients: Vec<String>,
@@ -77,6 +82,7 @@ impl Default for LabBuilder {
         Self {
             cluster: 0,
             control_plane_nodes: 0,
+            racks: false,
             api_vip: ApiVipHolder::default(),
             nodes: 1,
             clients: Vec::new(),
@@ -105,6 +111,12 @@ impl LabBuilder {
     #[must_use]
     pub fn control_plane_nodes(self, control_plane_nodes: u8) -> Self {
         Self { control_plane_nodes, nodes: 0, ..self }
+    }
+
+    /// The nodes of the control plane are in two racks, each with a network and a BGP router of its own: all in the first but the last.
+    #[must_use]
+    pub fn racks(self) -> Self {
+        Self { racks: true, ..self }
     }
 
     /// Sets the initial holder of the VIP of the API servers; default none.
@@ -222,8 +234,13 @@ impl LabBuilder {
     pub(crate) fn api_address(&self, hosts: &[Host]) -> anyhow::Result<Ipv4Addr> {
         match self.control_plane_nodes {
             0 => Ok(topology::control_plane(hosts)?.address),
-            1.. => Ok(topology::api_vip(self.cluster)),
+            1.. => Ok(self.api_vip_address()),
         }
+    }
+
+    /// The VIP of the API servers of a control plane that has nodes of its own.
+    pub(crate) fn api_vip_address(&self) -> Ipv4Addr {
+        if self.racks { racks::VIP } else { topology::api_vip(self.cluster) }
     }
 
     /// The first usable address of the service range: the API server's Service gets it.

@@ -1,4 +1,6 @@
-//! FRR, Debian's, as another router of the LAN: a foreign router beside keepalived.
+//! FRR, Debian's, as another router of the LAN: a foreign router beside keepalived, or a BGP router.
+
+mod bgp;
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -6,6 +8,9 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::{lab::Lab, wait::await_that};
+
+pub use bgp::{BgpPath, Detection};
+pub(crate) use bgp::{nodes, router};
 
 /// Time limit of zebra's start.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -38,17 +43,12 @@ impl Lab {
     /// Starts FRR on a host that is no node, one at a time there.
     pub async fn start_frr(&self, host: &str, router: Frr) -> anyhow::Result<()> {
         let Frr { vrid, address } = router;
-        let folder = folder(host);
-        // Both want a user of the group `frrvty`, which root is not in.
-        self.sandbox.script(&format!(
-            "mkdir {folder} && touch {folder}/zebra.conf && cat >{folder}/vrrpd.conf <<'END'
-interface eth0
+        let vrrpd = format!(
+            "interface eth0
  vrrp {vrid} version 3
  vrrp {vrid} advertisement-interval 1000
- vrrp {vrid} ip {address}
-END
-chown -R frr:frr {folder}"
-        ))?;
+ vrrp {vrid} ip {address}"
+        );
         let device = format!(
             "sysctl -qw net.ipv4.conf.all.arp_ignore=1
              ip link add vrrp0 link eth0 type macvlan mode bridge
@@ -57,21 +57,35 @@ chown -R frr:frr {folder}"
              ip link set vrrp0 up"
         );
         self.exec(host, &["sh", "-ec", &device]).await?;
-        self.start_frr_daemon(host, ZEBRA)?;
+        self.start_zebra(host, &[(VRRPD, &vrrpd)]).await?;
+        self.start_frr_daemon(host, VRRPD, &[])
+    }
+
+    /// Writes the files of these daemons, starts zebra, which they need, and waits for it.
+    async fn start_zebra(&self, host: &str, files: &[(&str, &str)]) -> anyhow::Result<()> {
+        let folder = folder(host);
+        let file = |(name, text): &(&str, &str)| format!("cat >{folder}/{name}.conf <<'END'\n{text}\nEND\n");
+        let files: String = files.iter().map(file).collect();
+        // All want a user of the group `frrvty`, which root is not in.
+        self.sandbox.script(&format!(
+            "rm -rf {folder} && mkdir {folder} && touch {folder}/zebra.conf\n{files}chown -R frr:frr {folder}"
+        ))?;
+        self.start_frr_daemon(host, ZEBRA, &[])?;
         await_that(&format!("zebra on {host}"), LIMIT, async || {
             self.exec(host, &["test", "-S", &format!("{folder}/zserv.api")]).await.map(Some)
         })
-        .await?;
-        self.start_frr_daemon(host, VRRPD)
+        .await
+        .map(drop)
     }
 
-    fn start_frr_daemon(&self, host: &str, name: &str) -> anyhow::Result<()> {
+    fn start_frr_daemon(&self, host: &str, name: &str, further: &[&str]) -> anyhow::Result<()> {
         let folder = folder(host);
         let program = format!("/usr/lib/frr/{name}");
         let [configuration, pid] = ["conf", "pid"].map(|end| format!("{folder}/{name}.{end}"));
         let zebra = format!("{folder}/zserv.api");
         let command = [&*program, "-f", &configuration, "-i", &pid, "-z", &zebra, "--vty_socket", &folder];
-        self.start_process(host, name, &[&command[..], &["-u", "frr", "-g", "frr", "-P", "0"]].concat())
+        let command = [&command[..], &["-u", "frr", "-g", "frr", "-P", "0"], further].concat();
+        self.start_here(host, name, command.into_iter().map(str::to_owned).collect())
     }
 
     /// Returns the status of the virtual router of FRR on a host; an error while FRR is starting.

@@ -91,11 +91,7 @@ impl Lab {
             "--vrrp_pid",
             &format!("{pid}-vrrp.pid"),
         ];
-        let is_node = self.all_nodes().any(|node| node.name() == host);
-        if is_node {
-            return self.start_on_node(host, KEEPALIVED, command.map(str::to_owned).to_vec());
-        }
-        self.start_process(host, KEEPALIVED, &command)
+        self.start_here(host, KEEPALIVED, command.map(str::to_owned).to_vec())
     }
 
     /// Its files.

@@ -69,6 +69,7 @@ mod pings;
 mod pki;
 mod probe;
 mod process;
+mod racks;
 mod running;
 mod sandbox;
 mod segment;
@@ -101,7 +102,7 @@ pub use cable::Hand;
 pub use clusters::{Cluster, clusters};
 pub use crowd::{Crowd, CrowdOptions, Latencies, Tally};
 pub use forward::HostPort;
-pub use frr::{Frr, FrrStatus};
+pub use frr::{BgpPath, Detection, Frr, FrrStatus};
 pub use held_up::HeldUp;
 pub use invariants::{Picture, shown};
 pub use keepalived::{Keepalived, KeepalivedCounts};
@@ -119,7 +120,10 @@ pub use segment::Segment;
 pub use service::{SERVICE_PORT, unused_service};
 pub use talk::Talk;
 pub use timeline::Timeline;
-pub use tools::{give_back, helm, image_archive, kubectl, target, windlass_binary, workspace, write_rows};
+pub use tools::{
+    give_back, helm, image_archive, kubectl, target, windlass_binary, workspace, write_rows,
+    write_rows_beside,
+};
 pub use topology::Mac;
 pub use turns::await_idly;
 pub use wait::{Hopeless, await_that};

@@ -17,6 +17,7 @@ use crate::{
     lab::Lab,
     lock::Lock,
     pki::Pki,
+    racks,
     sandbox::Sandbox,
     tools::{self, Tools},
     topology::{self, Host},
@@ -47,6 +48,7 @@ impl Lab {
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
         let hosts =
             topology::hosts(builder.cluster, builder.control_plane_nodes, builder.nodes, &builder.clients)?;
+        let hosts = if builder.racks { racks::hosts(hosts) } else { hosts };
         let tools = Tools::find(builder.light)?;
 
         let labs = tools::target().join("lab");
@@ -96,6 +98,9 @@ impl Lab {
         let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Arc::new(Sandbox::start(&logs, &cgroup)?);
         sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
+        if options.racks {
+            sandbox.script(&racks::script(&hosts)).context("making the lab's racks")?;
+        }
         let pki = Pki::make(
             folder.join("pki"),
             &hosts,
@@ -144,6 +149,9 @@ impl Lab {
     }
 
     async fn start(&self) -> anyhow::Result<()> {
+        if self.options.racks {
+            self.start_routers().await?;
+        }
         if self.options.light {
             self.start_control_plane().await?;
             self.start_light_nodes().await

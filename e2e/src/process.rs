@@ -18,6 +18,15 @@ impl Lab {
         self.daemons.start(&self.sandbox, host, name, command)
     }
 
+    /// Starts a program on a host; on a node it dies with the node.
+    pub(crate) fn start_here(&self, host: &str, name: &str, command: Vec<String>) -> anyhow::Result<()> {
+        self.host(host)?;
+        if self.all_nodes().any(|node| node.name() == host) {
+            return self.start_on_node(host, name, command);
+        }
+        self.daemons.start(&self.sandbox, host, name, command)
+    }
+
     /// Light only: starts a further program beside the server of a backend, as `web-n1`, as one of its node's; its output goes to the log
     /// `<server>-<name>.log`.
     pub fn start_beside(&self, server: &str, name: &str, command: &[&str]) -> anyhow::Result<()> {

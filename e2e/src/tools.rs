@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
+use serde_json::Value;
 
 /// Programs that come from the distribution's packages (`e2e/tools/packages` installs them), with the package's name.
 const FROM_PACKAGES: [(&str, &str); 9] = [
@@ -138,6 +139,22 @@ pub fn write_rows(name: &str, rows: &impl Serialize) -> anyhow::Result<PathBuf> 
         .with_context(|| format!("writing {}", file.display()))?;
     give_back(&folder)?;
     Ok(file)
+}
+
+/// The same, beside rows in the file that are not `ours`: those of another benchmark.
+pub fn write_rows_beside(
+    name: &str,
+    rows: &[impl Serialize],
+    is_ours: impl Fn(&Value) -> bool,
+) -> anyhow::Result<PathBuf> {
+    let file = target().join(format!("bench/{name}.json"));
+    let mut all = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    if let Ok(bytes) = std::fs::read(&file) {
+        let earlier: Vec<Value> =
+            serde_json::from_slice(&bytes).with_context(|| format!("reading {}", file.display()))?;
+        all.extend(earlier.into_iter().filter(|row| !is_ours(row)));
+    }
+    write_rows(name, &all)
 }
 
 /// The folder of the workspace.

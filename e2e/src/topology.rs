@@ -9,17 +9,21 @@
 //!     c1 .101 …     clients
 //!   .200 to .250 and ::200 to ::250 are free for pools
 //!   of several clusters on one LAN (`LabBuilder::cluster`), all hosts of each have addresses 20 above those of the one before
+//!   with `LabBuilder::racks` the nodes of the control plane are in networks of their own, behind routers (`racks.rs`)
 //!   Services have 198.51.100.0/24 (or the builder's `service_range`) and 2001:db8:5::/112
 //! ```
 //! A machine without IPv6 has the IPv4 half of it.
 
 use std::{
+    collections::BTreeSet,
     fmt::{self, Write as _},
     net::{Ipv4Addr, Ipv6Addr},
     str::FromStr,
 };
 
 use anyhow::{Context as _, ensure};
+
+use crate::racks;
 
 /// The pods of all nodes, IPv4 and IPv6.
 pub const POD_RANGES: &str = "203.0.113.0/24,2001:db8:1::/48";
@@ -78,6 +82,8 @@ pub enum Role {
     Node(u8),
     /// A host that uses Services.
     Client,
+    /// A BGP router between clients and racks.
+    Router,
 }
 
 /// A host of the LAN: a network namespace of the same name with one interface, `eth0`.
@@ -114,8 +120,13 @@ impl Host {
                 Ipv4Addr::new(203, 0, 113, (index - 1) * 32 + n),
                 Ipv6Addr::new(0x2001, 0xdb8, 1, index.into(), 0, 0, 0, n.into()),
             )),
-            Role::ControlPlane | Role::ControlPlaneNode | Role::Client => None,
+            Role::ControlPlane | Role::ControlPlaneNode | Role::Client | Role::Router => None,
         }
+    }
+
+    /// Bridge of `eth0`'s network, in the network namespace `lan`.
+    fn bridge(&self) -> String {
+        racks::network(self.address).map_or_else(|| "br0".to_owned(), racks::bridge)
     }
 
     fn last_octet(&self) -> u8 {
@@ -169,7 +180,7 @@ fn lan(cluster: u8, last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, cluster * APART + last)
 }
 
-/// The VIP of the API servers of this one of the clusters, where the control plane has nodes of its own.
+/// The VIP of the API servers of this one of the clusters, where the control plane has nodes of its own on the LAN.
 pub(crate) fn api_vip(cluster: u8) -> Ipv4Addr {
     lan(cluster, 29)
 }
@@ -189,19 +200,23 @@ pub(crate) fn control_plane(hosts: &[Host]) -> anyhow::Result<&Host> {
 /// The shell script (`sh -e`) that makes the LAN and its hosts.
 pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
     let cp = control_plane(hosts)?;
-    let mut script = String::from(
-        "ip netns add lan\n\
-         ip -n lan link add br0 type bridge mcast_snooping 0 forward_delay 0\n\
-         ip -n lan link set br0 up\n",
-    );
+    let mut script = String::from("ip netns add lan\n");
+    for bridge in hosts.iter().map(Host::bridge).collect::<BTreeSet<_>>() {
+        let _ = write!(
+            script,
+            "ip -n lan link add {bridge} type bridge mcast_snooping 0 forward_delay 0\n\
+             ip -n lan link set {bridge} up\n"
+        );
+    }
     for host in hosts {
         let (name, address, mac, ipv6) = (&host.name, host.address, host.mac(), host.ipv6());
+        let bridge = host.bridge();
         let _ = write!(
             script,
             "ip netns add {name}\n\
              ip -n {name} link set lo up\n\
              ip -n lan link add v-{name} type veth peer name eth0 address {mac} netns {name}\n\
-             ip -n lan link set v-{name} master br0 up\n\
+             ip -n lan link set v-{name} master {bridge} up\n\
              ip -n {name} addr add {address}/24 brd + dev eth0\n\
              if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {ipv6}/64 dev eth0 nodad; fi\n\
              ip -n {name} link set eth0 up\n"
@@ -216,7 +231,7 @@ pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
                  if [ -e /proc/sys/net/ipv6 ]; then\n\
                  nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'\n\
                  ip -n {name} route add default via {}\nfi\n",
-                cp.address,
+                racks::network(address).map_or(cp.address, racks::gateway),
                 cp.ipv6()
             );
         }

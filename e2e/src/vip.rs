@@ -1,11 +1,11 @@
 //! `windlass vip` as a process on hosts of the lab, and keepalived in its place.
 
-use std::net::IpAddr;
+use std::{fs, net::IpAddr};
 
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::Signal;
 
-use crate::{keepalived::Keepalived, lab::Lab, tools};
+use crate::{frr::Detection, keepalived::Keepalived, lab::Lab, racks::NODES_ASN, tools};
 
 /// Name of the process.
 const VIP: &str = "vip";
@@ -18,15 +18,11 @@ const INTERVAL_MS: u32 = 100;
 impl Lab {
     /// Starts `windlass vip` on a host with these flags beside `--socket`, one at a time there. On a node it dies with the node.
     pub fn start_vip(&self, host: &str, flags: &[&str]) -> anyhow::Result<()> {
-        self.host(host)?;
         let binary = tools::windlass_binary()?.display().to_string();
         let socket = vip_socket(host);
         let mut command: Vec<String> = [&binary, VIP, "--socket", &socket].map(str::to_owned).into();
         command.extend(flags.iter().map(|&flag| flag.to_owned()));
-        if self.all_nodes().any(|node| node.name() == host) {
-            return self.start_on_node(host, VIP, command);
-        }
-        self.daemons.start(&self.sandbox, host, VIP, command)
+        self.start_here(host, VIP, command)
     }
 
     /// Starts `windlass vip` for the API servers on a node of the control plane, with these flags beside the usual ones. `vip` is
@@ -36,6 +32,32 @@ impl Lab {
         let usual =
             ["--address", &vip, "--check", READYZ, "--check-ca", &ca, "--advert-interval-ms", &interval];
         self.start_vip(node, &[&usual[..], flags].concat())
+    }
+
+    /// Starts `windlass vip` for the API servers on a node of the control plane in a rack: it announces the VIP to its router by BGP. The
+    /// hold time is so long that nothing waits for it, unless it is the detection. It checks once a second: where several labs share the
+    /// processors, no check fails for lack of time.
+    pub fn start_api_bgp(&self, node: &str, detection: Detection) -> anyhow::Result<()> {
+        let detection = match detection {
+            Detection::Bfd(ms) => format!(
+                "holdTimeSeconds: 180, bfd: {{transmitIntervalMilliseconds: {ms}, receiveIntervalMilliseconds: {ms}}}"
+            ),
+            Detection::HoldTime(seconds) => format!("holdTimeSeconds: {seconds}"),
+        };
+        let (vip, ca) = (self.api_vip(), self.pki.path("ca.crt"));
+        let config = format!(
+            "bgp:
+  localASN: {NODES_ASN}
+  peers: [{{gateway: IPv4, dynamicASN: External, {detection}}}]
+vips:
+- address: {vip}
+  protocols: [bgp]
+  checks: [{{https: {{url: '{READYZ}', caFile: '{ca}'}}, intervalMs: 1000, timeoutMs: 1000}}]
+"
+        );
+        let file = self.folder().join(format!("bgp-{node}.yaml"));
+        fs::write(&file, config).with_context(|| format!("writing {}", file.display()))?;
+        self.start_vip(node, &["--config", file.to_str().context("a path that is no UTF-8")?])
     }
 
     /// Ends the `windlass vip` of a host with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.

@@ -20,7 +20,7 @@ use crate::{
 impl Lab {
     /// The address at which clients find the API servers of a control plane that has nodes of its own.
     pub fn api_vip(&self) -> IpAddr {
-        topology::api_vip(self.options.cluster).into()
+        self.options.api_vip_address().into()
     }
 
     /// An address of IPv6 that the API servers answer for as well, for scenarios that let somebody hold it.
