@@ -132,6 +132,11 @@ bench-api-vip: ## How long the API server is not answered at its VIP, by windlas
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" api-vip
 
+.PHONY: bench-bgp-racks
+bench-bgp-racks: ## How long requests to API servers in two racks fail whose VIP routers know by BGP, by windlass vip and by FRR: target/bench/bgp.json, beside the rows of bench-bgp (ROUNDS=5 SYSTEMS="windlass frr" CASES="node node-fast node-hold-time rack hangs router upgrade")
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" bgp
+
 .PHONY: bench-load
 bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
 	@e2e/tools/prepare

@@ -132,14 +132,16 @@ async fn run(asker: Rc<Asker>, stop: Stop) -> anyhow::Result<ApiOutcome> {
     while !stop.is_requested() {
         ticks.tick().await;
         let asker = Rc::clone(&asker);
+        let began = asker.begin.elapsed();
         requests.spawn_local(async move {
             let answered = timeout(PATIENCE, asker.ask()).await;
             let answered = answered.unwrap_or_else(|_| Err(io::Error::other("no answer within 1 s")));
             asker.answered.fetch_add(answered.is_ok().into(), Ordering::Relaxed);
-            asker
-                .outcome
-                .borrow_mut()
-                .note(asker.begin.elapsed(), answered.map_err(|error| error.to_string()));
+            asker.outcome.borrow_mut().note(
+                began,
+                asker.begin.elapsed(),
+                answered.map_err(|error| error.to_string()),
+            );
         });
         while requests.try_join_next().is_some() {}
     }

@@ -44,12 +44,19 @@ pub struct ApiOutcome {
     pub outage: Silence,
     /// Number of errors, by error.
     pub errors: BTreeMap<String, u64>,
+    /// Starts of the first request that failed and of the last one.
+    failing: Option<(Duration, Duration)>,
     ended: bool,
 }
 
 impl ApiOutcome {
+    /// Returns the time from the start of the first request that failed to the start of the last one.
+    pub fn failing(&self) -> Duration {
+        self.failing.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
+    }
+
     /// A request has ended.
-    pub(super) fn note(&mut self, at: Duration, answered: Result<(), String>) {
+    pub(super) fn note(&mut self, began: Duration, at: Duration, answered: Result<(), String>) {
         self.requests += 1;
         match answered {
             // Those that were under way when the client ended are counted, but say nothing of a time in which nothing was asked.
@@ -57,6 +64,8 @@ impl ApiOutcome {
             Ok(()) => self.outage.broken_at(at),
             Err(error) => {
                 self.failed += 1;
+                let (first, last) = self.failing.unwrap_or((began, began));
+                self.failing = Some((first.min(began), last.max(began)));
                 *self.errors.entry(error).or_default() += 1;
             }
         }
@@ -87,20 +96,21 @@ mod tests {
         for (at, answered) in
             [(5, Ok(())), (15, Ok(())), (25, failed()), (300, Ok(())), (310, failed()), (320, Ok(()))]
         {
-            outcome.note(ms(at), answered);
+            outcome.note(ms(at - 5), ms(at), answered);
         }
         outcome.end(ms(325));
         assert_eq!((outcome.requests, outcome.failed), (6, 2));
         assert_eq!((outcome.outage.longest, outcome.outage.began), (ms(285), ms(15)));
         assert_eq!(outcome.errors, [("no answer".to_owned(), 2)].into());
+        assert_eq!(outcome.failing(), ms(285), "from 20 to 305");
     }
 
     #[test]
     fn an_outage_that_is_not_over_at_the_end_counts_and_what_comes_after_the_end_does_not_shorten_it() {
         let mut outcome = ApiOutcome::default();
-        outcome.note(ms(10), Ok(()));
+        outcome.note(ms(5), ms(10), Ok(()));
         outcome.end(ms(500));
-        outcome.note(ms(900), Ok(()));
+        outcome.note(ms(5), ms(900), Ok(()));
         assert_eq!((outcome.requests, outcome.failed), (2, 0));
         assert_eq!((outcome.outage.longest, outcome.outage.began), (ms(490), ms(10)));
     }
@@ -108,7 +118,7 @@ mod tests {
     #[test]
     fn where_nothing_was_ever_answered_there_is_no_outage_but_failures() {
         let mut outcome = ApiOutcome::default();
-        outcome.note(ms(10), failed());
+        outcome.note(ms(5), ms(10), failed());
         outcome.end(ms(1000));
         assert_eq!((outcome.failed, outcome.outage.longest), (1, Duration::ZERO));
     }

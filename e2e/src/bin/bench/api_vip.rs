@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use clap::ValueEnum as _;
 use windlass_e2e::Lab;
 
+pub(crate) use self::scene::observe;
 use self::{fault::Fault, holder::Holder};
 use crate::{results::publish, settings};
 

@@ -2,6 +2,7 @@
 //! prints its tables and writes `target/bench/NAME.json`.
 
 mod api_vip;
+mod bgp;
 mod ccm;
 mod cluster;
 mod connections;
@@ -36,6 +37,8 @@ struct Arguments {
 enum Bench {
     /// Outages of the API servers' VIP when a node of the control plane fails.
     ApiVip,
+    /// Failed requests to API servers in two racks whose VIP routers know by BGP, beside FRR.
+    Bgp,
     /// Cost of a Service, of a cluster at rest and of changes of nodes, in time and in calls.
     Ccm,
     /// Outages of an address when its node's cable is pulled, beside keepalived.
@@ -59,6 +62,7 @@ enum Bench {
 fn main() -> ExitCode {
     command::run(|| match Arguments::parse().bench {
         Bench::ApiVip => api_vip::bench(),
+        Bench::Bgp => bgp::bench(),
         Bench::Ccm => ccm::bench(),
         Bench::Cluster => cluster::bench(),
         Bench::Connections => connections::bench(),

@@ -3,20 +3,36 @@
 use std::{
     collections::BTreeMap,
     fmt::{self, Display},
+    path::Path,
 };
 
 use serde::Serialize;
-use windlass_e2e::write_rows;
+use serde_json::Value;
+use windlass_e2e::{write_rows, write_rows_beside};
 
 /// Writes rows to `target/bench/NAME.json` and prints them below a title, with the path.
 pub(crate) fn publish(name: &str, title: &str, rows: &[impl Serialize + Display]) -> anyhow::Result<()> {
-    let file = write_rows(name, &rows)?;
+    print(&write_rows(name, &rows)?, title, rows);
+    Ok(())
+}
+
+/// The same, beside the rows of another benchmark, which are not `ours`.
+pub(crate) fn publish_beside(
+    name: &str,
+    title: &str,
+    rows: &[impl Serialize + Display],
+    is_ours: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
+    print(&write_rows_beside(name, rows, is_ours)?, title, rows);
+    Ok(())
+}
+
+fn print(file: &Path, title: &str, rows: &[impl Display]) {
     println!("\n{title}");
     for row in rows {
         println!("  {row}");
     }
     println!("{}", file.display());
-    Ok(())
 }
 
 /// Errors with their numbers, as the end of a line.

@@ -54,15 +54,27 @@ async fn measure(lab: &Lab, holder: Holder, fault: Fault) -> anyhow::Result<Samp
     let other = other.context("a control plane of one node")?.name().to_owned();
     lab.lead_etcd(if fault == Fault::LeaderCable { &owner } else { &other }).await?;
 
-    let client = lab.api_probe("c1", vip, ApiConnections::New)?;
-    let watch = lab.api_watch("c2", vip, &other)?;
-    tokio::time::sleep(BEFORE).await;
-    fault.inflict(lab, holder, &owner).await?;
-    lab.await_api_server_at(vip).await?;
-    tokio::time::sleep(AFTER).await;
-    let (requests, watch) = (client.stop()?, watch.stop()?);
+    let inflict = async || fault.inflict(lab, holder, &owner).await;
+    let (requests, watch) = observe(lab, vip, &other, inflict).await?;
     fault.repair(lab, &owner).await?;
     Ok(Sample { holder, fault, requests, watch })
+}
+
+/// Lets clients use the VIP before, during and after a fault, and returns their results. What they watch is written at the API server of
+/// node `writer`.
+pub(crate) async fn observe(
+    lab: &Lab,
+    vip: IpAddr,
+    writer: &str,
+    inflict: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<(ApiOutcome, WatchOutcome)> {
+    let client = lab.api_probe("c1", vip, ApiConnections::New)?;
+    let watch = lab.api_watch("c2", vip, writer)?;
+    tokio::time::sleep(BEFORE).await;
+    inflict().await?;
+    lab.await_api_server_at(vip).await?;
+    tokio::time::sleep(AFTER).await;
+    Ok((client.stop()?, watch.stop()?))
 }
 
 /// Waits until all is in order; the node that has the VIP.
