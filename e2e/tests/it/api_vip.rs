@@ -6,6 +6,7 @@ mod hosts;
 mod kubelet;
 mod life;
 mod neighbours;
+mod racks;
 mod settings;
 
 use std::{
