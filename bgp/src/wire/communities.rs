@@ -34,6 +34,26 @@ pub struct LargeCommunity(pub [u32; 3]);
 pub struct ExtendedCommunity(pub u64);
 
 impl ExtendedCommunity {
+    /// Route target of an AS (RFC 4360 §4): the routing tables that are to have the route. `None`: an AS of four bytes leaves 16 bits for the
+    /// number (RFC 5668).
+    pub fn route_target(asn: u32, number: u32) -> Option<Self> {
+        Self::of_as(2, asn, number)
+    }
+
+    /// Site of origin (RFC 4360 §5): the site that is not to get the route back. `None` as for [`Self::route_target`].
+    pub fn site_of_origin(asn: u32, number: u32) -> Option<Self> {
+        Self::of_as(3, asn, number)
+    }
+
+    fn of_as(subtype: u64, asn: u32, number: u32) -> Option<Self> {
+        let (kind, value) = match (u16::try_from(asn), u16::try_from(number)) {
+            (Ok(asn), _) => (0, u64::from(asn) << 32 | u64::from(number)),
+            (Err(_), Ok(number)) => (2, u64::from(asn) << 16 | u64::from(number)),
+            (Err(_), Err(_)) => return None,
+        };
+        Some(Self(kind << 56 | subtype << 48 | value))
+    }
+
     /// Link bandwidth in bytes per second, passed on to other autonomous systems (RFC 10005).
     pub fn link_bandwidth(asn: Asn, bytes_per_second: f32) -> Self {
         let asn = u64::from(asn.in_two_bytes());

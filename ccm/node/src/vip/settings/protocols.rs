@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use windlass_engine::bgp::Prefix;
-use windlass_engine::bgp::wire::{Attributes, Communities, Community, LargeCommunity};
+use windlass_engine::bgp::wire::{Attributes, Communities, Community, ExtendedCommunity, LargeCommunity};
 
 use super::draft::VipDraft;
 use super::given::{Field, Given, SettingsError, Text, shown};
 use super::values::number;
 
-const COMMUNITY: &str = "write it as 64512:100, large:64512:1:2, no-export, no-advertise or no-peer";
+const COMMUNITY: &str = "write it as 64512:100, large:64512:1:2, rt:64512:7, soo:64512:8, no-export, \
+    no-advertise or no-peer";
 /// Repetitions of the own AS.
 const PREPEND: RangeInclusive<u64> = 0..=16;
 const NUMBER: RangeInclusive<u64> = 0..=u32::MAX as u64;
@@ -106,16 +107,17 @@ fn attributes(field: &Field<'_>, draft: &VipDraft) -> Result<Attributes, Setting
     let prepend = draft.prepend.as_ref().map(|text| number(&field.field("prepend"), text, &PREPEND));
     let local_preference = number_of("localPreference", draft.local_preference.as_ref())?;
     let list = field.field("communities");
-    let (mut communities, mut large) = (Vec::new(), Vec::new());
+    let (mut communities, mut large, mut extended) = (Vec::new(), Vec::new(), Vec::new());
     for (number, text) in draft.communities.iter().flat_map(|given| &given.value).enumerate() {
         match text.value.as_str() {
             "no-export" => communities.push(Community::NO_EXPORT),
             "no-advertise" => communities.push(Community::NO_ADVERTISE),
             "no-peer" => communities.push(Community::NO_PEER),
-            other => match (community(other), large_community(other)) {
-                (Some(community), _) => communities.push(community),
-                (None, Some(community)) => large.push(community),
-                (None, None) => {
+            other => match (community(other), large_community(other), extended_community(other)) {
+                (Some(community), ..) => communities.push(community),
+                (None, Some(community), _) => large.push(community),
+                (None, None, Some(community)) => extended.push(community),
+                (None, None, None) => {
                     let problem = format!("{} is not a community", shown(other));
                     return Err(list.item(number).mistake(text, problem, COMMUNITY));
                 }
@@ -131,7 +133,7 @@ fn attributes(field: &Field<'_>, draft: &VipDraft) -> Result<Attributes, Setting
         med: number_of("med", draft.med.as_ref())?,
         communities: Communities::new(communities).map_err(too_many)?,
         large: Communities::new(large).map_err(too_many)?,
-        ..defaults
+        extended: Communities::new(extended).map_err(too_many)?,
     })
 }
 
@@ -146,6 +148,18 @@ fn large_community(text: &str) -> Option<LargeCommunity> {
     let words = text.strip_prefix("large:")?.split(':').map(decimal);
     let words = words.collect::<Option<Vec<u32>>>()?;
     Some(LargeCommunity(words.try_into().ok()?))
+}
+
+/// `rt:64512:7`, `soo:64512:8`.
+fn extended_community(text: &str) -> Option<ExtendedCommunity> {
+    let (kind, (asn, number)) =
+        text.split_once(':').and_then(|(kind, rest)| Some((kind, rest.split_once(':')?)))?;
+    let (asn, number) = (decimal(asn)?, decimal(number)?);
+    match kind {
+        "rt" => ExtendedCommunity::route_target(asn, number),
+        "soo" => ExtendedCommunity::site_of_origin(asn, number),
+        _ => None,
+    }
 }
 
 /// A number without a sign, which `parse` would take.

@@ -64,8 +64,8 @@ fn prefixes(number: usize, neighbour: &Neighbour) -> Vec<String> {
 }
 
 fn attributes() -> Attributes {
-    let soo = ExtendedCommunity(0x0003_fc00_0000_0008);
-    let target = ExtendedCommunity(0x0002_fc00_0000_0007);
+    let soo = ExtendedCommunity::site_of_origin(OWN, 8).unwrap();
+    let target = ExtendedCommunity::route_target(OWN, 7).unwrap();
     Attributes {
         prepend: 1,
         local_preference: 150,

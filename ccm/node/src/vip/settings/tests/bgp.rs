@@ -3,7 +3,7 @@
 use windlass_engine::BfdPath;
 use windlass_engine::bgp::bfd::Config;
 use windlass_engine::bgp::session::ExpectedAs;
-use windlass_engine::bgp::wire::{Communities, Community, LargeCommunity, NextHopV6};
+use windlass_engine::bgp::wire::{Communities, Community, ExtendedCommunity, LargeCommunity, NextHopV6};
 
 use super::refusals::check;
 use super::*;
@@ -32,7 +32,7 @@ vips:
 - address: 203.0.113.100
   protocols: [vrrp, bgp]
   ports: [6443]
-  communities: ['64512:100', no-export, no-advertise, no-peer, 'large:64512:1:2']
+  communities: ['64512:100', no-export, no-advertise, no-peer, 'large:64512:1:2', 'rt:64512:7', 'soo:70000:8']
   localPreference: 200
   med: 5
   prepend: 2
@@ -50,7 +50,8 @@ vips:
         ])
         .unwrap(),
         large: Communities::new([LargeCommunity([64512, 1, 2])]).unwrap(),
-        ..Attributes::default()
+        extended: Communities::new([0x0002_fc00_0000_0007, 0x0203_0001_1170_0008].map(ExtendedCommunity))
+            .unwrap(),
     };
     assert_eq!((settings.vips[0].vrrp, &settings.vips[0].route), (true, &Some(attributes)));
     let address = "192.0.2.1".parse().unwrap();
@@ -201,11 +202,15 @@ fn protocols_and_attributes_of_a_virtual_ip() {
             ),
             (
                 "protocols: [bgp], communities: ['1:2', '70000:1']",
-                "2:84: vips[0].communities[1]: 70000:1 is not a community: write it as 64512:100, large:64512:1:2, no-export, no-advertise or no-peer",
+                "2:84: vips[0].communities[1]: 70000:1 is not a community: write it as 64512:100, large:64512:1:2, rt:64512:7, soo:64512:8, no-export, no-advertise or no-peer",
+            ),
+            (
+                "protocols: [bgp], communities: ['rt:70000:70000']",
+                "2:77: vips[0].communities[0]: rt:70000:70000 is not a community: write it as 64512:100, large:64512:1:2, rt:64512:7, soo:64512:8, no-export, no-advertise or no-peer",
             ),
             (
                 "protocols: [bgp], communities: ['large:1:2']",
-                "2:77: vips[0].communities[0]: large:1:2 is not a community: write it as 64512:100, large:64512:1:2, no-export, no-advertise or no-peer",
+                "2:77: vips[0].communities[0]: large:1:2 is not a community: write it as 64512:100, large:64512:1:2, rt:64512:7, soo:64512:8, no-export, no-advertise or no-peer",
             ),
             ("protocols: [bgp], prepend: 17", "2:72: vips[0].prepend: 17 is out of range: use 0 to 16"),
             (
