@@ -10,13 +10,23 @@ mod tests;
 
 /// Parts of errors, and the remedy of each. The first that fits counts.
 const REMEDIES: &[(&str, &str)] = &[
+    ("Network is unreachable", "add a route to the router's address"),
+    (
+        "No route to host",
+        "compare the router's address: it does not answer on the link, or a firewall refuses the connection",
+    ),
     ("no TCP connection", NO_CONNECTION),
     ("TCP: ", NO_CONNECTION),
     ("bad peer AS", "compare the AS numbers of both sides"),
     ("bad BGP identifier", "set another routerID: the router has this one"),
     ("unsupported capability", "activate the families of the virtual IPs for this neighbour on the router"),
     ("unacceptable hold time", "set another holdTimeSeconds"),
-    ("hold timer expired", "look for packet loss on the way, or a router that is overloaded"),
+    ("not synchronized", "give the address and port of a BGP router: what answers there is none"),
+    (
+        "BFD down",
+        "look for packet loss on the way, or a side that is overloaded; longer intervals of bfd tolerate more",
+    ),
+    ("hold timer expired", "look for packet loss on the way, or a side that is overloaded"),
     ("too many prefixes", "raise the router's limit of prefixes for this neighbour"),
     ("peer deconfigured", "configure this node as a neighbour on the router"),
     ("administrative shutdown", "enable this neighbour on the router"),
@@ -24,6 +34,7 @@ const REMEDIES: &[(&str, &str)] = &[
 ];
 const NO_CONNECTION: &str = "configure this node as a neighbour on the router, let TCP port 179 pass, and compare passwords and \
     TTL security";
+const NO_OPEN: &str = "look if a BGP router answers at this port, and has this node as a neighbour";
 const OTHER: &str = "see the log of the router";
 
 /// Returns a remedy for the error of a session.
@@ -34,9 +45,16 @@ pub(crate) fn remedy(error: &str) -> &'static str {
 /// Describes a session that is not Established.
 pub(crate) fn problem(session: &SessionStatus) -> String {
     let SessionStatus { id, state, error, .. } = session;
-    match error {
-        Some(error) => format!("BGP session with {id} is {state}: {error}. Remedy: {}", remedy(error)),
-        None => format!("BGP session with {id} is {state}: it was just started"),
+    match (error, state) {
+        (Some(error), _) => format!("BGP session with {id} is {state}: {error}. Remedy: {}", remedy(error)),
+        (None, State::OpenSent) => {
+            format!(
+                "BGP session with {id} is {state}: the router has taken the connection and sent no OPEN yet. Remedy: {NO_OPEN}"
+            )
+        }
+        (None, State::Idle | State::Connect | State::OpenConfirm | State::Established) => {
+            format!("BGP session with {id} is {state}: it was just started")
+        }
     }
 }
 

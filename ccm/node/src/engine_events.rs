@@ -188,7 +188,10 @@ fn log_faultless(event: &Event, remedies: &Remedies) {
             tracing::info!(peer = %session, "the BGP router has acknowledged all routes");
         }
         // The engine has already logged the reason.
-        Event::GuardChanged | Event::HelperAway { .. } | Event::HelperBack { .. } => {}
+        Event::GuardChanged
+        | Event::BfdChanged { .. }
+        | Event::HelperAway { .. }
+        | Event::HelperBack { .. } => {}
         Event::PeersNotRecognised { key } => tracing::warn!(
             vrid = key.vrid.get(), interface = %key.interface,
             "many unknown hosts advertise a virtual IP of this virtual router: the node accepts only a few \

@@ -9,6 +9,13 @@ fn errors_that_an_administrator_can_remove_have_a_remedy() {
     for (error, expected) in [
         (DownReason::ConnectFailed.to_string(), "TCP port 179"),
         ("TCP: Connection refused (os error 111)".to_owned(), "TCP port 179"),
+        ("TCP: No route to host (os error 113)".to_owned(), "compare the router's address"),
+        ("cannot connect: Network is unreachable (os error 101)".to_owned(), "add a route"),
+        (
+            DownReason::Sent(Notification::from(ErrorCode::NOT_SYNCHRONIZED)).to_string(),
+            "what answers there is none",
+        ),
+        (received(ErrorCode::BFD_DOWN), "intervals of bfd"),
         (received(ErrorCode::BAD_PEER_AS), "AS numbers"),
         (DownReason::Sent(Notification::from(ErrorCode::BAD_PEER_AS)).to_string(), "AS numbers"),
         (received(ErrorCode::BAD_IDENTIFIER), "routerID"),

@@ -118,14 +118,14 @@ fn password(file: &Path) -> Result<Md5Key, String> {
 
 fn log(address: IpAddr, standing: Standing) {
     match standing {
-        Standing::Good => tracing::info!(%address, "announced to BGP routers"),
+        Standing::Good => tracing::info!(%address, "offered to BGP routers"),
         // Each check that fails is a warning of its own.
         Standing::Degraded => tracing::info!(
             %address,
-            "announced to BGP routers as degraded, because checks of this node fail or must prove themselves: routers prefer other nodes"
+            "offered to BGP routers as degraded, because checks of this node fail or must prove themselves: routers prefer other nodes"
         ),
         Standing::Withheld => {
-            tracing::warn!(%address, "not announced to BGP routers: this node cannot serve it");
+            tracing::warn!(%address, "not offered to BGP routers: this node cannot serve it");
         }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Peering {
     /// Error of the connection, for the reason why the session is down.
     failure: Option<String>,
     error: Option<String>,
+    /// True once the session is stopped.
+    is_leaving: bool,
     events: EventSender,
 }
 
@@ -70,6 +72,7 @@ impl Peering {
             is_full: false,
             failure: None,
             error: None,
+            is_leaving: false,
             events,
         }
     }
@@ -106,6 +109,7 @@ impl Peering {
 
     /// Leaves the peer in order.
     pub(super) fn stop(&mut self, cease: Notification, now: Time) {
+        self.is_leaving = true;
         self.session.stop(cease, now);
     }
 
@@ -281,9 +285,12 @@ impl Peering {
         self.session.handle_closed(now);
     }
 
-    /// Records why there is no session; the same reason is reported once.
+    /// Records why there is no session; the same reason is reported once. An end that was ordered is no failure.
     fn down(&mut self, reason: &DownReason) {
         let failure = self.failure.take();
+        if self.is_leaving {
+            return;
+        }
         let error = match reason {
             DownReason::ConnectFailed | DownReason::ConnectionClosed => failure,
             _ => None,
