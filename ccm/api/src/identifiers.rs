@@ -233,7 +233,6 @@ pub mod load_shared {
         VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
         /// The kernel of the node cannot direct packets.
         NOT_SUPPORTED = "NotSupported";
-        /// The LAN drops packets whose source address is not that of the node that sends them.
         /// The node's table of shared addresses is full.
         NO_ROOM = "NoRoom";
     }

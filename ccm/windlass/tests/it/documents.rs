@@ -12,7 +12,8 @@ use windlass_api::{
     NODE_CONDITION_REPORT_BELIEVED, POOL_CONDITIONS, REASON_DEFENDED, REASON_OUTSIDE_POOLS,
     SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS,
     VIRTUAL_ROUTER_ANNOTATIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool, address_allocated, announced,
-    applied, connections_replicated, event, load_shared, multicast_heard, node_event, pool_announceable, pool_ready,
+    applied, connections_replicated, event, load_shared, multicast_heard, node_event, pool_announceable,
+    pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
