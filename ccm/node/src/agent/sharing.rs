@@ -1,5 +1,6 @@
 //! Addresses that this node serves together with other nodes: from the objects to the engine's tables. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -194,8 +195,17 @@ fn share(one: &SharedAddress, table: &LotTable, protocol: PortProtocol, ports: B
     }
 }
 
+/// Returns the number of lots of each node that has some.
+fn numbers_of_lots(lots: &[u8; LOTS]) -> BTreeMap<u8, usize> {
+    let mut numbers = BTreeMap::new();
+    for server in lots {
+        *numbers.entry(*server).or_default() += 1;
+    }
+    numbers
+}
+
 /// Returns the node with most lots, of several the first.
 fn first_server(table: &LotTable) -> u8 {
-    let number = |node: u8| table.lots.iter().filter(|server| **server == node).count();
-    table.lots.iter().copied().max_by_key(|node| (number(*node), std::cmp::Reverse(*node))).unwrap_or(0)
+    let numbers = numbers_of_lots(&table.lots).into_iter();
+    numbers.max_by_key(|(node, number)| (*number, Reverse(*node))).map_or(0, |(node, _)| node)
 }

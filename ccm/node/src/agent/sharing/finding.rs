@@ -1,13 +1,13 @@
 //! Findings about addresses that nodes share, and obstacles to sharing on this node. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_api::{LOTS, SharedLoad, load_shared as reasons};
 
 use super::super::service_proxy::ServiceProxy;
-use super::Unshared;
+use super::{Unshared, numbers_of_lots};
 
 /// Time for which an obstacle may be momentary, as while kube-proxy restarts: two looks.
 const MOMENT: Duration = Duration::from_secs(25);
@@ -160,13 +160,9 @@ impl SharingState {
 
 /// Returns the nodes with lots, with their addresses and numbers of lots; `None`: the table is not valid.
 fn servers(load: &SharedLoad) -> Option<Vec<(IpAddr, &str, usize)>> {
-    let mut numbers: BTreeMap<u8, usize> = BTreeMap::new();
-    for server in load.table().ok()?.lots {
-        *numbers.entry(server).or_default() += 1;
-    }
     let server = |(node, lots): (u8, usize)| {
         let node = load.nodes.get(usize::from(node))?;
         Some((node.address, node.name.as_str(), lots))
     };
-    numbers.into_iter().map(server).collect()
+    numbers_of_lots(&load.table().ok()?.lots).into_iter().map(server).collect()
 }
