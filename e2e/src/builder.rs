@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use anyhow::Context as _;
 
 use crate::{
-    racks,
+    rack_networks,
     topology::{self, Host},
 };
 
@@ -240,7 +240,7 @@ impl LabBuilder {
 
     /// The VIP of the API servers of a control plane that has nodes of its own.
     pub(crate) fn api_vip_address(&self) -> Ipv4Addr {
-        if self.racks { racks::VIP } else { topology::api_vip(self.cluster) }
+        if self.racks { rack_networks::VIP } else { topology::api_vip(self.cluster) }
     }
 
     /// The first usable address of the service range: the API server's Service gets it.

@@ -69,6 +69,8 @@ mod pings;
 mod pki;
 mod probe;
 mod process;
+mod rack_hosts;
+mod rack_networks;
 mod racks;
 mod running;
 mod sandbox;

@@ -17,7 +17,7 @@ use crate::{
     lab::Lab,
     lock::Lock,
     pki::Pki,
-    racks,
+    rack_hosts,
     sandbox::Sandbox,
     tools::{self, Tools},
     topology::{self, Host},
@@ -48,7 +48,7 @@ impl Lab {
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
         let hosts =
             topology::hosts(builder.cluster, builder.control_plane_nodes, builder.nodes, &builder.clients)?;
-        let hosts = if builder.racks { racks::hosts(hosts) } else { hosts };
+        let hosts = if builder.racks { rack_hosts::hosts(hosts) } else { hosts };
         let tools = Tools::find(builder.light)?;
 
         let labs = tools::target().join("lab");
@@ -99,7 +99,7 @@ impl Lab {
         let sandbox = Arc::new(Sandbox::start(&logs, &cgroup)?);
         sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
         if options.racks {
-            sandbox.script(&racks::script(&hosts)).context("making the lab's racks")?;
+            sandbox.script(&rack_hosts::script(&hosts)).context("making the lab's racks")?;
         }
         let pki = Pki::make(
             folder.join("pki"),

@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use crate::racks;
+use crate::rack_networks;
 
 /// The pods of all nodes, IPv4 and IPv6.
 pub const POD_RANGES: &str = "203.0.113.0/24,2001:db8:1::/48";
@@ -126,7 +126,7 @@ impl Host {
 
     /// Bridge of `eth0`'s network, in the network namespace `lan`.
     fn bridge(&self) -> String {
-        racks::network(self.address).map_or_else(|| "br0".to_owned(), racks::bridge)
+        rack_networks::network(self.address).map_or_else(|| "br0".to_owned(), rack_networks::bridge)
     }
 
     fn last_octet(&self) -> u8 {
@@ -231,7 +231,7 @@ pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
                  if [ -e /proc/sys/net/ipv6 ]; then\n\
                  nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'\n\
                  ip -n {name} route add default via {}\nfi\n",
-                racks::network(address).map_or(cp.address, racks::gateway),
+                rack_networks::network(address).map_or(cp.address, rack_networks::gateway),
                 cp.ipv6()
             );
         }

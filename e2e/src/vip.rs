@@ -5,7 +5,7 @@ use std::{fs, net::IpAddr};
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::Signal;
 
-use crate::{frr::Detection, keepalived::Keepalived, lab::Lab, racks::NODES_ASN, tools};
+use crate::{frr::Detection, keepalived::Keepalived, lab::Lab, rack_networks::NODES_ASN, tools};
 
 /// Name of the process.
 const VIP: &str = "vip";

@@ -27,9 +27,9 @@ pub enum LoadSharing {
     /// The node that announces the address serves all its connections.
     #[default]
     None,
-    /// Of Services with `externalTrafficPolicy: Local`, among all nodes with a ready endpoint, by their number of endpoints.
+    /// All nodes with a ready endpoint serve an address of Services with `externalTrafficPolicy: Local`, by their number of endpoints.
     Local,
-    /// Of all Services: of those with `Cluster`, among all nodes that may announce the address, in equal parts.
+    /// Likewise, and all nodes that may announce an address of Services with `Cluster` serve it, in equal parts.
     All,
 }
 

@@ -113,7 +113,7 @@ neighbor {gateway} {times}
 network {vip}/32
 "
         );
-        self.start_bgp(node, crate::racks::NODES_ASN, &lines, interval_ms).await
+        self.start_bgp(node, crate::rack_networks::NODES_ASN, &lines, interval_ms).await
     }
 
     /// Ends FRR on a node, and takes the VIP from it.

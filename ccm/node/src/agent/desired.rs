@@ -85,14 +85,15 @@ where
     V: AsRef<VirtualIP>,
 {
     let mut by_router: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
-    for vip in vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)) {
+    let wanted = || vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip));
+    for vip in wanted() {
         if let Some(router) = &vip.spec.virtual_router {
             by_router.entry(router).or_default().push(vip);
         }
     }
 
     let mut routers: Vec<&VirtualRouter> = routers.iter().map(AsRef::as_ref).collect();
-    let (shared, unshared) = shared(node, &routers, vips, answered);
+    let (shared, unshared) = shared(node, &routers, wanted(), answered);
     let mut problems: Vec<_> = unshared.iter().map(Problem::from).collect();
     let mut all_refused = Vec::new();
     let is_shared = |address: &IpAddr| shared.binary_search_by_key(address, |one| one.address).is_ok();

@@ -16,7 +16,7 @@ use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
 use super::network::ForeignRouters;
 use super::replication::Finding;
-use super::sharing::SharingState;
+use super::sharing::finding::SharingState;
 use crate::mac;
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::network::Carriers;
 use super::service_proxy::ServiceProxy;
-use super::sharing::{Ability, Obstacle, SharingState};
+use super::sharing::ability::Ability;
+use super::sharing::finding::{Obstacle, SharingState};
 use super::{addresses, network};
 use crate::keys::{Keys, SECRET};
 

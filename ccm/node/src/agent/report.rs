@@ -26,7 +26,7 @@ use super::changes::Changed;
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
 use super::replication::Finding;
-use super::sharing::SharingState;
+use super::sharing::finding::SharingState;
 use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
 use super::throttle::Throttle;
 

@@ -12,15 +12,11 @@ use windlass_api::{
 use windlass_engine::{Family, Protocol, Share, SharedBy, Shares};
 
 use super::addresses::Answered;
-use super::desired::is_wanted;
 
-mod ability;
-mod finding;
+pub(crate) mod ability;
+pub(crate) mod finding;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use ability::Ability;
-pub(crate) use finding::{Obstacle, SharingState};
 
 /// Most elements of each map in the kernel: some 30 MiB. Addresses beyond are not shared.
 const MOST_ELEMENTS: usize = 262_144;
@@ -49,20 +45,16 @@ pub(crate) struct Unshared {
     pub(crate) why: String,
 }
 
-/// Returns the virtual IPs that `node` serves with other nodes or may direct packets for, and those that it cannot share, by address.
-pub(crate) fn shared<V: AsRef<VirtualIP>>(
+/// Returns the virtual IPs, of these that Services have, that `node` serves with other nodes or may direct packets for, and those that it cannot share, by address.
+pub(crate) fn shared<'a>(
     node: &str,
     routers: &[&VirtualRouter],
-    vips: &[V],
+    vips: impl Iterator<Item = &'a VirtualIP>,
     answered: &Answered,
 ) -> (Vec<SharedAddress>, Vec<Unshared>) {
     let routers: HashMap<Option<&str>, &VirtualRouter> =
         routers.iter().map(|router| (router.metadata.name.as_deref(), *router)).collect();
-    let mut vips: Vec<_> = vips
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|vip| is_wanted(vip) && vip.spec.load_sharing.is_some())
-        .collect();
+    let mut vips: Vec<_> = vips.filter(|vip| vip.spec.load_sharing.is_some()).collect();
     vips.sort_by_key(|vip| vip.spec.address);
     vips.dedup_by_key(|vip| vip.spec.address);
     let (mut shared, mut unshared) = (Vec::new(), Vec::new());

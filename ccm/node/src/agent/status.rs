@@ -19,7 +19,7 @@ use super::admission::Unguarded;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
 use super::replication::Finding as Replicated;
-use super::sharing::SharingState;
+use super::sharing::finding::SharingState;
 use crate::engine_events;
 use crate::mac;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Obstacle;
+use super::finding::Obstacle;
 
 /// Time between two tries of a kernel that lacks something.
 const TRY_AGAIN: Duration = Duration::from_secs(30);

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_api::virtual_ip_name;
 
+use super::super::desired::is_wanted;
 use super::super::service_proxy::ServiceProxy;
+use super::ability::Ability;
+use super::finding::Obstacle;
 use super::*;
 
 const VIP: &str = "192.0.2.200";
@@ -53,17 +56,8 @@ fn answered() -> Answered {
     Answered { own: [("192.0.2.13".parse().unwrap(), "bond0".to_owned())].into(), ..Answered::default() }
 }
 
-struct Object<T>(T);
-
-impl<T> AsRef<T> for Object<T> {
-    fn as_ref(&self) -> &T {
-        &self.0
-    }
-}
-
 fn of(node: &str, router: &VirtualRouter, vips: Vec<VirtualIP>) -> (Vec<SharedAddress>, Vec<Unshared>) {
-    let vips: Vec<_> = vips.into_iter().map(Object).collect();
-    shared(node, &[router], &vips, &answered())
+    shared(node, &[router], vips.iter().filter(|vip| is_wanted(vip)), &answered())
 }
 
 fn addresses(all: &[&str]) -> BTreeSet<IpAddr> {

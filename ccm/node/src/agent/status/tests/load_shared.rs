@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::super::super::service_proxy::ServiceProxy;
-use super::super::super::sharing::{Obstacle, Unshared};
+use super::super::super::sharing::Unshared;
+use super::super::super::sharing::finding::Obstacle;
 use super::*;
 
 /// Nodes n1 to n3 with addresses of their numbers serve like this.
