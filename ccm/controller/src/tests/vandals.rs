@@ -321,12 +321,10 @@ fn owned(rig: &Rig, name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Number of lots of each node, if an address has two; `None`: it has none.
-fn halves(lots: &str) -> Option<[usize; 2]> {
-    let count = |key: char| lots.chars().filter(|one| *one == key).count();
+/// Number of lots of each node.
+fn shares(lots: &str) -> Vec<usize> {
     let keys: BTreeSet<char> = lots.chars().collect();
-    let counts: Vec<usize> = keys.into_iter().map(count).collect();
-    if counts.is_empty() { None } else { Some(counts.try_into().unwrap_or_default()) }
+    keys.into_iter().map(|key| lots.chars().filter(|one| *one == key).count()).collect()
 }
 
 async fn nobody_moves(seed: u64) {
@@ -401,8 +399,10 @@ async fn nobody_moves(seed: u64) {
             .map(|owner| text(&owner["name"]))
             .collect();
         let is_shared = load_sharing == "All" && vip["spec"]["virtualRouter"].is_string();
-        let lots = text(&vip["spec"]["loadSharing"]["lots"]);
-        assert_eq!(halves(&lots), is_shared.then_some([60, 60]), "seed {seed}: {vip}\n{}", log.join("\n"));
+        let shares = shares(&text(&vip["spec"]["loadSharing"]["lots"]));
+        // A table that a vandal wrote stays for an hour, with all lots at one node.
+        let is_right = if is_shared { shares == [60, 60] } else { shares.len() < 2 };
+        assert!(is_right, "seed {seed}: {vip}\n{}", log.join("\n"));
         let alone = |name: &String| rig.sharing_key(name).is_empty();
         assert!(names.len() < 2 || !names.iter().any(alone), "seed {seed}: {vip}\n{}", log.join("\n"));
         let address = text(&vip["spec"]["address"]);
