@@ -54,6 +54,16 @@ pub(crate) struct Kubelets {
     pub(crate) late_proxies: bool,
 }
 
+/// Network of the nodes of a control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ControlPlaneNetwork {
+    /// The LAN of all hosts.
+    #[default]
+    Lan,
+    /// Two racks, each with a network of its own.
+    Racks,
+}
+
 /// Configuration of a lab; made by [`crate::Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
@@ -61,8 +71,7 @@ pub struct LabBuilder {
     pub(crate) cluster: u8,
     /// 0: all of it is on `cp`.
     pub(crate) control_plane_nodes: u8,
-    /// The nodes of the control plane are in two racks.
-    pub(crate) racks: bool,
+    pub(crate) control_plane_network: ControlPlaneNetwork,
     pub(crate) api_vip: ApiVipHolder,
     pub(crate) nodes: u8,
     pub(crate) clients: Vec<String>,
@@ -82,7 +91,7 @@ impl Default for LabBuilder {
         Self {
             cluster: 0,
             control_plane_nodes: 0,
-            racks: false,
+            control_plane_network: ControlPlaneNetwork::default(),
             api_vip: ApiVipHolder::default(),
             nodes: 1,
             clients: Vec::new(),
@@ -116,7 +125,7 @@ impl LabBuilder {
     /// The nodes of the control plane are in two racks, each with a network and a BGP router of its own: all in the first but the last.
     #[must_use]
     pub fn racks(self) -> Self {
-        Self { racks: true, ..self }
+        Self { control_plane_network: ControlPlaneNetwork::Racks, ..self }
     }
 
     /// Sets the initial holder of the VIP of the API servers; default none.
@@ -240,7 +249,10 @@ impl LabBuilder {
 
     /// The VIP of the API servers of a control plane that has nodes of its own.
     pub(crate) fn api_vip_address(&self) -> Ipv4Addr {
-        if self.racks { rack_networks::VIP } else { topology::api_vip(self.cluster) }
+        match self.control_plane_network {
+            ControlPlaneNetwork::Lan => topology::api_vip(self.cluster),
+            ControlPlaneNetwork::Racks => rack_networks::VIP,
+        }
     }
 
     /// The first usable address of the service range: the API server's Service gets it.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use futures::{FutureExt as _, try_join};
 
 use crate::{
-    builder::LabBuilder,
+    builder::{ControlPlaneNetwork, LabBuilder},
     cgroups::Cgroup,
     command::{Interrupted, Interrupts},
     control_plane, dump,
@@ -48,7 +48,10 @@ impl Lab {
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
         let hosts =
             topology::hosts(builder.cluster, builder.control_plane_nodes, builder.nodes, &builder.clients)?;
-        let hosts = if builder.racks { rack_hosts::hosts(hosts) } else { hosts };
+        let hosts = match builder.control_plane_network {
+            ControlPlaneNetwork::Lan => hosts,
+            ControlPlaneNetwork::Racks => rack_hosts::hosts(hosts),
+        };
         let tools = Tools::find(builder.light)?;
 
         let labs = tools::target().join("lab");
@@ -98,7 +101,7 @@ impl Lab {
         let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Arc::new(Sandbox::start(&logs, &cgroup)?);
         sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
-        if options.racks {
+        if options.control_plane_network == ControlPlaneNetwork::Racks {
             sandbox.script(&rack_hosts::script(&hosts)).context("making the lab's racks")?;
         }
         let pki = Pki::make(
@@ -149,7 +152,7 @@ impl Lab {
     }
 
     async fn start(&self) -> anyhow::Result<()> {
-        if self.options.racks {
+        if self.options.control_plane_network == ControlPlaneNetwork::Racks {
             self.start_routers().await?;
         }
         if self.options.light {

@@ -56,7 +56,7 @@ fn answered() -> Answered {
     Answered { own: [("192.0.2.13".parse().unwrap(), "bond0".to_owned())].into(), ..Answered::default() }
 }
 
-fn of(node: &str, router: &VirtualRouter, vips: Vec<VirtualIP>) -> (Vec<SharedAddress>, Vec<Unshared>) {
+fn of(node: &str, router: &VirtualRouter, vips: &[VirtualIP]) -> (Vec<SharedAddress>, Vec<Unshared>) {
     shared(node, &[router], vips.iter().filter(|vip| is_wanted(vip)), &answered())
 }
 
@@ -70,7 +70,7 @@ fn candidates_and_servers_have_the_same_table_by_their_own_interfaces_and_other_
         [("n1", Some("eth0")), ("n2", Some("eth1")), ("n3", Some("bond0")), ("n4", None), ("n5", None)];
     let peers = addresses(&["192.0.2.11", "192.0.2.12", "192.0.2.13", "192.0.2.14"]);
     for (node, interface) in rows {
-        let (shared, unshared) = of(node, &router(), vec![vip(VIP, &load(), &ports())]);
+        let (shared, unshared) = of(node, &router(), &[vip(VIP, &load(), &ports())]);
         assert!(unshared.is_empty(), "{node}: {unshared:?}");
         assert_eq!(shared.first().map(|one| one.interface.as_str()), interface, "{node}");
         let converted = shares(&shared);
@@ -95,7 +95,7 @@ fn sctp_has_one_server_and_the_parts_that_determine_a_lot_are_the_objects() {
     let (mut load, ports) =
         (load(), json!([{ "protocol": "SCTP", "port": 1 }, { "protocol": "UDP", "port": 2 }]));
     load["by"] = json!("Client");
-    let (shared, _) = of("n1", &router(), vec![vip(VIP, &load, &ports)]);
+    let (shared, _) = of("n1", &router(), &[vip(VIP, &load, &ports)]);
     let converted = shares(&shared);
     let of = |protocol| &converted.services[&(VIP.parse().unwrap(), protocol)];
     let sctp = of(Protocol::Sctp);
@@ -127,7 +127,7 @@ fn a_table_that_is_not_valid_is_refused_by_its_name_and_costs_no_other_address_a
     for (what, load, ports_of_one, reason) in rows {
         let other = vip("192.0.2.199", &self::load(), &ports());
         let last = vip("192.0.2.201", &self::load(), &json!(many));
-        let (shared, unshared) = of("n1", &router(), vec![vip(VIP, &load, &ports_of_one), last, other]);
+        let (shared, unshared) = of("n1", &router(), &[vip(VIP, &load, &ports_of_one), last, other]);
         let names: Vec<_> = shared.iter().map(|one| one.address.to_string()).collect();
         assert_eq!(names, ["192.0.2.199", "192.0.2.201"], "{what}");
         assert_eq!(
@@ -143,7 +143,7 @@ fn a_table_that_is_not_valid_is_refused_by_its_name_and_costs_no_other_address_a
 fn at_a_virtual_mac_address_or_in_quarantine_or_without_a_router_nothing_is_shared() {
     let mut with_mac = router();
     with_mac.spec.virtual_mac = true;
-    let (shared, unshared) = of("n1", &with_mac, vec![vip(VIP, &load(), &ports())]);
+    let (shared, unshared) = of("n1", &with_mac, &[vip(VIP, &load(), &ports())]);
     assert_eq!((shared.len(), unshared[0].reason), (0, "VirtualMACAddress"));
     let mut released = vip(VIP, &load(), &ports());
     released.spec.quarantine =
@@ -151,7 +151,7 @@ fn at_a_virtual_mac_address_or_in_quarantine_or_without_a_router_nothing_is_shar
     let mut elsewhere = vip(VIP, &load(), &ports());
     elsewhere.spec.virtual_router = Some("b".to_owned());
     for vip in [released, elsewhere, vip(VIP, &Value::Null, &ports())] {
-        assert_eq!(of("n1", &router(), vec![vip]), (vec![], vec![]));
+        assert_eq!(of("n1", &router(), &[vip]), (vec![], vec![]));
     }
 }
 
@@ -164,7 +164,7 @@ fn addresses_for_which_a_map_has_no_room_are_not_shared_and_the_lowest_are() {
         })
         .rev()
         .collect();
-    let (shared, unshared) = of("n1", &router(), all);
+    let (shared, unshared) = of("n1", &router(), &all);
     // Each has TCP and UDP.
     assert_eq!(shared.len(), MOST_ELEMENTS / 240);
     assert!(shared.iter().zip(shared.iter().skip(1)).all(|(one, next)| one.address < next.address));
@@ -241,7 +241,7 @@ proptest! {
         let mut load = load();
         load["lots"] = json!(String::from_iter(lots));
         load["formerLots"] = json!([String::from_iter(former)]);
-        let (shared, _) = of("n1", &router(), vec![vip(VIP, &load, &ports())]);
+        let (shared, _) = of("n1", &router(), &[vip(VIP, &load, &ports())]);
         let text = serde_json::to_string(&shared).unwrap();
         let read: Vec<SharedAddress> = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
