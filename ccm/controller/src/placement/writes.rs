@@ -394,11 +394,7 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
         message: why.to_string(),
         generation: vip.metadata.generation,
     };
-    if vip.announced().is_some_and(|shown| desired.is_same(shown)) {
-        return None;
-    }
-    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    desired.set_in(&mut conditions, now);
+    let mut conditions = with_condition(vip, desired, now)?;
     // It is about an address that a node announces.
     conditions.retain(|one| one.type_ != CONDITION_ADDRESS_CONFLICT);
     Some(conditions)
@@ -407,10 +403,9 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
 /// Returns the conditions of a VIP that is not shared, for this reason if it is to be; `None` if they are up to date. Of one that is shared
 /// its director reports the condition.
 fn not_shared(vip: &VirtualIP, reason: Option<&'static str>, now: Timestamp) -> Option<Vec<Condition>> {
-    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    let shown = find(&conditions, CONDITION_LOAD_SHARED);
     let Some(reason) = reason else {
-        shown?;
+        let mut conditions = vip.status.as_ref()?.conditions.clone();
+        find(&conditions, CONDITION_LOAD_SHARED)?;
         conditions.retain(|one| one.type_ != CONDITION_LOAD_SHARED);
         return Some(conditions);
     };
@@ -421,7 +416,13 @@ fn not_shared(vip: &VirtualIP, reason: Option<&'static str>, now: Timestamp) -> 
         message: plan::why_not_shared(vip.spec.address, reason),
         generation: vip.metadata.generation,
     };
-    if shown.is_some_and(|shown| desired.is_same(shown)) {
+    with_condition(vip, desired, now)
+}
+
+/// Returns the conditions of a VIP with this one; `None` if it is shown already.
+fn with_condition(vip: &VirtualIP, desired: DesiredCondition<'_>, now: Timestamp) -> Option<Vec<Condition>> {
+    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    if find(&conditions, desired.type_).is_some_and(|shown| desired.is_same(shown)) {
         return None;
     }
     desired.set_in(&mut conditions, now);

@@ -199,18 +199,23 @@ impl Hold {
             }
         }
         new.assignments.sort_by_cached_key(|one| one.key().ok());
-        let is_known = |address: IpAddr| new.restricted.iter().any(|known| known.address == address);
-        let restricted = before.restricted.iter().filter(|one| is_missing(&one.address));
-        let restricted: Vec<_> = restricted.filter(|one| !is_known(one.address)).cloned().collect();
-        new.restricted.extend(restricted);
-        new.restricted.sort_by_key(|one| one.address);
-        let is_known = |address: IpAddr| new.shared.iter().any(|known| known.address == address);
-        let shared = before.shared.iter().filter(|one| is_missing(&one.address) && !is_known(one.address));
-        let shared: Vec<_> = shared.cloned().collect();
-        new.shared.extend(shared);
-        new.shared.sort_by_key(|one| one.address);
+        extend(&mut new.restricted, &before.restricted, |one| one.address, is_missing);
+        extend(&mut new.shared, &before.shared, |one| one.address, is_missing);
         new
     }
+}
+
+/// Adds the former entries of missing addresses that have no new one, and sorts all by address.
+fn extend<T: Clone>(
+    new: &mut Vec<T>,
+    before: &[T],
+    address: impl Fn(&T) -> IpAddr,
+    is_missing: impl Fn(&IpAddr) -> bool,
+) {
+    let known: BTreeSet<IpAddr> = new.iter().map(&address).collect();
+    let is_held = |one: &&T| is_missing(&address(one)) && !known.contains(&address(one));
+    new.extend(before.iter().filter(is_held).cloned());
+    new.sort_by_key(address);
 }
 
 impl Missing {

@@ -163,6 +163,14 @@ impl ServiceProxy {
             Self::Switched { .. } => "switch",
         }
     }
+
+    /// Returns its name, unless it is kube-proxy in a mode whose chains are known to take the packets of Services.
+    pub(crate) const fn without_chains(self) -> Option<&'static str> {
+        match self {
+            Self::Nftables | Self::Iptables => None,
+            Self::Unknown | Self::Ipvs | Self::Programs { .. } | Self::Switched { .. } => Some(self.name()),
+        }
+    }
 }
 
 impl GuardMode {

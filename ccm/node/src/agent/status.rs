@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::{
     AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_CONNECTIONS_REPLICATED,
@@ -307,6 +308,12 @@ enum Further {
     Over,
 }
 
+impl Further {
+    fn unless_shown(desired: DesiredCondition<'static>, shown: Option<&Condition>) -> Self {
+        if shown.is_some_and(|shown| desired.is_same(shown)) { Self::AsShown } else { Self::Told(desired) }
+    }
+}
+
 /// Types of those conditions.
 const FURTHER: [&str; 3] =
     [CONDITION_ADDRESS_CONFLICT, CONDITION_CONNECTIONS_REPLICATED, CONDITION_LOAD_SHARED];
@@ -336,7 +343,7 @@ fn load(context: NodeContext<'_>, vip: &VirtualIP) -> Further {
         message: finding.message,
         generation: vip.metadata.generation,
     };
-    if shown.is_some_and(|shown| desired.is_same(shown)) { Further::AsShown } else { Further::Told(desired) }
+    Further::unless_shown(desired, shown)
 }
 
 /// Returns the change of the condition about connections: do those to the address outlive this node?
@@ -356,7 +363,7 @@ fn connections(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &Virtua
         message: finding.sentence(context.node, vip.spec.address),
         generation: vip.metadata.generation,
     };
-    if shown.is_some_and(|shown| desired.is_same(shown)) { Further::AsShown } else { Further::Told(desired) }
+    Further::unless_shown(desired, shown)
 }
 
 fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Further {
@@ -376,11 +383,7 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
                 ),
                 generation: vip.metadata.generation,
             };
-            if shown.is_some_and(|shown| desired.is_same(shown)) {
-                Further::AsShown
-            } else {
-                Further::Told(desired)
-            }
+            Further::unless_shown(desired, shown)
         }
         // A new Active has yet to observe the conflicts that the previous one observed.
         (AddressConflictPolicy::Defend, None)
@@ -531,7 +534,7 @@ fn announced_patch(
         | Finding::Unguarded { .. }
         | Finding::Refused { .. }
         | Finding::Stopped
-        | Finding::Quarantined => (None, false, [Further::Over, Further::Over, Further::Over]),
+        | Finding::Quarantined => (None, false, FURTHER.map(|_| Further::Over)),
     };
     let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,

@@ -15,7 +15,7 @@ const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
 const API_PORT: u16 = 6443;
 /// What the client asks, and nobody else does.
 const PAGE: &str = "/livez";
-/// So many answers a client has before shares are looked at.
+/// Number of answers that a client has before shares are looked at.
 const ASKED: u64 = 300;
 /// So many events a watch shows after each step.
 const EVENTS: u64 = 10;

@@ -10,7 +10,7 @@ use windlass_e2e::{Answering, ApiConnections, Lab, LoadOptions, SERVICE_PORT, Si
 use super::{API_SERVER, await_alone, await_kept, control_plane, hosts::await_web, serve_anew};
 use crate::setup::LIMIT;
 
-/// So many answers a client has had when all is well.
+/// Number of answers that a client has had when all is well.
 const ANSWERS: u64 = 20;
 /// Beside the VIP that all use.
 const VIP_OF_IPV6: &str = "2001:db8::29";

@@ -9,7 +9,7 @@ use crate::setup::LIMIT;
 
 const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
 const FIVE: [&str; 5] = ["cp1", "cp2", "cp3", "cp4", "cp5"];
-/// So many answers a client has before and after a node dies.
+/// Number of answers that a client has before and after a node dies.
 const ANSWERS: u64 = 20;
 /// So many events a watch shows after each step: two seconds.
 const EVENTS: u64 = 20;

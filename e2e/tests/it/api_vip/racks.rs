@@ -7,7 +7,7 @@ use super::API_SERVER;
 use crate::setup::LIMIT;
 
 const NODES: [&str; 3] = ["cp1", "cp2", "cp3"];
-/// So many answers a client has had when all is well.
+/// Number of answers that a client has had when all is well.
 const ANSWERS: u64 = 50;
 
 #[test]

@@ -45,14 +45,8 @@ impl Obstacle {
         if let Some(why) = unguarded {
             return Err(Self::Unguarded(why.to_owned()));
         }
-        match proxy {
-            ServiceProxy::Nftables | ServiceProxy::Iptables => {}
-            ServiceProxy::Unknown
-            | ServiceProxy::Ipvs
-            | ServiceProxy::Programs { .. }
-            | ServiceProxy::Switched { .. } => {
-                return Err(Self::Proxy(proxy.name()));
-            }
+        if let Some(found) = proxy.without_chains() {
+            return Err(Self::Proxy(found));
         }
         if mark.is_none() {
             return Err(Self::MasqueradeMark);

@@ -34,13 +34,7 @@ impl Obstacle {
         if let Some(why) = unguarded {
             return Some(Self::Unguarded(why.to_owned()));
         }
-        match proxy {
-            ServiceProxy::Nftables | ServiceProxy::Iptables => unsupported.map(Self::NotSupported),
-            ServiceProxy::Unknown
-            | ServiceProxy::Ipvs
-            | ServiceProxy::Programs { .. }
-            | ServiceProxy::Switched { .. } => Some(Self::Proxy(proxy.name())),
-        }
+        proxy.without_chains().map(Self::Proxy).or(unsupported.map(Self::NotSupported))
     }
 
     /// Returns the time for which it has to last before the node reports no more that it can share.
