@@ -426,7 +426,8 @@ impl Guard {
         if self.table.is_known() { Arc::clone(&installed.restrictions) } else { Arc::default() }
     }
 
-    /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
+    /// Changes what is guarded: in one step, or in several if thousands of ports and ranges change, those of an address in one. If the
+    /// table is gone it is made anew. After an error the step that failed has changed nothing.
     pub fn update(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
         let installed = self.table.installed();
         // Asked each second: thousands of addresses are not copied for nothing.

@@ -193,6 +193,30 @@ impl Restrictions {
         addresses.copied().filter(differs).collect()
     }
 
+    /// Returns these restrictions as far as the change to them from `installed` has at most so many elements of sets: the addresses beyond
+    /// are as installed. An address changes as a whole, so the first may have more. `None` if all fit.
+    pub(crate) fn first_part_since(&self, installed: &Self, most: usize) -> Option<Self> {
+        let differing = installed.differing(self);
+        let mut elements: usize = 0;
+        let fits = |address: &&IpAddr| {
+            let is_first = elements == 0;
+            let of_address = [installed, self].map(|one| one.elements(address));
+            elements = of_address.into_iter().fold(elements, usize::saturating_add);
+            is_first || elements <= most
+        };
+        let fitting = differing.iter().take_while(fits).count();
+        (fitting < differing.len()).then(|| self.as_other_of(installed, differing.iter().skip(fitting)))
+    }
+
+    /// Returns the most elements that the guard's sets have for an address: of each port one, of the open ones another, of each range its
+    /// edges.
+    fn elements(&self, address: &IpAddr) -> usize {
+        let sources = self.sources.get(address).into_iter().flat_map(BTreeMap::values);
+        let ports = self.ports.get(address).map_or(0, BTreeSet::len).saturating_mul(2);
+        sources
+            .fold(ports, |sum, ranges| sum.saturating_add(ranges.len().saturating_mul(2)).saturating_add(1))
+    }
+
     /// Returns a copy with the sources and ports of `other` for these addresses.
     #[must_use]
     pub fn as_other_of<'a>(&self, other: &Self, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Self {

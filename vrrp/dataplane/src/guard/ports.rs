@@ -42,10 +42,13 @@ fn ports_of(
     counts: fn(&Restrictions, IpAddr) -> bool,
 ) -> BTreeSet<Element> {
     let vips = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family && counts(one, **vip));
-    vips.flat_map(|(vip, ports)| {
-        let known = other.ports().get(vip).filter(|_| counts(other, *vip));
-        let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
-        new.map(|port| Element::of(with_port(*vip, *port)))
-    })
-    .collect()
+    let known = |vip: &IpAddr| other.ports().get(vip).filter(|_| counts(other, *vip));
+    let changed =
+        vips.map(|(vip, ports)| (vip, ports, known(vip))).filter(|(_, ports, known)| *known != Some(*ports));
+    changed
+        .flat_map(|(vip, ports, known)| {
+            let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
+            new.map(|port| Element::of(with_port(*vip, *port)))
+        })
+        .collect()
 }

@@ -67,3 +67,29 @@ fn addresses_may_be_taken_from_other_restrictions_one_by_one() {
     assert_eq!(mixed.differing(&others), [vip(3), vip(4)].into());
     assert_eq!(mixed.differing(&some), [vip(1)].into());
 }
+
+#[test]
+fn a_large_change_is_made_address_by_address_and_each_part_leads_on() {
+    let vip = |last: u8| IpAddr::from([192, 0, 2, last]);
+    let ports = |count| (1..=count).map(|port| ProtocolPort { port, ..WEB });
+    let mut installed = Restrictions::default();
+    installed.only_ports(vip(1), ports(100));
+    installed.restrict(vip(2), ports(100), nets(&["10.0.0.0/8", "192.0.2.0/24"]));
+    let mut wanted = Restrictions::default();
+    wanted.only_ports(vip(3), ports(200));
+    wanted.only_ports(vip(4), ports(10));
+    wanted.end_connections(vip(5));
+    // 200, 500, 400 and 20 elements.
+    let mut steps = Vec::new();
+    let mut now = installed.clone();
+    while let Some(part) = wanted.first_part_since(&now, 400) {
+        assert!(part.ended().contains(&vip(5)), "what has few elements is in every part");
+        assert_ne!(part, now);
+        steps.push(now.differing(&part));
+        now = part;
+    }
+    steps.push(now.differing(&wanted));
+    assert_eq!(steps, [[vip(1)].into(), [vip(2)].into(), [vip(3)].into(), BTreeSet::from([vip(4)])]);
+    assert_eq!(wanted.first_part_since(&wanted, 1), None);
+    assert_eq!(wanted.first_part_since(&installed, 2000), None);
+}
