@@ -62,7 +62,13 @@ async fn settle(lab: &Lab, cluster: &Cluster<'_>) -> anyhow::Result<()> {
     for name in SERVICES {
         for vip in await_ingresses(lab, name, 2).await? {
             ensure!(own.contains(&vip), "{name} has {vip}, not one of {own:?}");
-            await_that(&format!("{vip} is answered"), LIMIT, async || {
+            await_that(&format!("{vip} is answered by whichever node has it"), LIMIT, async || {
+                for node in NODES {
+                    let family = if vip.is_ipv4() { "ip" } else { "ip6" };
+                    let of_proxy = ["nft", "list", "map", family, "kube-proxy", "service-ips"];
+                    let known = lab.exec(node, &of_proxy).await?;
+                    ensure!(known.contains(&format!("{vip} .")), "kube-proxy of {node} does not know it");
+                }
                 lab.curl("c1", vip, SERVICE_PORT).await?;
                 Ok(Some(()))
             })
