@@ -2,6 +2,8 @@
 
 use std::net::UdpSocket;
 use std::sync::Arc;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
 
 use windlass_engine::{ConnectionForwarding, LOTS, MarkMask, SharedBy};
 
@@ -85,12 +87,20 @@ fn kept(with_former: bool) -> Vec<[usize; 2]> {
         if let Some(director) = director {
             scene.make_director(director);
         }
-        // One after the other, while clients send.
-        for n in 0..4 {
-            scene.nodes[(first + n) % 4].engine.share(Arc::clone(&shares));
-            clients.ask();
-        }
-        (0..4).for_each(|n| scene.await_shares(n, &shares));
+        // One node after the other, while clients send.
+        let ((telling, told), asking) = (mpsc::channel::<()>(), &mut clients);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while told.try_recv() == Err(TryRecvError::Empty) {
+                    asking.ask();
+                }
+            });
+            for n in 0..4 {
+                scene.nodes[(first + n) % 4].engine.share(Arc::clone(&shares));
+            }
+            (0..4).for_each(|n| scene.await_shares(n, &shares));
+            drop(telling);
+        });
         clients.ask()
     };
     vec![
