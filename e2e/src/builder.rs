@@ -5,6 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use anyhow::Context as _;
 
 use crate::{
+    cni::Cni,
     rack_networks,
     topology::{self, Host},
 };
@@ -78,6 +79,7 @@ pub struct LabBuilder {
     pub(crate) light: bool,
     pub(crate) uninitialized: bool,
     pub(crate) kubelets: Kubelets,
+    pub(crate) cni: Cni,
     pub(crate) service_range: String,
     /// `None`: there is no kube-proxy.
     pub(crate) proxy_mode: Option<ProxyMode>,
@@ -98,6 +100,7 @@ impl Default for LabBuilder {
             light: false,
             uninitialized: false,
             kubelets: Kubelets::default(),
+            cni: Cni::default(),
             service_range: "198.51.100.0/24".into(),
             proxy_mode: Some(ProxyMode::default()),
             proxy_flags: Vec::new(),
@@ -169,6 +172,12 @@ impl LabBuilder {
     pub fn without_cloud_provider(mut self) -> Self {
         self.kubelets.without_cloud_provider = true;
         self
+    }
+
+    /// With kubelets: the pod network; default [`Cni::Routed`].
+    #[must_use]
+    pub fn cni(self, cni: Cni) -> Self {
+        Self { cni, ..self }
     }
 
     /// With kubelets: those of these nodes run without `--node-ip`, and so know no addresses of their own.

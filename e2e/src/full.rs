@@ -1,5 +1,6 @@
 //! Nodes with a real kubelet, containerd, runc and CNI.
 
+mod flannel;
 mod images;
 mod kubelet;
 mod settings;
@@ -17,6 +18,7 @@ use serde_json::json;
 
 use crate::{
     backend::{BACKEND_HTTP, BACKEND_UDP},
+    cni::Cni,
     control_plane::READY,
     lab::Lab,
     node::Node,
@@ -45,8 +47,10 @@ impl Lab {
             let folder = format!("/run/lab/{}", node.name());
             let state = state_folder(node.name());
             self.sandbox.script(&format!("mkdir -p {folder}/cni {state}"))?;
-            let pods = node.host.pod_cidrs().context("a node without pod addresses")?;
-            self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &pods))?;
+            if self.options.cni == Cni::Routed {
+                let pods = node.host.pod_cidrs().context("a node without pod addresses")?;
+                self.write_cni(node.name(), &pods, 0)?;
+            }
             self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
             // Its pods see their own node's.
             let bound = format!("mount --bind {state} {STATE}; exec env \"$@\"");
@@ -107,6 +111,9 @@ impl Lab {
             Ok(Some(()))
         })
         .await?;
+        if let Cni::Flannel { backend, nftables } = self.options.cni {
+            self.start_flannel(node, &pods, backend, nftables).await?;
+        }
         await_that(&format!("Node {name} is Ready"), READY, async || {
             self.daemons.check(&self.sandbox, self.logs(), name, "kubelet")?;
             let conditions = api.get(name).await?.status.and_then(|status| status.conditions);

@@ -12,6 +12,7 @@ use futures::{FutureExt as _, try_join};
 use crate::{
     builder::{ControlPlaneNetwork, LabBuilder},
     cgroups::Cgroup,
+    cni::Cni,
     command::{Interrupted, Interrupts},
     control_plane, dump,
     lab::Lab,
@@ -100,7 +101,9 @@ impl Lab {
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
         let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Arc::new(Sandbox::start(&logs, &cgroup)?);
-        sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
+        sandbox
+            .script(&topology::script(&hosts, options.cni == Cni::Routed)?)
+            .context("making the lab's LAN")?;
         if options.control_plane_network == ControlPlaneNetwork::Racks {
             sandbox.script(&rack_hosts::script(&hosts)).context("making the lab's racks")?;
         }

@@ -90,6 +90,11 @@ pub fn helm() -> anyhow::Result<PathBuf> {
     Ok(built(&["helm"])?.join("helm"))
 }
 
+/// flannel's daemon, built on first use.
+pub(crate) fn flanneld() -> anyhow::Result<PathBuf> {
+    Ok(built(&["flannel"])?.join("flanneld"))
+}
+
 /// The lab's kubectl, built on first use: for what needs no lab.
 pub fn kubectl() -> anyhow::Result<PathBuf> {
     Ok(built(&[])?.join("kubectl"))

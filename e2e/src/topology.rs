@@ -197,8 +197,8 @@ pub(crate) fn control_plane(hosts: &[Host]) -> anyhow::Result<&Host> {
     hosts.iter().find(|host| host.role == Role::ControlPlane).context("no host cp")
 }
 
-/// The shell script (`sh -e`) that makes the LAN and its hosts.
-pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
+/// The shell script (`sh -e`) that makes the LAN and its hosts, with the routes from node to node to pods if those are `routed`.
+pub(crate) fn script(hosts: &[Host], routed: bool) -> anyhow::Result<String> {
     let cp = control_plane(hosts)?;
     let mut script = String::from("ip netns add lan\n");
     for bridge in hosts.iter().map(Host::bridge).collect::<BTreeSet<_>>() {
@@ -235,7 +235,12 @@ pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
                 cp.ipv6()
             );
         }
-        for other in hosts.iter().filter(|other| other.name != *name && host.role != Role::Client) {
+        let needs_routes = match host.role {
+            Role::Node(_) => routed,
+            Role::ControlPlane | Role::ControlPlaneNode | Role::Router => true,
+            Role::Client => false,
+        };
+        for other in hosts.iter().filter(|other| other.name != *name && needs_routes) {
             if let Some([v4, v6]) = other.pod_cidrs() {
                 let _ = write!(
                     script,

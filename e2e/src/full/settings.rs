@@ -43,8 +43,8 @@ path = '{folder}/opt'
     )
 }
 
-/// The pods' network: a bridge and a range of addresses.
-pub(super) fn cni(folder: &str, pods: &[String; 2]) -> String {
+/// The pods' network: a bridge and a range of addresses. MTU 0 is the kernel's default.
+pub(super) fn cni(folder: &str, pods: &[String; 2], mtu: u16) -> String {
     json!({
         "cniVersion": "1.0.0",
         "name": "lab",
@@ -53,6 +53,7 @@ pub(super) fn cni(folder: &str, pods: &[String; 2]) -> String {
             "bridge": "cni0",
             "isGateway": true,
             "hairpinMode": true,
+            "mtu": mtu,
             "ipam": {
                 "type": "host-local",
                 "dataDir": format!("{folder}/cni-addresses"),

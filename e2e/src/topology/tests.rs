@@ -81,7 +81,7 @@ fn mac_addresses_are_read_as_they_are_written() {
 
 #[test]
 fn nodes_and_control_plane_have_routes_to_the_pods_of_others_and_clients_have_none() {
-    let script = script(&hosts(0, 0, 2, &["c1".into()]).unwrap()).unwrap();
+    let script = script(&hosts(0, 0, 2, &["c1".into()]).unwrap(), true).unwrap();
     for line in [
         "ip -n cp route add 203.0.113.0/27 via 192.0.2.11",
         "ip -n n1 route add 203.0.113.32/27 via 192.0.2.12",
