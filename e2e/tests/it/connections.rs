@@ -1,10 +1,10 @@
 //! Established connections and the death of the node that announces their address.
 
 mod faults;
+mod flannel;
 mod kubelets;
 mod late;
 mod limits;
-mod overlay;
 mod programs;
 mod restrictions;
 mod scene;
