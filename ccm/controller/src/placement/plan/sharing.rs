@@ -73,7 +73,10 @@ impl<'a> SharedVips<'a> {
             let announcement = input.announcement(vip);
             match all.decide(input, vip, announcement) {
                 Some(Ok(servers)) => drop(all.servers.insert(vip.spec.address, servers)),
-                Some(Err(reason)) => drop(all.not_shared.insert(vip.spec.address, reason)),
+                Some(Err(reason)) => {
+                    let reason = few_endpoints(input, vip).unwrap_or(reason);
+                    all.not_shared.insert(vip.spec.address, reason);
+                }
                 None => {}
             }
         }
@@ -185,6 +188,17 @@ fn is_good(candidate: &Candidate) -> bool {
 
 fn by(input: &PlanInput, vip: &VirtualIP) -> SharedBy {
     if input.by_client.contains(&vip.spec.address) { SharedBy::Client } else { SharedBy::Connection }
+}
+
+/// Returns the reason of a VIP of `Local` Services whose ready endpoints are on less than two nodes. It precedes all others: those ask for
+/// a change that would gain nothing.
+fn few_endpoints(input: &PlanInput, vip: &VirtualIP) -> Option<&'static str> {
+    if vip.spec.external_traffic_policy.is_cluster() {
+        return None;
+    }
+    let nodes = input.serving.get(&vip.spec.address).into_iter().flat_map(BTreeMap::values);
+    let ready = nodes.filter(|node| node.state == EndpointState::Ready).count();
+    (ready < FEWEST_SERVERS).then(|| too_few(ready, false))
 }
 
 /// Returns the reason that an address with so few servers is not shared. `are_old`: agents of others cannot share it.

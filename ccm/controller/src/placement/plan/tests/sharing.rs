@@ -64,7 +64,7 @@ fn a_vip_is_shared_if_its_announcement_says_so_and_two_nodes_can_serve_it() {
     let (local, all, none) = (LoadSharing::Local, LoadSharing::All, LoadSharing::None);
     let nothing: Change = |_| {};
     let to_cluster: Change = |cluster| cluster.policy(WEB, ExternalTrafficPolicy::Cluster);
-    let rows: [Row<'_>; 14] = [
+    let rows: [Row<'_>; 16] = [
         ("two", local, &[("n1", Ready), ("n3", Ready)], nothing, Ok(&[("n1", 60), ("n3", 60)])),
         ("not to be", none, &[("n1", Ready), ("n3", Ready)], nothing, Err(None)),
         ("one", local, &[("n1", Ready)], nothing, Err(Some(load_shared::ONE_SERVER))),
@@ -110,6 +110,24 @@ fn a_vip_is_shared_if_its_announcement_says_so_and_two_nodes_can_serve_it() {
             &[("n1", Ready), ("n3", Ready)],
             |cluster| cluster.capabilities("n3", &Capability::ALL),
             Err(Some(load_shared::AGENT_TOO_OLD)),
+        ),
+        (
+            "old agents alone, and one endpoint",
+            local,
+            &[("n1", Ready)],
+            |cluster| {
+                for node in ["n1", "n2", "n3", "n4"] {
+                    cluster.capabilities(node, &Capability::ALL);
+                }
+            },
+            Err(Some(load_shared::ONE_SERVER)),
+        ),
+        (
+            "no port, and no endpoint",
+            local,
+            &[],
+            |cluster| Arc::make_mut(&mut cluster.input.vips[0]).spec.ports.clear(),
+            Err(Some(load_shared::NO_SERVER)),
         ),
         (
             "no port",
@@ -236,7 +254,7 @@ fn an_address_whose_pods_are_on_nodes_that_cannot_share_alone_is_placed_at_one_o
     cluster.plan();
     cluster.endpoints(WEB, &[("n4", Ready)]);
     let plan = cluster.plan();
-    assert_eq!((reason(&plan), lots(&plan)), (Some(load_shared::AGENT_TOO_OLD), Vec::new()));
+    assert_eq!((reason(&plan), lots(&plan)), (Some(load_shared::ONE_SERVER), Vec::new()));
     assert_eq!(preferred(&plan, WEB), "n4");
 }
 
