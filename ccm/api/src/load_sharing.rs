@@ -1,5 +1,6 @@
 //! Load sharing: an address that several nodes serve together (`docs/dev/sharing.md`). The controller writes which node serves which part.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
@@ -113,6 +114,17 @@ pub enum SharedLoadError {
     /// More rows than [`FORMER_SERVERS`].
     #[error("formerLots has {0} rows, more than {FORMER_SERVERS}")]
     TooManyRows(usize),
+}
+
+impl LotTable {
+    /// Returns the number of lots of each node that has some, by its index.
+    pub fn numbers(&self) -> BTreeMap<u8, usize> {
+        let mut numbers = BTreeMap::new();
+        for node in self.lots {
+            *numbers.entry(node).or_default() += 1;
+        }
+        numbers
+    }
 }
 
 impl SharedLoad {

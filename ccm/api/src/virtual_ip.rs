@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, ExternalTrafficPolicy,
-    OnAddressInUse, SharedLoad,
+    ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_LOAD_SHARED,
+    ExternalTrafficPolicy, OnAddressInUse, SharedLoad, load_shared,
 };
 
 /// One address, the Services that own it and the virtual router that carries it.
@@ -243,6 +243,19 @@ impl VirtualIP {
     pub fn conflict(&self) -> Option<&Condition> {
         let condition = self.condition(CONDITION_ADDRESS_CONFLICT)?;
         (condition.status == "True" && self.is_announced()).then_some(condition)
+    }
+
+    /// Returns the condition [`CONDITION_LOAD_SHARED`] while one node alone serves the address although it should be shared and ready
+    /// endpoints are on several nodes: `False`, for another reason than a lack of endpoints.
+    pub fn unshared(&self) -> Option<&Condition> {
+        let condition = self.load_shared()?;
+        let lacks_endpoints = [load_shared::ONE_SERVER, load_shared::NO_SERVER].contains(&&*condition.reason);
+        (condition.status == "False" && !lacks_endpoints && self.is_announced()).then_some(condition)
+    }
+
+    /// Returns the condition [`CONDITION_LOAD_SHARED`]; `None` unless the address should be shared.
+    pub fn load_shared(&self) -> Option<&Condition> {
+        self.condition(CONDITION_LOAD_SHARED)
     }
 
     fn condition(&self, type_: &str) -> Option<&Condition> {

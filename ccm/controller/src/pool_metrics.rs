@@ -81,6 +81,13 @@ impl PoolMetrics {
                 [],
                 state.as_deref().map(|state| ([], shown(state.allocation.services_waiting() as u128))),
             ),
+            gauges(
+                "windlass_unshared_addresses",
+                "Virtual IPs that one node alone serves although their Announcement has `loadSharing` and ready endpoints are on several \
+                 nodes",
+                [],
+                state.as_deref().map(|state| ([], unshared(state))),
+            ),
         ]
     }
 }
@@ -109,6 +116,10 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
         }
     }
     samples
+}
+
+fn unshared(state: &ClusterState) -> i64 {
+    shown(state.stores.vips.iter().filter(|vip| vip.unshared().is_some()).count() as u128)
 }
 
 fn conflicts(state: &mut ClusterState) -> Vec<([String; 1], i64)> {

@@ -22,6 +22,7 @@ fn a_table_is_read_by_the_keys_of_its_nodes() {
     let former = "7".to_owned() + &"-".repeat(119);
     let table = shared(&lots, &[&former]).table().expect("valid");
     assert_eq!((table.lots[0], table.lots[99], table.lots[100], table.lots[119]), (0, 0, 1, 1));
+    assert_eq!(table.numbers(), [(0, 100), (1, 20)].into());
     assert_eq!(table.former.len(), 1);
     assert_eq!((table.former[0][0], table.former[0][1]), (Some(1), None));
 }
@@ -60,6 +61,31 @@ fn a_table_of_a_node_that_is_not_given_is_not_written() {
     }
     let many = (0..=SHARING_NODES).flat_map(|_| nodes()).collect();
     assert_eq!(SharedLoad::of(SharedBy::Client, many, &served), None);
+}
+
+#[test]
+fn an_address_is_unshared_if_the_reason_is_not_a_lack_of_endpoints() {
+    let unshared = |announced: &str, status: &str, reason: &str| {
+        let condition = |type_: &str, status: &str, reason: &str| {
+            serde_json::json!({
+                "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z",
+            })
+        };
+        let vip: crate::VirtualIP = serde_json::from_value(serde_json::json!({
+            "metadata": {}, "spec": { "address": "192.0.2.9", "pool": "p", "owners": [], "virtualRouter": "r" },
+            "status": { "conditions": [condition("Announced", announced, ""), condition("LoadShared", status, reason)] },
+        }))
+        .expect("an object");
+        vip.unshared().is_some()
+    };
+    for reason in ["AgentTooOld", "OfALaterVersion"] {
+        assert!(unshared("True", "False", reason), "{reason}");
+    }
+    assert!(!unshared("True", "True", "Shared"));
+    assert!(!unshared("False", "False", "AgentTooOld"), "no node serves it");
+    for reason in [crate::load_shared::ONE_SERVER, crate::load_shared::NO_SERVER] {
+        assert!(!unshared("True", "False", reason), "{reason}");
+    }
 }
 
 proptest! {

@@ -33,10 +33,18 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     assert_eq!(shown(&registry), Vec::<String>::new(), "nothing is known yet");
 
     let owner = json!({ "namespace": "ns", "name": "s", "uid": "s" });
+    let condition = |type_: &str, status: &str, reason: &str| {
+        json!({
+            "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z",
+        })
+    };
+    let conditions =
+        [condition("Announced", "True", "Active"), condition("LoadShared", "False", "SourcesFiltered")];
     let vip: VirtualIP = object(json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP",
         "metadata": { "name": "192.0.2.1", "uid": "v", "resourceVersion": "2" },
-        "spec": { "address": "192.0.2.1", "pool": "p", "owners": [owner] },
+        "spec": { "address": "192.0.2.1", "pool": "p", "owners": [owner], "virtualRouter": "r" },
+        "status": { "conditions": conditions },
     }));
     let network: NodeNetwork = object(json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
@@ -68,10 +76,16 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
         r#"windlass_pool_contested_external_ips{pool="p"} 0"#,
         r#"windlass_pool_foreign_external_ips{pool="p"} 0"#,
         "windlass_services_waiting 0",
+        "windlass_unshared_addresses 1",
     ];
     assert_eq!(shown(&registry), expected);
     shared.forget(&p);
-    assert_eq!(shown(&registry), [r#"windlass_agents{version="0.1.0"} 1"#, "windlass_services_waiting 0"]);
+    let expected = [
+        r#"windlass_agents{version="0.1.0"} 1"#,
+        "windlass_services_waiting 0",
+        "windlass_unshared_addresses 1",
+    ];
+    assert_eq!(shown(&registry), expected);
     drop(shared);
     assert_eq!(shown(&registry), Vec::<String>::new(), "it does not lead any more");
 }

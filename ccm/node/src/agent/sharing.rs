@@ -187,17 +187,8 @@ fn share(one: &SharedAddress, table: &LotTable, protocol: PortProtocol, ports: B
     }
 }
 
-/// Returns the number of lots of each node that has some.
-fn numbers_of_lots(lots: &[u8; LOTS]) -> BTreeMap<u8, usize> {
-    let mut numbers = BTreeMap::new();
-    for server in lots {
-        *numbers.entry(*server).or_default() += 1;
-    }
-    numbers
-}
-
 /// Returns the node with most lots, of several the first.
 fn first_server(table: &LotTable) -> u8 {
-    let numbers = numbers_of_lots(&table.lots).into_iter();
+    let numbers = table.numbers().into_iter();
     numbers.max_by_key(|(node, number)| (*number, Reverse(*node))).map_or(0, |(node, _)| node)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_api::{LOTS, SharedLoad, load_shared as reasons};
 
 use super::super::service_proxy::ServiceProxy;
-use super::{Unshared, numbers_of_lots};
+use super::Unshared;
 
 /// Time for which an obstacle may be momentary, as while kube-proxy restarts: two looks.
 const MOMENT: Duration = Duration::from_secs(25);
@@ -158,5 +158,5 @@ fn servers(load: &SharedLoad) -> Option<Vec<(IpAddr, &str, usize)>> {
         let node = load.nodes.get(usize::from(node))?;
         Some((node.address, node.name.as_str(), lots))
     };
-    numbers_of_lots(&load.table().ok()?.lots).into_iter().map(server).collect()
+    load.table().ok()?.numbers().into_iter().map(server).collect()
 }
