@@ -96,6 +96,12 @@ pub use shares::{FORMER, Share, Shares, SharingLink};
 /// Reason why the desired sharing is not in force.
 pub type SharingError = TableError;
 
+/// Tries whether the kernel can share addresses: makes a table of this name and deletes it, in one transaction. In the network namespace of
+/// the calling thread.
+pub fn try_sharing(table: &str) -> Result<(), SharingError> {
+    Ok(OwnedTable::<Contents>::open(table)?.try_kernel()?)
+}
+
 /// The table in the kernel. Dropping it leaves the table in place, so that packets still find their node while another process takes its
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.
 pub struct Sharing {
@@ -103,12 +109,6 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Tries whether the kernel can share addresses: makes a table of this name and deletes it, in one transaction. In the network namespace of
-    /// the calling thread.
-    pub fn try_kernel(table: &str) -> Result<(), SharingError> {
-        Ok(OwnedTable::<Contents>::open(table)?.try_kernel()?)
-    }
-
     /// Returns the number of packets that the table of this name has sent to other nodes since it was made; 0 if there is none. In the network
     /// namespace of the calling thread.
     pub fn directed_packets(table: &str) -> Result<u64, SharingError> {

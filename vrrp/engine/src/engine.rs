@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use windlass_dataplane::restriction::Restrictions;
-use windlass_dataplane::sharing::{Shares, Sharing, SharingError};
+use windlass_dataplane::sharing::{Shares, Sharing, SharingError, try_sharing};
 use windlass_dataplane::way_back::{self, Heard};
 use windlass_kernel::clock;
 use windlass_kernel::interfaces::{
@@ -320,7 +320,7 @@ impl Engine {
     /// Tries whether the kernel can do what [`Engine::share`] needs, without a change that lasts. In the network namespace of the calling
     /// thread, which waits for the kernel.
     pub fn try_sharing(&self) -> Result<(), SharingError> {
-        Sharing::try_kernel(&format!("{}-trial", self.sharing.table()))
+        try_sharing(&format!("{}-trial", self.sharing.table()))
     }
 
     /// Returns the number of packets to shared addresses that were sent to other nodes since the table was made, as the kernel counts them.

@@ -109,7 +109,7 @@ pub use windlass_dataplane::balance::{
     Backends, BalanceError, BalanceObstacle, Balancer, Balancing, ClientSource, Returns, WaysBack,
 };
 pub use windlass_dataplane::restriction::Restrictions;
-pub use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, SharingError, lot};
+pub use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, SharingError, lot, try_sharing};
 pub use windlass_dataplane::way_back::Heard;
 pub use windlass_kernel::forward_policy::{DroppingChain, chains_that_drop_all};
 pub use windlass_kernel::interfaces::{

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::explain::Client;
 use super::output::Output;
 
 /// Subcommands that read the state of a cluster, or act on it.
@@ -155,6 +156,10 @@ pub struct ExplainArgs {
     /// A Service, as web or shop/web, or an address, as 192.0.2.10
     #[arg(value_name = "SERVICE|ADDRESS")]
     pub(super) subject: String,
+    /// Also show the node that serves this client of a shared address; without the port if sharing is by client. Behind a NAT, the client is
+    /// the NAT's address and port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) client: Option<Client>,
     /// Output format instead of text
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(super) output: Option<Output>,

@@ -90,13 +90,13 @@ async fn answer(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Routers(args) => list(args, &[Kind::Routers, Kind::Vips], views::routers).await,
         Command::Vips(args) => list(args, &[Kind::Vips], views::vips).await,
-        Command::Explain(ExplainArgs { cluster, namespace, subject, output }) => {
+        Command::Explain(ExplainArgs { cluster, namespace, subject, client, output }) => {
             let reader = reader(&cluster).await?;
             let namespace = namespace.unwrap_or_else(|| reader.namespace().to_owned());
             let subject = Subject::parse(&subject, &namespace)?;
             let snapshot = reader.read(now, Kind::ALL).await;
             let details = reader.details(&subject.owners(&snapshot)).await;
-            let explanation = Explanation::of(&subject, &snapshot, &details)?;
+            let explanation = Explanation::of(&subject, client, &snapshot, &details)?;
             print(&explanation, output, |_| explanation.text(now))?;
             Ok(exit_code(explanation.has_problem(), snapshot.missing().next().is_some()))
         }

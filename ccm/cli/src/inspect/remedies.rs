@@ -105,6 +105,9 @@ pub(super) fn of_connections(reason: &str) -> &'static str {
     }
 }
 
+/// Remedy for a VirtualIP's condition LoadShared, whose message has the details.
+pub(super) const OF_SHARING: &str = "do as the message says, and as docs/conditions.md says of this reason of LoadShared; or set loadSharing: None";
+
 /// Returns the remedy for a pool's conditions (docs/conditions.md).
 pub(super) fn of_pool(reason: &str) -> &'static str {
     match reason {

@@ -83,6 +83,23 @@ pub(super) fn vip(address: &str, service: &str, router: &str) -> Value {
     })
 }
 
+/// Returns the VirtualIP of `default/web` with this condition LoadShared: n1 has the first 60 lots and n3 the others, of which n2 had 60 to 62
+/// and 70.
+pub(super) fn shared_vip(status: &str, reason: &str, message: &str) -> Value {
+    let mut vip = vip("192.0.2.10", "web", "r1");
+    let node = |key: &str, name: &str| json!({ "key": key, "name": name, "address": "198.51.100.1" });
+    let former = format!("{}bbb{}b{}", "-".repeat(60), "-".repeat(7), "-".repeat(49));
+    vip["spec"]["loadSharing"] = json!({
+        "nodes": [node("a", "n1"), node("b", "n2"), node("c", "n3")],
+        "lots": "a".repeat(60) + &"c".repeat(60), "formerLots": [former],
+    });
+    vip["status"]["conditions"] = json!([
+        condition("Announced", "True", "Active", ""),
+        condition("LoadShared", status, reason, message)
+    ]);
+    vip
+}
+
 /// With one address, and this condition.
 pub(super) fn service(name: &str, address: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({

@@ -71,7 +71,7 @@ fn a_trial_of_the_kernel_succeeds_and_leaves_no_table() {
     in_namespace(|| {
         let tables = || Command::new("nft").args(["list", "tables"]).output().unwrap().stdout;
         let before = tables();
-        Sharing::try_kernel("trial").unwrap();
+        try_sharing("trial").unwrap();
         assert_eq!(tables(), before);
         assert_eq!(Sharing::directed_packets("trial").unwrap(), 0);
     });

@@ -269,6 +269,7 @@ fn host() -> Host {
     Host {
         capabilities: u64::MAX,
         nf_tables: None,
+        sharing: None,
         tracking: Ok((10, 1000)),
         has_ipv6: true,
         settings: [("all".to_owned(), Settings::default()), ("eth0".to_owned(), loose)].into(),
@@ -337,6 +338,7 @@ fn what_is_wrong_on_a_host_is_found_with_a_remedy() {
         ("no root", |it| it.capabilities &= !(1 << 13), Error, "NoCapability"),
         ("no real-time priority", |it| it.capabilities &= !(1 << 23), Warning, "NoCapability"),
         ("no nf_tables", |it| it.nf_tables = Some("not supported".to_owned()), Warning, "KernelFeature"),
+        ("no sharing", |it| it.sharing = Some("not supported".to_owned()), Warning, "KernelFeature"),
         ("no conntrack", |it| it.tracking = Err("not supported".to_owned()), Warning, "KernelFeature"),
         ("conntrack is full", |it| it.tracking = Ok((800, 1000)), Warning, "KernelFeature"),
         ("no IPv6", |it| it.has_ipv6 = false, Warning, "KernelFeature"),

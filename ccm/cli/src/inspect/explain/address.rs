@@ -14,6 +14,7 @@ use windlass_common::listing::first_of;
 use windlass_ipam::AddressRange;
 
 use super::ranking::{Place, ranking};
+use super::sharing::{Client, ClientStory, SharingStory};
 use super::{Details, vip};
 use crate::inspect::snapshot::Snapshot;
 
@@ -44,6 +45,10 @@ pub(super) struct AddressStory {
     /// Effect of a move on established connections.
     pub(super) connections: String,
     pub(super) traffic_policy: String,
+    /// Absent: it is not shared, and should not be.
+    pub(super) sharing: Option<SharingStory>,
+    /// The node of the client that was asked for.
+    pub(super) client: Option<ClientStory>,
 }
 
 /// The virtual router that carries it.
@@ -66,7 +71,12 @@ pub(super) struct RouterStory {
 }
 
 impl AddressStory {
-    pub(super) fn of(address: IpAddr, snapshot: &Snapshot, details: &Details) -> Self {
+    pub(super) fn of(
+        address: IpAddr,
+        client: Option<Client>,
+        snapshot: &Snapshot,
+        details: &Details,
+    ) -> Self {
         let vip = vip(snapshot, address);
         let holding = snapshot.pools.objects.iter().find(|pool| holds(pool, address));
         let router =
@@ -97,6 +107,8 @@ impl AddressStory {
             traffic_policy: vip
                 .map(|vip| format!("{:?}", vip.spec.external_traffic_policy))
                 .unwrap_or_default(),
+            sharing: vip.and_then(SharingStory::of),
+            client: vip.zip(client).and_then(|(vip, client)| ClientStory::of(vip, client)),
         }
     }
 

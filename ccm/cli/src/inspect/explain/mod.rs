@@ -3,6 +3,7 @@
 mod address;
 mod ranking;
 mod service;
+mod sharing;
 mod text;
 
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use windlass_api::{ServiceRef, VirtualIP};
 
 use self::address::AddressStory;
 use self::service::ServiceStory;
+pub(super) use self::sharing::Client;
 use super::details::Details;
 use super::problems::{self, Problem, Severity};
 use super::snapshot::{Snapshot, service_ref};
@@ -99,11 +101,16 @@ pub(super) struct Explanation {
 }
 
 impl Explanation {
-    /// Explains one Service or address.
+    /// Explains one Service or address, and which node serves `client` there.
     ///
     /// # Errors
     /// There is nothing of that name, as far as the cluster could be read.
-    pub(super) fn of(subject: &Subject, snapshot: &Snapshot, details: &Details) -> anyhow::Result<Self> {
+    pub(super) fn of(
+        subject: &Subject,
+        client: Option<Client>,
+        snapshot: &Snapshot,
+        details: &Details,
+    ) -> anyhow::Result<Self> {
         let owners = subject.owners(snapshot);
         let is_owner = |service: &&Service| {
             service.metadata.uid.as_ref().is_some_and(|uid| owners.iter().any(|owner| owner.uid == *uid))
@@ -124,8 +131,8 @@ impl Explanation {
                 all
             }
         };
-        let addresses: Vec<AddressStory> =
-            addresses.into_iter().map(|address| AddressStory::of(address, snapshot, details)).collect();
+        let story = |address| AddressStory::of(address, client, snapshot, details);
+        let addresses: Vec<AddressStory> = addresses.into_iter().map(story).collect();
         if let [story] = &addresses[..]
             && story.is_unknown()
             && snapshot.missing().next().is_none()

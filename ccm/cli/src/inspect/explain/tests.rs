@@ -5,8 +5,10 @@ use super::*;
 use crate::inspect::details::KubeProxy;
 use crate::inspect::scene::{ago, condition, healthy, network, node, now, object, pool, router, service};
 
+mod sharing;
+
 fn explained(text: &str, snapshot: &Snapshot, details: &Details) -> Explanation {
-    Explanation::of(&Subject::parse(text, "default").unwrap(), snapshot, details).unwrap()
+    Explanation::of(&Subject::parse(text, "default").unwrap(), None, snapshot, details).unwrap()
 }
 
 /// Whether all of this is in the words for people.
@@ -308,7 +310,7 @@ fn an_address_without_a_service_is_told_by_its_pool_and_one_of_no_pool_is_an_err
     );
     let error = |text: &str| -> String {
         let subject = Subject::parse(text, "default").unwrap();
-        Explanation::of(&subject, &snapshot, &Details::default()).unwrap_err().to_string()
+        Explanation::of(&subject, None, &snapshot, &Details::default()).unwrap_err().to_string()
     };
     assert!(error("198.51.100.9").contains("is in no pool"));
     assert!(error("nobody").contains("there is no Service default/nobody"));

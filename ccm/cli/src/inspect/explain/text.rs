@@ -1,9 +1,11 @@
 //! An explanation for people. Pure.
 
 use jiff::Timestamp;
+use windlass_api::SharedBy;
 
 use super::address::{AddressStory, RouterStory};
 use super::service::ServiceStory;
+use super::sharing::{ClientStory, Server, SharingStory};
 use super::{EventStory, Explanation};
 use crate::inspect::table::{age, aligned, indented};
 
@@ -17,6 +19,12 @@ impl Explanation {
         }
         for address in &self.addresses {
             text.push(format!("\nAddress {}\n{}", address.address, facts(&of_address(address, now))));
+            if let Some(sharing) = &address.sharing {
+                text.push(sharing_text(sharing, now));
+            }
+            if let Some(client) = &address.client {
+                text.push(facts(&vec![("client", client_words(client))]));
+            }
             if let Some(router) = &address.router {
                 text.push(router_text(router, now));
             }
@@ -109,6 +117,62 @@ fn of_address(story: &AddressStory, now: Timestamp) -> Facts {
     facts.extend(story.conflict.iter().map(|words| ("conflict", words.clone())));
     facts.extend(story.hosts.iter().map(|words| ("other host", words.clone())));
     facts
+}
+
+fn sharing_text(sharing: &SharingStory, now: Timestamp) -> String {
+    let reported = sharing.condition.as_ref().map_or_else(
+        || "no agent has reported yet whether several nodes serve it".to_owned(),
+        |one| {
+            let since = age(one.last_transition_time.0, now);
+            format!("LoadShared {} {} since {since}: {}", one.status, one.reason, one.message)
+        },
+    );
+    let mut of_sharing = vec![("shared", reported)];
+    let by = |by| match by {
+        SharedBy::Connection => "connections of one client go to several nodes",
+        SharedBy::Client => "all connections of a client go to one node (sessionAffinity)",
+    };
+    of_sharing.extend(sharing.by.map(|one| ("", by(one).to_owned())));
+    if sharing.servers.iter().any(|server| !server.former_lots.is_empty()) {
+        let words =
+            "former servers keep the connections that they have, for an hour from the move of the lot";
+        of_sharing.push(("", words.to_owned()));
+    }
+    let mut lines = vec![["SERVER", "LOTS", "SHARE", "FORMER LOTS"].map(str::to_owned).to_vec()];
+    lines.extend(sharing.servers.iter().map(|Server { node, lots, percent, former_lots }| {
+        vec![node.clone(), lots.to_string(), format!("{percent}%"), ranges(former_lots)]
+    }));
+    let table = if sharing.servers.is_empty() { String::new() } else { aligned(&lines) };
+    format!("{}{}", facts(&of_sharing), indented(&indented(&table)))
+}
+
+/// Numbers in ascending order, as `0-3, 7`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next).filter_map(|run| match run {
+        [] => None,
+        [one] => Some(one.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    runs.collect::<Vec<String>>().join(", ")
+}
+
+fn client_words(ClientStory { lot, node, former, sctp }: &ClientStory) -> String {
+    let mut words = match (node, lot) {
+        (Some(node), Some(lot)) => format!("in lot {lot}, which node {node} serves"),
+        (Some(node), None) => format!("node {node} gets its packets, as those of all clients"),
+        (None, _) => {
+            "each of its connections is in a lot of its own: name its port, too (--client ADDRESS:PORT)"
+                .to_owned()
+        }
+    };
+    if !former.is_empty() {
+        words +=
+            &format!("; connections that began on {} before the lot moved stay there", former.join(" or "));
+    }
+    if let Some(node) = sctp {
+        words += &format!("; SCTP: node {node}");
+    }
+    words
 }
 
 fn router_text(router: &RouterStory, now: Timestamp) -> String {

@@ -93,16 +93,16 @@ const moves = now => {
 };
 const vips = now => {
   const words = at("filter").value.toLowerCase().split(/\s+/).filter(word => word);
-  const text = one => [one.address, ...one.services, one.pool, one.node, one.reason].join(" ").toLowerCase();
+  const text = one => [one.address, ...one.services, one.pool, one.node, ...one.servers, one.reason].join(" ").toLowerCase();
   const found = data.vips.filter(one => !words.length || words.every(word => text(one).includes(word)));
   const shown = all ? found : found.slice(0, ROWS);
   at("n-vips").textContent = found.length === data.vips.length ? String(found.length) : found.length + " of " + data.vips.length;
-  table("vips", ["Address", "Services", "Pool", "Node", "State", "Since"], shown.map(one => [
-    one.address, one.services.join(", "), one.pool, one.node ?? "", [one.reason ?? "", one.announced ? "good" : "bad"],
+  table("vips", ["Address", "Services", "Pool", "Node", "Servers", "State", "Since"], shown.map(one => [
+    one.address, one.services.join(", "), one.pool, one.node ?? "", one.servers.length || "", [one.reason ?? "", one.announced ? "good" : "bad"],
     one.since ? age(one.since, now) : ""]));
   if (found.length > shown.length) {
     const line = make("tr"), td = make("td"), more = make("button", "show all " + found.length);
-    td.colSpan = 6; more.type = "button";
+    td.colSpan = 7; more.type = "button";
     more.addEventListener("click", () => { all = true; vips(now); });
     td.append(more); line.append(td); at("vips").tBodies[0].append(line);
   }

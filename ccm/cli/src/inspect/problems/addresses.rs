@@ -37,6 +37,7 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
         problems.extend(vip_problem(snapshot, vip).filter(|_| !is_told));
         problems.extend(disagreement(snapshot, vip, router));
         problems.extend(connections_problem(vip));
+        problems.extend(sharing_problem(vip));
     }
     let carried = snapshot.vips_by_router();
     for router in &snapshot.routers.objects {
@@ -125,6 +126,12 @@ fn connections_problem(vip: &VirtualIP) -> Option<Problem> {
     let address = vip.spec.address.to_string();
     is_fault
         .then(|| Problem::of(Severity::Warning, "VirtualIP", address, condition, remedies::of_connections))
+}
+
+fn sharing_problem(vip: &VirtualIP) -> Option<Problem> {
+    let address = vip.spec.address.to_string();
+    let condition = vip.unshared()?;
+    Some(Problem::of(Severity::Warning, "VirtualIP", address, condition, |_| remedies::OF_SHARING))
 }
 
 fn router_problems(snapshot: &Snapshot, router: &VirtualRouter, vips: usize) -> Vec<Problem> {

@@ -114,6 +114,20 @@ fn what_is_wrong_is_told_once_with_its_object_its_reason_and_a_remedy() {
             "NotInSync",
         ),
         (
+            "an address that one node serves although several could",
+            |it| {
+                let all = json!([
+                    condition("Announced", "True", "Active", ""),
+                    condition("LoadShared", "False", "OfALaterVersion", "Node n1 alone serves it"),
+                ]);
+                it.vips.objects[0] = object(with(vip("192.0.2.10", "web", "r1"), "/status/conditions", all));
+            },
+            Warning,
+            "VirtualIP",
+            "192.0.2.10",
+            "OfALaterVersion",
+        ),
+        (
             "an address whose node and whose router's node differ for long",
             |it| it.routers.objects[0] = object(with(router("r1"), "/status/activeNode", json!("n2"))),
             Warning,

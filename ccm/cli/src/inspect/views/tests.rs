@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::inspect::scene::{healthy, network, now, object, service, vip};
+use crate::inspect::scene::{healthy, network, now, object, service, shared_vip, vip};
 use crate::inspect::table::text;
 
 fn all() -> Selection {
@@ -62,6 +62,15 @@ fn a_list_is_narrowed_by_namespace_and_by_name() {
         assert_eq!(vips(&it, &named(&[name])).len(), count, "{name}");
     }
     assert_eq!(vips(&it, &of("shop")).len(), 0, "no Service of that namespace has an address");
+}
+
+#[test]
+fn a_shared_address_has_the_nodes_that_serve_it() {
+    for (status, expected) in [("True", json!(["n1", "n3"])), ("False", json!([]))] {
+        let mut it = healthy();
+        it.vips.objects[0] = object(shared_vip(status, "Shared", "n1 60, n3 60 of 120 lots"));
+        assert_eq!(json!(vips(&it, &all()))[0]["servers"], expected);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
-use windlass_api::{CONDITION_CONNECTIONS_REPLICATED, Quarantine};
+use windlass_api::{CONDITION_CONNECTIONS_REPLICATED, Quarantine, VirtualIP};
 use windlass_ccm::conditions::find;
 use windlass_common::listing::first_of;
 
@@ -33,6 +33,8 @@ pub(in crate::inspect) struct VipRow {
     quarantine: Option<Quarantine>,
     /// Status of its condition ConnectionsReplicated; absent: it is not asked for.
     connections_replicated: Option<String>,
+    /// Nodes that serve it together; empty: one node serves it.
+    servers: Vec<String>,
 }
 
 impl Row for VipRow {
@@ -47,6 +49,7 @@ impl Row for VipRow {
         ("ROUTER", true, |row, _| row.virtual_router.clone().unwrap_or_default()),
         ("ANNOUNCEMENT", true, |row, _| row.announcement.clone().unwrap_or_default()),
         ("REPLICATED", true, |row, _| row.connections_replicated.clone().unwrap_or_default()),
+        ("SERVERS", true, |row, _| row.servers.join(",")),
         ("UNTIL", true, |row, _| {
             row.quarantine.as_ref().map(|one| one.until.0.to_string()).unwrap_or_default()
         }),
@@ -88,10 +91,20 @@ pub(in crate::inspect) fn vips(snapshot: &Snapshot, selection: &Selection) -> Ve
                 virtual_router: vip.spec.virtual_router.clone(),
                 announcement: vip.spec.announcement.clone(),
                 connections_replicated: replicated.map(|one| one.status.clone()),
+                servers: servers(vip),
                 quarantine,
             }
         })
         .collect();
     rows.sort_by_key(|row| row.address);
     rows
+}
+
+/// Returns the names of the nodes with lots, while they share the address.
+fn servers(vip: &VirtualIP) -> Vec<String> {
+    let is_shared = vip.load_shared().is_some_and(|one| one.status == "True");
+    let load = vip.spec.load_sharing.as_ref().filter(|_| is_shared && vip.is_announced());
+    let numbers = load.and_then(|load| load.table().ok()).map(|table| table.numbers()).unwrap_or_default();
+    let nodes = numbers.keys().filter_map(|index| load?.nodes.get(usize::from(*index)));
+    nodes.map(|node| node.name.clone()).collect()
 }

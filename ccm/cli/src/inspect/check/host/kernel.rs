@@ -25,6 +25,14 @@ pub(super) fn findings(host: &Host) -> Vec<Problem> {
             message,
             "load the module (modprobe nf_tables), or use a kernel with CONFIG_NF_TABLES_INET",
         ));
+    } else if let Some(why) = &host.sharing {
+        let message = format!(
+            "the kernel cannot direct packets ({why}): this node shares no address with others (loadSharing)"
+        );
+        findings.push(Problem::warning("Host", "nft_fwd_netdev", "KernelFeature").says(
+            message,
+            "load the modules (modprobe --all nft_fwd_netdev nft_hash), or use a kernel with CONFIG_NFT_FWD_NETDEV and CONFIG_NFT_HASH",
+        ));
     }
     findings.extend(tracking(&host.tracking));
     if !host.has_ipv6 {

@@ -49,6 +49,8 @@ pub(super) struct Host {
     pub(super) capabilities: u64,
     /// Reason why nf_tables does not answer; `None`: it does.
     pub(super) nf_tables: Option<String>,
+    /// Reason why the kernel cannot direct packets for shared addresses; `None`: it can.
+    pub(super) sharing: Option<String>,
     /// Tracked connections and their limit; or the reason why they cannot be read.
     pub(super) tracking: Result<(u32, u32), String>,
     pub(super) has_ipv6: bool,
@@ -96,6 +98,7 @@ impl Host {
         Self {
             capabilities: capabilities.unwrap_or(0),
             nf_tables: windlass_engine::nf_tables().err().map(|error| error.to_string()),
+            sharing: windlass_engine::try_sharing("windlass-check").err().map(|error| error.to_string()),
             tracking: tracking.map(|usage| (usage.entries, usage.limit)).map_err(|error| error.to_string()),
             has_ipv6: !text("/proc/net/if_inet6").trim().is_empty(),
             settings: settings::read(Path::new("/proc/sys/net/ipv4/conf")),
