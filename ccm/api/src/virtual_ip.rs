@@ -245,8 +245,8 @@ impl VirtualIP {
         (condition.status == "True" && self.is_announced()).then_some(condition)
     }
 
-    /// Returns the condition [`CONDITION_LOAD_SHARED`] while one node alone serves the address although it should be shared and ready
-    /// endpoints are on several nodes: `False`, for another reason than a lack of endpoints.
+    /// Returns the condition [`CONDITION_LOAD_SHARED`] while one node alone serves the address although several could: it is `False`, for
+    /// another reason than a lack of endpoints.
     pub fn unshared(&self) -> Option<&Condition> {
         let condition = self.load_shared()?;
         let lacks_endpoints = [load_shared::ONE_SERVER, load_shared::NO_SERVER].contains(&&*condition.reason);

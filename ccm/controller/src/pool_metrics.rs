@@ -83,8 +83,8 @@ impl PoolMetrics {
             ),
             gauges(
                 "windlass_unshared_addresses",
-                "Virtual IPs that one node alone serves although their Announcement has `loadSharing` and ready endpoints are on several \
-                 nodes",
+                "Virtual IPs with `loadSharing` that one node alone serves although several could, by the \
+                 condition `LoadShared`",
                 [],
                 state.as_deref().map(|state| ([], unshared(state))),
             ),

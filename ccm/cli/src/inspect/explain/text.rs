@@ -157,7 +157,7 @@ fn ranges(numbers: &[usize]) -> String {
 }
 
 fn client_words(ClientStory { lot, node, former, sctp }: &ClientStory) -> String {
-    let mut words = match (node, lot) {
+    let served = match (node, lot) {
         (Some(node), Some(lot)) => format!("in lot {lot}, which node {node} serves"),
         (Some(node), None) => format!("node {node} gets its packets, as those of all clients"),
         (None, _) => {
@@ -165,14 +165,11 @@ fn client_words(ClientStory { lot, node, former, sctp }: &ClientStory) -> String
                 .to_owned()
         }
     };
-    if !former.is_empty() {
-        words +=
-            &format!("; connections that began on {} before the lot moved stay there", former.join(" or "));
-    }
-    if let Some(node) = sctp {
-        words += &format!("; SCTP: node {node}");
-    }
-    words
+    let former = (!former.is_empty()).then(|| {
+        format!("connections that began on {} before the lot moved stay there", former.join(" or "))
+    });
+    let sctp = sctp.as_ref().map(|node| format!("SCTP: node {node}"));
+    [Some(served), former, sctp].into_iter().flatten().collect::<Vec<String>>().join("; ")
 }
 
 fn router_text(router: &RouterStory, now: Timestamp) -> String {
