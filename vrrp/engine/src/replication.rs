@@ -50,6 +50,7 @@ use served::ServedConnections;
 use session::Session;
 use trouble::Trouble;
 use udp::UdpSockets;
+pub(crate) use udp::draw;
 
 /// Time between two looks at the kernel's events: one event by itself wakes no thread.
 const LOOK: Duration = Duration::from_millis(100);
@@ -316,12 +317,12 @@ impl Replication {
         let mut changes = Vec::new();
         for ends in plan.peers.keys() {
             if !self.sessions.contains_key(ends) {
-                self.sessions.insert(*ends, Session::new(*ends, UdpSockets::draw(), now));
+                self.sessions.insert(*ends, Session::new(*ends, draw(), now));
             }
         }
         self.served.set_segments(plan.peers.keys().map(|ends| ends.interface).collect());
         let start = self.start;
-        let epoch = || Epoch { start: start.max(clock::wall_nanos()), random: UdpSockets::draw() };
+        let epoch = || Epoch { start: start.max(clock::wall_nanos()), random: draw() };
         // The table still has the connections whose end they are to be sent.
         for (ends, session) in &mut self.sessions {
             let nothing = plan::PeerPlan::default();

@@ -23,6 +23,8 @@ use crate::supervisor::Helper;
 
 mod keeper;
 mod liveness;
+mod proof;
+mod prover;
 pub(crate) mod trails;
 mod watch;
 

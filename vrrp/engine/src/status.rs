@@ -198,6 +198,9 @@ pub struct SharingStatus {
     pub silent: BTreeSet<IpAddr>,
     /// Servers that answer again, while others serve their lots: for 3 s, and longer if they were often silent.
     pub returning: BTreeSet<IpAddr>,
+    /// Servers to which packets with a client's source address do not pass from this node, or whose answers do not pass back: a hypervisor or
+    /// a switch drops them. Others serve their lots, unless all servers that answer are filtered.
+    pub filtered: BTreeSet<IpAddr>,
     /// Servers and former servers to which this node passes no packets of connections that it does not know: no mark is left
     /// ([`ConnectionForwarding::marks`](crate::ConnectionForwarding::marks)), or connections are not forwarded.
     pub without_mark: BTreeSet<IpAddr>,

@@ -7,6 +7,7 @@
 //! | `foreign`, for each family | all other adverts (BPF) | nothing | neighbour thread |
 //! | `neighbour` | ARP, neighbour discovery | ARP, neighbour discovery | neighbour thread |
 //! | [`UnicastSocket`] of each device with a virtual router MAC address | ARP or neighbour discovery to it | nothing | neighbour thread |
+//! | [`PathSocket`] | tests of the paths between nodes that share addresses | the same | sharing thread |
 //!
 //! A flood of foreign adverts so never reaches the timer thread.
 
@@ -26,6 +27,7 @@ mod frames;
 mod mac;
 mod memberships;
 mod neighbour;
+mod path;
 
 pub use adverts::{AdvertSender, AdvertSocket, ReceiveBuffer};
 pub use counters::LinkCounters;
@@ -34,6 +36,7 @@ pub use frames::FrameSocket;
 pub use mac::{Mac, group_mac, group_mac_v6};
 pub use memberships::Memberships;
 pub use neighbour::{NeighbourSocket, UnicastSocket};
+pub use path::PathSocket;
 
 /// The sockets of one interface. Opening and closing them and joining groups may wait in the kernel (for the routing lock,
 /// for RCU): not on the timer thread.

@@ -15,21 +15,26 @@ const NONE: u8 = u8::MAX;
 const ASKED: usize = 2;
 
 impl Shares {
-    /// Returns the shares while these servers are out. A lot of theirs is served by the next node in the order of the lot that has lots of
-    /// its own and is not out, or where its packets arrive if there is none. All other lots stay: every node that knows of the same servers
-    /// computes the same.
+    /// Returns the shares while servers are out: `silent` ones, which do not answer, and `filtered` ones, to which packets of clients do not
+    /// pass. A lot of theirs is served by the next node in the order of the lot that has lots of its own and is not out, or where its packets
+    /// arrive if all are silent. If all that answer are filtered, they count as not out: no other node could serve. All other lots stay: every
+    /// node that knows of the same servers computes the same.
     #[must_use]
-    pub fn without(&self, out: &BTreeSet<IpAddr>) -> Self {
-        let services = self.services.iter().map(|(service, share)| (*service, share.without(out)));
+    pub fn without(&self, silent: &BTreeSet<IpAddr>, filtered: &BTreeSet<IpAddr>) -> Self {
+        let services =
+            self.services.iter().map(|(service, share)| (*service, share.without(silent, filtered)));
         Self { peers: self.peers.clone(), services: services.collect() }
     }
 }
 
 impl Share {
-    fn without(&self, out: &BTreeSet<IpAddr>) -> Self {
+    fn without(&self, silent: &BTreeSet<IpAddr>, filtered: &BTreeSet<IpAddr>) -> Self {
         let mut living = self.serving();
-        living.retain(|node, _| !out.contains(node));
-        let is_out = |lots, lot| self.at(lots, lot).filter(|node| out.contains(node));
+        living.retain(|node, _| !silent.contains(node));
+        let has_other = living.keys().any(|node| !filtered.contains(node));
+        let counts = |node: &IpAddr| silent.contains(node) || (has_other && filtered.contains(node));
+        living.retain(|node, _| !counts(node));
+        let is_out = |lots, lot| self.at(lots, lot).filter(counts);
         let mut share = self.clone();
         for (lot, index) in (0..).zip(&mut share.lots) {
             if let Some(server) = is_out(&self.lots, lot) {

@@ -41,19 +41,19 @@ struct PeerSocket {
     peers: BTreeSet<IpAddr>,
 }
 
+/// Draws a number that no host can guess.
+pub(crate) fn draw() -> u64 {
+    let mut bytes = [0; 8];
+    // It is there on every Linux; where it is not, numbers that were used before are told from new ones by their epochs.
+    match File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        Err(_) => clock::wall_nanos(),
+    }
+}
+
 impl UdpSockets {
     pub(super) fn new(port: u16) -> Self {
         Self { port, sockets: BTreeMap::new(), refused: None }
-    }
-
-    /// Draws a number that no host can guess.
-    pub(super) fn draw() -> u64 {
-        let mut bytes = [0; 8];
-        // It is there on every Linux; where it is not, numbers that were used before are told from new ones by their epochs.
-        match File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)) {
-            Ok(()) => u64::from_ne_bytes(bytes),
-            Err(_) => clock::wall_nanos(),
-        }
     }
 
     /// Opens the sockets that these sessions need, has each take datagrams of its peers only, and closes the others.

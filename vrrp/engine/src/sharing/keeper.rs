@@ -11,6 +11,7 @@ use windlass_kernel::netfilter::table::Checked;
 use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
 
+use super::prover::Prover;
 use super::trails::Trails;
 use super::watch::Watch;
 use crate::status::SharingStatus;
@@ -42,6 +43,7 @@ pub(super) struct Keeper<'a> {
     applied: Option<Inputs>,
     begun: Time,
     watch: Watch,
+    prover: Prover,
     route: KeptRouteSocket,
     /// Link-layer addresses of peers by interface and address, as last known. A silent peer may still send.
     known: BTreeMap<(u32, IpAddr), [u8; 6]>,
@@ -62,6 +64,7 @@ impl<'a> Keeper<'a> {
             applied: None,
             begun: now,
             watch: Watch::default(),
+            prover: Prover::default(),
             route: KeptRouteSocket::default(),
             known: BTreeMap::new(),
             compare_at: now,
@@ -70,7 +73,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Looks for the peers, asks the servers if this node `directs` packets, and puts the shares in force or restores them. Returns the state
+    /// Looks for the peers, asks the servers if this node `directs` packets, tests the paths to them, and puts the shares in force or restores them. Returns the state
     /// after that.
     pub(super) fn round(
         &mut self,
@@ -82,11 +85,15 @@ impl<'a> Keeper<'a> {
         let links = self.links(shares, interfaces);
         let is_cut = |name: &String| interfaces.get(name).is_none_or(|info| !info.carrier);
         self.watch.ask(shares, &links, is_cut, directs, &mut self.route, now);
+        if let Some(serving) = self.watch.serving().filter(|_| self.sharing.is_some()) {
+            self.prover.round(serving, shares, &links, interfaces, now);
+        }
+        self.status.filtered.clone_from(self.prover.filtered());
         self.status.silent.clone_from(self.watch.silent());
         self.status.returning = self.watch.returning(now);
         self.follow_trails(shares, &links, now);
         let declared = &self.directed(shares, now);
-        let shares = &self.watch.substituted(declared, now);
+        let shares = &self.watch.substituted(declared, self.prover.filtered(), now);
         let waits =
             self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
         if waits || self.retry_at.is_some_and(|time| now < time) {

@@ -15,14 +15,17 @@ use super::liveness::Liveness;
 /// Time for which a node that was away asks the nodes that served its lots meanwhile about connections.
 const AWAY_WINDOW: Duration = Duration::from_hours(1);
 
+/// Shares, and servers that are out: silent ones and filtered ones.
+type Inputs = (Arc<Shares>, [BTreeSet<IpAddr>; 2]);
+
 /// Servers that are asked, and what follows from their answers.
 #[derive(Default)]
 pub(super) struct Watch {
     liveness: Liveness,
-    /// Servers with lots, and the shares that they follow from.
-    serving: Option<(Arc<Shares>, BTreeSet<IpAddr>)>,
-    /// Shares without the servers that are out, and those that they follow from.
-    substituted: Option<(Arc<Shares>, BTreeSet<IpAddr>, Arc<Shares>)>,
+    /// Servers with lots, each with one of its shared addresses, and the shares that they follow from.
+    serving: Option<(Arc<Shares>, BTreeMap<IpAddr, IpAddr>)>,
+    /// Shares without the servers that are out, and what they follow from.
+    substituted: Option<(Inputs, Arc<Shares>)>,
     /// End of the time for which other nodes may have connections of this node's lots.
     away_until: Option<Time>,
     /// Servers that did not answer at the last round.
@@ -42,12 +45,15 @@ impl Watch {
     ) {
         self.serving.take_if(|(of, _)| !Arc::ptr_eq(of, shares));
         let (_, serving) = self.serving.get_or_insert_with(|| {
-            let nodes = shares.services.values().flat_map(|share| share.serving().into_keys());
+            let nodes = shares
+                .services
+                .iter()
+                .flat_map(|((shared, _), share)| share.serving().into_keys().map(|server| (server, *shared)));
             (Arc::clone(shares), nodes.collect())
         });
         // That nothing comes by an interface without a carrier proves nothing of the servers.
         let hops = links.iter().filter(|(name, _)| directs && !is_cut(name)).flat_map(|(_, link)| {
-            let asked = link.peers.keys().filter(|peer| serving.contains(peer));
+            let asked = link.peers.keys().filter(|peer| serving.contains_key(*peer));
             asked.map(|address| NextHop { interface: link.index, address: *address })
         });
         self.liveness.ask_only(&hops.collect());
@@ -95,18 +101,30 @@ impl Watch {
         self.away_until.is_some_and(|until| now < until)
     }
 
-    /// Returns the shares with others in the place of the servers that are out.
-    pub(super) fn substituted(&mut self, shares: &Arc<Shares>, now: Time) -> Arc<Shares> {
-        let mut out = self.liveness.returning(now);
-        out.extend(&self.silent);
-        if out.is_empty() {
+    /// Returns the servers with lots, each with one of its shared addresses.
+    pub(super) fn serving(&self) -> Option<&BTreeMap<IpAddr, IpAddr>> {
+        self.serving.as_ref().map(|(_, serving)| serving)
+    }
+
+    /// Returns the shares with others in the place of the servers that are out, among them the `filtered` ones.
+    pub(super) fn substituted(
+        &mut self,
+        shares: &Arc<Shares>,
+        filtered: &BTreeSet<IpAddr>,
+        now: Time,
+    ) -> Arc<Shares> {
+        let mut silent = self.liveness.returning(now);
+        silent.extend(&self.silent);
+        if silent.is_empty() && filtered.is_empty() {
             self.substituted = None;
             return Arc::clone(shares);
         }
-        self.substituted.take_if(|(of, without, _)| !Arc::ptr_eq(of, shares) || *without != out);
-        let (.., substituted) = self.substituted.get_or_insert_with(|| {
-            let substituted = Arc::new(shares.without(&out));
-            (Arc::clone(shares), out, substituted)
+        let out = [silent, filtered.clone()];
+        self.substituted.take_if(|((of, without), _)| !Arc::ptr_eq(of, shares) || *without != out);
+        let (_, substituted) = self.substituted.get_or_insert_with(|| {
+            let [silent, filtered] = &out;
+            let substituted = Arc::new(shares.without(silent, filtered));
+            ((Arc::clone(shares), out), substituted)
         });
         Arc::clone(substituted)
     }

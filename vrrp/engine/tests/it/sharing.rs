@@ -2,6 +2,7 @@
 
 mod alive;
 mod changes;
+mod filters;
 mod packets;
 mod scene;
 mod spread;

@@ -94,7 +94,7 @@ pub fn last_word(address: IpAddr) -> u32 {
 const LOAD_WORD: u16 = 0x20;
 const JUMP: u16 = 0x05;
 const LOAD_BYTE_INDEXED: u16 = 0x50;
-const LOAD_LENGTH: u16 = 0x80;
+pub(super) const LOAD_LENGTH: u16 = 0x80;
 const LOAD_IMMEDIATE: u16 = 0x00;
 const LOAD_MEMORY: u16 = 0x60;
 const LOAD_X_HEADER: u16 = 0xb1;
@@ -105,10 +105,10 @@ const SUBTRACT_X: u16 = 0x1c;
 const AND: u16 = 0x54;
 const SHIFT_LEFT_X: u16 = 0x6c;
 const SHIFT_RIGHT: u16 = 0x74;
-const JUMP_EQUAL: u16 = 0x15;
+pub(super) const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
-const WHOLE: u32 = 0xffff;
+pub(super) const RETURN: u16 = 0x06;
+pub(super) const WHOLE: u32 = 0xffff;
 
 /// Program that passes nothing.
 pub(super) fn nothing() -> [SockFilter; 1] {

@@ -81,7 +81,11 @@ impl AsFd for UnicastSocket {
     }
 }
 
-fn packet<const N: usize>(index: u32, protocol: i32, filter: [SockFilter; N]) -> io::Result<Socket> {
+pub(super) fn packet<const N: usize>(
+    index: u32,
+    protocol: i32,
+    filter: [SockFilter; N],
+) -> io::Result<Socket> {
     // Protocol 0 until it is bound: nothing is received before the filter is in place.
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
@@ -92,15 +96,15 @@ fn packet<const N: usize>(index: u32, protocol: i32, filter: [SockFilter; N]) ->
 }
 
 const LOAD_WORD: u16 = 0x20;
-const LOAD_BYTE: u16 = 0x30;
-const LOAD_HALF: u16 = 0x28;
+pub(super) const LOAD_BYTE: u16 = 0x30;
+pub(super) const LOAD_HALF: u16 = 0x28;
 const JUMP_GREATER: u16 = 0x25;
 const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
-const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
+pub(super) const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
 const INTERFACE: u32 = 0xffff_f008; // SKF_AD_OFF + SKF_AD_IFINDEX
 // Host 0, broadcast 1, multicast 2; above: others', outgoing.
-const PACKET_HOST: u32 = 0;
+pub(super) const PACKET_HOST: u32 = 0;
 const PACKET_MULTICAST: u32 = 2;
 const WHOLE: u32 = 0xffff;
 
