@@ -233,6 +233,8 @@ pub mod load_shared {
         VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
         /// The kernel of the node cannot direct packets.
         NOT_SUPPORTED = "NotSupported";
+        /// Packets with a client's source address do not pass between the node and another.
+        SOURCES_FILTERED = "SourcesFiltered";
         /// The node's table of shared addresses is full.
         NO_ROOM = "NoRoom";
     }

@@ -283,10 +283,10 @@ fn sharing(status: &SharingStatus, directed: impl FnOnce() -> Option<u64>) -> Ve
         ),
         gauges(
             "windlass_sharing_servers_out",
-            "Nodes whose lots other nodes serve because they do not answer, or answer again only lately. Only the node that announces a \
-             shared virtual IP asks",
+            "Nodes whose lots other nodes serve because they do not answer or answer again only lately, which only the node that announces a \
+             shared virtual IP finds out, or because packets of clients do not pass to them from this node",
             [],
-            [([], number(status.silent.union(&status.returning).count()))],
+            [([], number((&(&status.silent | &status.returning) | &status.filtered).len()))],
         ),
     ]
 }

@@ -151,6 +151,7 @@ impl Publisher {
             silent: status.silent.clone(),
             returning: status.returning.clone(),
             unknown: status.unknown_peers.clone(),
+            filtered: status.filtered.clone(),
             without_mark: status.without_mark.clone(),
         });
         obstacle

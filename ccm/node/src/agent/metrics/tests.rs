@@ -117,11 +117,12 @@ fn shared_addresses_are_counted_once_and_the_kernel_is_asked_for_packets_only_wh
     status.in_force = Arc::new(shares(&shared));
     status.silent = ["192.0.2.12".parse().unwrap()].into();
     status.returning = ["192.0.2.12".parse().unwrap(), "192.0.2.13".parse().unwrap()].into();
+    status.filtered = ["192.0.2.13".parse().unwrap(), "192.0.2.14".parse().unwrap()].into();
     let body = page(move || sharing(&status, || Some(7)));
     for line in [
         "windlass_shared_addresses 1",
         r#"windlass_shared_packets_total{action="directed"} 7"#,
-        "windlass_sharing_servers_out 2",
+        "windlass_sharing_servers_out 3",
     ] {
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }

@@ -79,6 +79,8 @@ pub(crate) struct SharingState {
     pub(crate) returning: BTreeSet<IpAddr>,
     /// Addresses of nodes that never answered: their lots are served where their packets arrive.
     pub(crate) unknown: BTreeSet<IpAddr>,
+    /// Addresses of nodes to which packets with a client's source address do not pass from this node, or whose answers do not pass back.
+    pub(crate) filtered: BTreeSet<IpAddr>,
     /// Addresses of nodes to which this node passes no packets of connections that it does not know.
     pub(crate) without_mark: BTreeSet<IpAddr>,
 }
@@ -104,6 +106,12 @@ impl SharingState {
             return Some(obstacle.finding(node));
         }
         let servers = servers(load)?;
+        let is_filtered = |(address, ..): &&(IpAddr, &str, usize)| self.filtered.contains(address);
+        let filtered: Vec<_> = servers.iter().filter(is_filtered).map(|(_, name, _)| *name).collect();
+        if !filtered.is_empty() {
+            let message = filtered_sentence(node, address, &filtered, servers.len());
+            return Some(Finding { holds: false, reason: reasons::SOURCES_FILTERED, message });
+        }
         if let [(_, name, _)] = servers[..] {
             let message = format!("Node {name} alone serves {address}");
             return Some(Finding { holds: false, reason: reasons::ONE_SERVER, message });
@@ -150,6 +158,21 @@ impl SharingState {
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
+}
+
+/// Returns the sentence about servers of an address, of so many, that are filtered.
+fn filtered_sentence(node: &str, address: IpAddr, filtered: &[&str], servers: usize) -> String {
+    let names = filtered.join(" and ");
+    let effect = if filtered.len() < servers {
+        format!("other nodes have the lots of {names}")
+    } else {
+        "no other node has lots, so they stay".to_owned()
+    };
+    format!(
+        "Packets with a client's source address do not pass from node {node} to {names}, or those from {address} do not pass back: {effect}. \
+         Let the nodes' ports of the hypervisor or switch send from any source address (no port security, source guard or spoofing filter), also \
+         by UDP port 10113"
+    )
 }
 
 /// Returns the nodes with lots, with their addresses and numbers of lots; `None`: the table is not valid.

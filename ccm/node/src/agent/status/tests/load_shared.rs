@@ -63,6 +63,24 @@ fn the_director_tells_the_shares_and_the_nodes_that_are_out_or_the_reason_why_it
             "n1 60, n2 60 of 120 lots; n2 never answered: the node that announces the address has its lots; \
              connections that began on n3 end when their lot moves: no mark is left",
         ),
+        (
+            "abc",
+            SharingState { filtered: addresses([2]), silent: addresses([3]), ..in_force() },
+            "False",
+            "SourcesFiltered",
+            "Packets with a client's source address do not pass from node n1 to n2, or those from 192.0.2.200 do not pass back: \
+             other nodes have the lots of n2. Let the nodes' ports of the hypervisor or switch send from any source address \
+             (no port security, source guard or spoofing filter), also by UDP port 10113",
+        ),
+        (
+            "b",
+            SharingState { filtered: addresses([2]), ..in_force() },
+            "False",
+            "SourcesFiltered",
+            "Packets with a client's source address do not pass from node n1 to n2, or those from 192.0.2.200 do not pass back: \
+             no other node has lots, so they stay. Let the nodes' ports of the hypervisor or switch send from any source address \
+             (no port security, source guard or spoofing filter), also by UDP port 10113",
+        ),
         ("b", in_force(), "False", "OneServer", "Node n2 alone serves 192.0.2.200"),
         (
             "ab",
