@@ -8,6 +8,9 @@ use windlass_vrrp::Family;
 use super::filter::{JUMP_EQUAL, LOAD_LENGTH, RETURN, WHOLE};
 use super::neighbour::{LOAD_BYTE, LOAD_HALF, PACKET_HOST, PACKET_TYPE, packet};
 
+#[cfg(test)]
+mod tests;
+
 const UDP: u32 = 17;
 
 /// Receives the UDP datagrams to one port that have one length, on one interface, and sends frames there. Routes and the host's firewall play
