@@ -73,8 +73,8 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Looks for the peers, asks the servers if this node `directs` packets, tests the paths to them, and puts the shares in force or restores them. Returns the state
-    /// after that.
+    /// Looks for the peers, asks the servers if this node `directs` packets, tests the paths to them, and puts the shares in force or restores
+    /// them. Returns the state after that.
     pub(super) fn round(
         &mut self,
         shares: &Arc<Shares>,
