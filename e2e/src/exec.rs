@@ -1,6 +1,7 @@
 //! Commands on the hosts of a lab: kubectl, curl, anything.
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     path::Path,
     process::Stdio,
@@ -68,6 +69,23 @@ impl Lab {
         let url = format!("http://{}/hostname", SocketAddr::new(address.into(), port));
         let command = ["curl", "-sS", "--noproxy", "*", "--connect-timeout", "1", "--max-time", "2", &url];
         self.exec(client, &command).await
+    }
+
+    /// Sends `count` requests from host `client`, each over a new connection, and returns the names of the backends that answer. A request that is
+    /// not answered within 2 s is an error. `flags`: further ones of curl.
+    pub async fn curl_each(
+        &self,
+        client: &str,
+        address: impl Into<IpAddr>,
+        port: u16,
+        count: usize,
+        flags: &[&str],
+    ) -> anyhow::Result<BTreeSet<String>> {
+        let url = format!("http://{}/hostname?[1-{count}]", SocketAddr::new(address.into(), port));
+        let bounds = ["--connect-timeout", "1", "--max-time", "2", "--fail-early"];
+        let own = ["--header", "Connection: close", "--write-out", "\n", &url];
+        let command = [&["curl", "-sS", "--noproxy", "*"], &bounds[..], flags, &own].concat();
+        Ok(self.exec(client, &command).await?.lines().map(str::to_owned).collect())
     }
 
     /// Runs `act` on a thread of its own in the network namespace of a host, or of a light backend's server, as `web-n1`,

@@ -1,76 +1,203 @@
 //! `loadSharing`: several nodes serve one address together.
 
-use std::{net::IpAddr, time::Duration};
+mod rules;
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use windlass_api::{CONDITION_LOAD_SHARED, load_shared};
 use windlass_e2e::{
-    EndpointState::Ready, KeptConnections, KeptOptions, Lab, Protocol, SERVICE_PORT, await_that, scenario,
+    BACKEND_HTTP,
+    EndpointState::{Ready, Terminating},
+    Lab, Load, LoadOptions, LoadOutcome, SERVICE_PORT, await_that, scenario,
 };
 
-use crate::local::served_locally;
-use crate::setup::{LIMIT, lab};
+use crate::local::{Pods, write};
+use crate::setup::{LIMIT, await_ingresses, dual_stack, lab};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-const CONNECTIONS: usize = 60;
+const ANNOUNCEMENT: &str = "shared";
+pub(crate) const CONNECTIONS: usize = 60;
+/// Clients of one address. New connections are requests.
+const CLIENTS: LoadOptions = LoadOptions { connections: CONNECTIONS, requests_per_second: 50 };
 /// Fewest connections of a node. Twenty are expected, and less than one draw in a million has a node with fewer.
-const FEWEST: usize = 4;
+pub(crate) const FEWEST: usize = 4;
+/// Number of new connections in a row that have to succeed. Each lot of a third of them is missed by less than one draw in a million.
+const IN_A_ROW: usize = 40;
 
 #[test]
-fn nodes_share_the_connections_of_a_local_service_see_the_client_and_keep_theirs_when_the_director_dies()
--> anyhow::Result<()> {
+fn connections_to_a_shared_address_break_only_with_the_nodes_of_their_pods() -> anyhow::Result<()> {
     scenario("sharing", lab(), async |lab| {
-        lab.install_manifests().await?;
-        lab.announcement("shared", json!({"loadSharing": "Local"})).await?;
-        let (_, vip) = served_locally(lab, &NODES.map(|node| (node, Ready))).await?;
-        await_shared(lab, vip).await?;
-        let (kept, director, of_director) = open_spread(lab, vip).await?;
-        lab.node(&director)?.power_off().await?;
-        await_that("another node announces the address", LIMIT, async || {
-            let owner = lab.await_owner("c1", vip).await?;
-            ensure!(owner != director, "{owner} has it");
-            Ok(Some(()))
-        })
-        .await?;
-        let kept = kept.stop()?;
-        let broken = kept[0].iter().filter(|one| one.stall.is_err()).count();
-        ensure!(broken == of_director, "{of_director} of {CONNECTIONS} were on {director}: {kept:?}");
-        Ok(())
+        let (service, vips) = served(lab, "None", &[("n1", Ready), ("n2", Ready)]).await?;
+        let before = clients(lab, &vips).await?;
+        share(lab, "Local").await?;
+        await_shared(lab, &vips, &["n1", "n2"]).await?;
+        let after = clients(lab, &vips).await?;
+        roll_and_drain(lab, &service, &vips).await?;
+        for (what, clients) in [("before it was shared", before), ("of two nodes", after)] {
+            let seen = results(clients)?;
+            ensure!(seen.broken == 0 && seen.failed == 0, "connections that began {what}: {seen:?}");
+        }
+        nodes_die(lab, &vips).await
     })
 }
 
-/// Opens connections to a shared address, of which each node serves some and sees the client. Returns them, the director, and the number of
-/// those that it serves itself.
-pub(crate) async fn open_spread(lab: &Lab, vip: IpAddr) -> anyhow::Result<(KeptConnections, String, usize)> {
-    let busy = KeptOptions { connections: CONNECTIONS, pause: Duration::from_millis(100) };
-    let kept = lab.keep_connections("c1", &[(vip, SERVICE_PORT).into()], busy).await?;
-    let director = lab.await_owner("c1", vip).await?;
-    let open = lab.open_ports("c1", vip, SERVICE_PORT).await?;
-    let client: IpAddr = lab.host("c1")?.address.into();
-    let mut of_director = 0;
-    for node in NODES {
-        let clients = lab.tracked_clients(node, vip).await?;
-        ensure!(clients == [client].into(), "{node} sees {clients:?}");
-        let served = lab.tracked(node, Protocol::Tcp, vip).await?.intersection(&open).count();
-        ensure!(served >= FEWEST, "{node} has {served} of {CONNECTIONS} connections");
-        if node == director {
-            of_director = served;
-        }
+/// Pods are rolled with `maxSurge: 1`, a node is drained, and sharing ends and begins again. Each pod serves until the end.
+async fn roll_and_drain(lab: &Lab, service: &Service, vips: &[IpAddr]) -> anyhow::Result<()> {
+    let rollout: [(Pods<'_>, &[&str]); 3] = [
+        (&[("n1", Ready), ("n2", Ready), ("n3", Ready)], &NODES),
+        (&[("n1", Terminating), ("n2", Ready), ("n3", Ready)], &["n2", "n3"]),
+        (&[("n1", Ready), ("n2", Ready), ("n3", Ready)], &NODES),
+    ];
+    for (pods, nodes) in rollout {
+        write(lab, service, pods).await?;
+        await_shared(lab, vips, nodes).await?;
     }
-    Ok((kept, director, of_director))
+    for (is_excluded, nodes) in [(true, &["n1", "n3"][..]), (false, &NODES)] {
+        lab.node("n2")?.exclude(is_excluded).await?;
+        await_shared(lab, vips, nodes).await?;
+    }
+    share(lab, "None").await?;
+    for vip in vips {
+        await_condition(lab, *vip, load_shared::ONE_SERVER).await?;
+    }
+    share(lab, "Local").await?;
+    await_shared(lab, vips, &NODES).await
 }
 
-/// Waits until the address is shared by all nodes.
-pub(crate) async fn await_shared(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
-    await_that(&format!("{vip} is shared"), LIMIT, async || {
+/// A server dies, then a director, without the API server.
+async fn nodes_die(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<()> {
+    let clients = clients(lab, vips).await?;
+    let mut directors = BTreeSet::new();
+    for vip in vips {
+        directors.insert(lab.await_owner("c1", *vip).await?);
+    }
+    let server = NODES.into_iter().find(|node| !directors.contains(*node)).context("each node directs")?;
+    let director = directors.first().context("no director")?;
+    let mut of_dead = 0;
+    for node in NODES {
+        let served = served_by(lab, node).await?;
+        for (vip, load) in vips.iter().zip(&clients) {
+            let client: IpAddr = match vip {
+                IpAddr::V4(_) => lab.host("c1")?.address.into(),
+                IpAddr::V6(_) => lab.host("c1")?.ipv6().into(),
+            };
+            // The pod sees the client's address.
+            let kept =
+                load.ports().into_iter().filter(|port| served.contains(&(client, *port).into())).count();
+            ensure!(kept >= FEWEST, "{node} has {kept} of {CONNECTIONS} connections to {vip}");
+            of_dead += if node == server || node == director { kept } else { 0 };
+        }
+    }
+    lab.stop_api_server().await?;
+    for node in [server, director] {
+        lab.node(node)?.power_off().await?;
+        for vip in vips {
+            await_that(&format!("all new connections to {vip} succeed without {node}"), LIMIT, async || {
+                let servers = answers(lab, *vip, &[]).await?;
+                ensure!(!servers.contains(&format!("web-{node}")), "{servers:?} answer");
+                Ok(Some(()))
+            })
+            .await?;
+        }
+    }
+    let seen = results(clients)?;
+    println!("two nodes died: {seen:?}");
+    ensure!(seen.broken == of_dead as u64, "{of_dead} connections were on {server} and {director}: {seen:?}");
+    Ok(())
+}
+
+/// Windlass on every node, and the Service `web` with an address of each family, `externalTrafficPolicy: Local` and these pods.
+async fn served(lab: &Lab, load_sharing: &str, pods: Pods<'_>) -> anyhow::Result<(Service, Vec<IpAddr>)> {
+    lab.deploy_windlass(&NODES).await?;
+    lab.announcement(ANNOUNCEMENT, json!({"loadSharing": load_sharing})).await?;
+    lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
+    lab.backend("web", &NODES).await?;
+    let service = lab.load_balancer("web", |service| {
+        dual_stack(service);
+        service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
+    });
+    let service = service.await?;
+    write(lab, &service, pods).await?;
+    let vips = await_ingresses(lab, "web", 2).await?;
+    for vip in &vips {
+        await_that(&format!("a pod answers at {vip}"), LIMIT, async || {
+            answers(lab, *vip, &[]).await.map(Some)
+        })
+        .await?;
+    }
+    Ok((service, vips))
+}
+
+async fn share(lab: &Lab, load_sharing: &str) -> anyhow::Result<()> {
+    lab.change_announcement(ANNOUNCEMENT, json!({"loadSharing": load_sharing})).await.map(drop)
+}
+
+async fn clients(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<Vec<Load>> {
+    let mut clients = Vec::new();
+    for vip in vips {
+        clients.push(lab.load("c1", *vip, SERVICE_PORT, CLIENTS).await?);
+    }
+    Ok(clients)
+}
+
+fn results(clients: Vec<Load>) -> anyhow::Result<LoadOutcome> {
+    clients.iter().for_each(Load::end);
+    let mut all = LoadOutcome::default();
+    for client in clients {
+        all.merge(client.stop()?);
+    }
+    Ok(all)
+}
+
+/// Sends [`IN_A_ROW`] new connections from `c1`, which all have to be answered; returns the servers. `flags`: further ones of curl.
+async fn answers(lab: &Lab, vip: IpAddr, flags: &[&str]) -> anyhow::Result<BTreeSet<String>> {
+    lab.curl_each("c1", vip, SERVICE_PORT, IN_A_ROW, flags).await
+}
+
+/// Returns the clients of the established connections of the pod on this node.
+async fn served_by(lab: &Lab, node: &str) -> anyhow::Result<BTreeSet<SocketAddr>> {
+    let (pod, port) = (format!("--net=/run/netns/web-{node}"), format!("sport = :{BACKEND_HTTP}"));
+    let list = ["nsenter", &pod, "ss", "--no-header", "--tcp", "--numeric", "state", "established", &port];
+    let list = lab.exec(node, &list).await?;
+    let client = |line: &str| {
+        let peer: SocketAddr = line.split_whitespace().nth(3)?.parse().ok()?;
+        Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()))
+    };
+    list.lines().map(|line| client(line).with_context(|| format!("no client in {line:?}"))).collect()
+}
+
+/// Waits until these nodes have lots of each address, and no others, and new connections go to these.
+async fn await_shared(lab: &Lab, vips: &[IpAddr], nodes: &[&str]) -> anyhow::Result<()> {
+    let pods: BTreeSet<String> = nodes.iter().map(|node| format!("web-{node}")).collect();
+    for vip in vips {
+        await_that(&format!("{vip} is shared by {nodes:?}"), LIMIT, async || {
+            let message = await_condition(lab, *vip, load_shared::SHARED).await?;
+            let shares = message.split_once(" of ").map_or("", |(shares, _)| shares).split(", ");
+            let serving: Vec<_> = shares.filter_map(|share| share.split(' ').next()).collect();
+            ensure!(serving == nodes, "{message}");
+            let servers = answers(lab, *vip, &[]).await?;
+            ensure!(servers == pods, "{servers:?} answer");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Waits until the condition `LoadShared` of an address has this reason; returns its message.
+pub(crate) async fn await_condition(lab: &Lab, vip: IpAddr, reason: &str) -> anyhow::Result<String> {
+    await_that(&format!("LoadShared of {vip} has the reason {reason}"), LIMIT, async || {
         let status = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default();
-        let told = status.conditions.into_iter().find(|one| one.type_ == CONDITION_LOAD_SHARED);
-        let told = told.context("nothing is told of sharing")?;
-        let is_shared =
-            told.reason == load_shared::SHARED && NODES.iter().all(|node| told.message.contains(node));
-        ensure!(is_shared, "{told:?}");
-        Ok(Some(()))
+        let condition = status.conditions.into_iter().find(|one| one.type_ == CONDITION_LOAD_SHARED);
+        let condition = condition.context("there is no such condition")?;
+        ensure!(condition.reason == reason, "{condition:?}");
+        Ok(Some(condition.message))
     })
     .await
 }

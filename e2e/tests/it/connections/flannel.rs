@@ -1,17 +1,19 @@
 //! flannel as the pod network of real kubelets.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
+use windlass_api::load_shared;
 use windlass_e2e::{
-    Cni, FlannelBackend, Lab, Load, LoadOptions, Protocol, ProxyMode, SERVICE_PORT, await_that, scenario,
+    Cni, FlannelBackend, KeptOptions, Lab, Load, LoadOptions, Protocol, ProxyMode, SERVICE_PORT, await_that,
+    scenario,
 };
 
 use super::{await_condition, await_owner, await_replicated, connections_condition};
 use crate::{
     setup::{LIMIT, await_ingresses, dual_stack},
-    sharing::{await_shared, open_spread},
+    sharing,
 };
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -155,9 +157,19 @@ async fn moved(lab: &Lab) -> anyhow::Result<()> {
 async fn shared(lab: &Lab) -> anyhow::Result<()> {
     let client: IpAddr = lab.host("c1")?.address.into();
     let vip = serve(lab, "shared", &NODES, true).await?[0];
-    await_shared(lab, vip).await?;
-    let (kept, director, of_director) = open_spread(lab, vip).await?;
-    println!("shared: {director} directs, and serves {of_director}");
+    await_that(&format!("{vip} is shared by all nodes"), LIMIT, async || {
+        let message = sharing::await_condition(lab, vip, load_shared::SHARED).await?;
+        ensure!(NODES.iter().all(|node| message.contains(node)), "{message}");
+        Ok(Some(()))
+    })
+    .await?;
+    let busy = KeptOptions { connections: sharing::CONNECTIONS, pause: Duration::from_millis(100) };
+    let kept = lab.keep_connections("c1", &[(vip, SERVICE_PORT).into()], busy).await?;
+    let open = lab.open_ports("c1", vip, SERVICE_PORT).await?;
+    for node in NODES {
+        let served = lab.tracked(node, Protocol::Tcp, vip).await?.intersection(&open).count();
+        ensure!(served >= sharing::FEWEST, "{node} has {served} of {} connections", sharing::CONNECTIONS);
+    }
     for _ in 0..3 * MANY {
         let url = format!("http://{vip}:{SERVICE_PORT}/clientip");
         let seen = lab.exec("c1", &["curl", "-sS", "--noproxy", "*", "--max-time", "2", &url]).await?;
