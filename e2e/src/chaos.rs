@@ -3,7 +3,8 @@
 //!
 //! `make soak` checks addresses in the API server; this checks them on the LAN. Faults hit n1, n2 and n3, which have agents. The only
 //! backend is on n4, so that an address fails and never the pod behind it. c1 is the client, c2 the foreign host. One more Service
-//! has `externalTrafficPolicy: Local`; its one pod is on n1, n2 or n3.
+//! has `externalTrafficPolicy: Local`; its one pod is on n1, n2 or n3. A last one has a pod on each of them, and they share its
+//! addresses.
 //!
 //! Left out: a stepped clock, since namespaces share the machine's; `docs/dev/benchmarks.md` lists what depends on it. A light lab has no
 //! eviction of the pods of a drained or deleted node ([`Kind::LocalRollout`] moves one). It has no garbage collector and no kubelet
@@ -15,6 +16,7 @@ mod clients;
 mod cluster_faults;
 mod faults;
 mod kind;
+mod lots;
 mod scene;
 mod storms;
 

@@ -41,12 +41,17 @@ pub async fn alone(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(Fault
 /// Inflicts one fault; returns its cost, and an error if it cost more than it may.
 async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
     scene.await_fit_nodes().await?;
+    scene.await_equal_lots().await?;
     if kind == Kind::KeysGone && scene.key.get() == 0 {
         cluster::change_key(scene).await?;
     }
     let answering = scene.lab.answering("c1", scene.vips())?;
     let target = scene.await_calm(&answering).await?;
-    let vips = if kind == Kind::LocalRollout { scene.local_vips() } else { &target.vips };
+    let vips = match kind {
+        Kind::LocalRollout => scene.local_vips(),
+        Kind::SharedPodEnds => scene.shared_vips(),
+        _ => &target.vips,
+    };
     let fault = Fault { kind, node: target.node };
     let clients = Clients::start(scene.lab, vips).await?;
     tokio::time::sleep(BEFORE).await;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_api::{NodeNetwork, VirtualRouter};
 
-use super::scene::{ANNOUNCEMENT, CONTROLLER, LIMIT, NODES, Scene, next, start_controller};
+use super::scene::{ANNOUNCEMENTS, CONTROLLER, LIMIT, NODES, Scene, next, start_controller};
 use crate::{
     EndpointState::{self, Ready, Starting, Terminating},
     Lab, await_that,
@@ -130,6 +130,12 @@ pub(super) async fn end_rollout(scene: &Scene<'_>) -> anyhow::Result<()> {
     write_pods(scene, &[(next(from), Ready)]).await
 }
 
+/// Lets the pod of the shared Service on this node terminate, which serves on, or be ready again.
+pub(super) async fn end_shared_pod(scene: &Scene<'_>, node: &str, terminates: bool) -> anyhow::Result<()> {
+    let state = |on: &str| Some(if terminates && on == node { Terminating } else { Ready });
+    patiently("the pods are written", async || scene.lab.write_endpoints(&scene.shared, state).await).await
+}
+
 async fn write_pods(scene: &Scene<'_>, pods: &[(&str, EndpointState)]) -> anyhow::Result<()> {
     let state = |node: &str| pods.iter().find(|(on, _)| *on == node).map(|(_, state)| *state);
     patiently("the pods are written", async || scene.lab.write_endpoints(&scene.local, state).await).await
@@ -189,8 +195,11 @@ pub(super) async fn end_checks(lab: &Lab) -> anyhow::Result<()> {
 }
 
 async fn change_announcement(lab: &Lab, spec: Value) -> anyhow::Result<()> {
-    let change = async || lab.change_announcement(ANNOUNCEMENT, spec.clone()).await.map(drop);
-    patiently("the Announcement is changed", change).await
+    for name in ANNOUNCEMENTS {
+        let change = async || lab.change_announcement(name, spec.clone()).await.map(drop);
+        patiently("the Announcement is changed", change).await?;
+    }
+    Ok(())
 }
 
 /// Does what the API server may refuse or not answer while other things are broken.

@@ -113,6 +113,7 @@ impl Fault {
                 cluster::delete_node(lab, self.node).await
             }
             Kind::LocalRollout => cluster::begin_rollout(scene).await,
+            Kind::SharedPodEnds => cluster::end_shared_pod(scene, self.node, true).await,
             Kind::AnnouncementChanged => cluster::announce_by(lab, "Unicast").await,
             Kind::KeysChanged => cluster::change_key(scene).await,
             Kind::KeysGone => scene.delete_keys(),
@@ -188,6 +189,7 @@ impl Fault {
                 scene.start_agent(self.node)
             }
             Kind::LocalRollout => cluster::end_rollout(scene).await,
+            Kind::SharedPodEnds => cluster::end_shared_pod(scene, self.node, false).await,
             Kind::AnnouncementChanged => cluster::announce_by(lab, "Multicast").await,
             Kind::KeysChanged => cluster::change_key(scene).await,
             Kind::KeysGone => scene.put_keys_back(),

@@ -61,6 +61,8 @@ pub enum Kind {
     NodeJoins,
     /// The one pod of a `Local` Service goes from node to node.
     LocalRollout,
+    /// One of the pods of the `Local` Service whose addresses the nodes share terminates, and another is ready there.
+    SharedPodEnds,
     /// The Announcement changes in a field that a virtual router cannot adopt while it runs.
     AnnouncementChanged,
     /// The nodes get another key, and sign with it.
@@ -73,7 +75,7 @@ pub enum Kind {
 
 impl Kind {
     /// In the order of the table. The last but two leaves the adverts signed.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::CablePulled,
         Self::CableFlapping,
         Self::LossIncoming,
@@ -110,6 +112,7 @@ impl Kind {
         Self::NodeDeleted,
         Self::NodeJoins,
         Self::LocalRollout,
+        Self::SharedPodEnds,
         Self::AnnouncementChanged,
         Self::KeysChanged,
         Self::KeysGone,
@@ -158,6 +161,7 @@ impl Kind {
             Self::NodeDeleted => "Node deleted and written again",
             Self::NodeJoins => "node leaves the cluster and joins it",
             Self::LocalRollout => "pod of a Local Service rolled",
+            Self::SharedPodEnds => "pod of a shared Service terminates",
             Self::AnnouncementChanged => "Announcement changed",
             Self::KeysChanged => "keys changed",
             Self::KeysGone => "keys deleted and put back",
@@ -197,6 +201,7 @@ impl Kind {
             | Self::NodeDeleted
             | Self::NodeJoins => "Node",
             Self::LocalRollout => "pods",
+            Self::SharedPodEnds => "pods of the shared Service",
             Self::AnnouncementChanged => "Announcement",
             Self::KeysChanged | Self::KeysGone => "keys",
             Self::CheckToggles => "check",
@@ -223,6 +228,7 @@ impl Kind {
             | Self::StrangerHasAddress
             | Self::StrangerHasVrid
             | Self::LocalRollout
+            | Self::SharedPodEnds
             | Self::AnnouncementChanged
             | Self::KeysChanged
             | Self::KeysGone
@@ -312,6 +318,7 @@ impl Kind {
                 | Self::NodeDeleted
                 | Self::NodeJoins
                 | Self::LocalRollout
+                | Self::SharedPodEnds
                 | Self::AnnouncementChanged
                 | Self::KeysChanged
                 | Self::CheckToggles
@@ -339,6 +346,7 @@ impl Kind {
                 | Self::NodeCordoned
                 | Self::NodeDeleted
                 | Self::NodeJoins
+                | Self::SharedPodEnds
                 | Self::AnnouncementChanged
                 | Self::KeysChanged
                 | Self::KeysGone

@@ -23,16 +23,18 @@ use crate::{
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Name and port of the controller.
 pub(super) const CONTROLLER: (&str, u16) = ("controller", 10258);
-/// The Announcement of all addresses.
-pub(super) const ANNOUNCEMENT: &str = "lan";
+/// The Announcements: of all addresses, and of those that several nodes share.
+pub(super) const ANNOUNCEMENTS: [&str; 2] = ["lan", SHARED];
 const BACKEND: &str = "web";
-/// The last has `externalTrafficPolicy: Local`, and the pods behind it are on [`NODES`].
-const SERVICES: [&str; 4] = ["web", "two", "three", LOCAL];
+/// The last two have `externalTrafficPolicy: Local`, and the pods behind them are on [`NODES`].
+const SERVICES: [&str; 5] = ["web", "two", "three", SHARED, LOCAL];
 pub(super) const LOCAL: &str = "local";
+/// The Service with a pod on each node, which share its addresses.
+pub(super) const SHARED: &str = "shared";
 /// Limit of an operation that takes a second in a healthy cluster.
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// Limit of a full recovery, which includes the expiry of a killed controller's lease.
-const CALM: Duration = Duration::from_mins(2);
+pub(super) const CALM: Duration = Duration::from_mins(2);
 /// Time for which one node alone has to answer for an address, without an unanswered question.
 const SETTLED: Duration = Duration::from_millis(500);
 
@@ -41,6 +43,8 @@ pub struct Scene<'a> {
     pub(super) lab: &'a Lab,
     /// One address per family of each Service, IPv4 first.
     vips: Vec<IpAddr>,
+    /// The Service of [`SHARED`].
+    pub(super) shared: Service,
     /// The Service whose traffic is local.
     pub(super) local: Service,
     /// Node of the pod behind it.
@@ -77,23 +81,30 @@ impl<'a> Scene<'a> {
                 .context("making a small disk for the agent's state")?;
             start_agent(lab, node)?;
         }
-        lab.announcement(ANNOUNCEMENT, json!({"unschedulableNodes": "Yield"})).await?;
+        let [of_all, of_shared] = ANNOUNCEMENTS;
+        lab.announcement(of_all, json!({"unschedulableNodes": "Yield"})).await?;
+        let labels = json!([{"matchLabels": {SHARED: "true"}}]);
+        let spec = json!({"priority": 50, "serviceSelectors": labels, "loadSharing": "Local", "unschedulableNodes": "Yield"});
+        lab.announcement(of_shared, spec).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         lab.backend(BACKEND, &["n4"]).await?;
         lab.backend(LOCAL, &NODES).await?;
-        let (mut vips, mut last) = (Vec::new(), None);
+        let (mut vips, mut services) = (Vec::new(), Vec::new());
         for name in SERVICES {
-            let is_local = name == LOCAL;
-            if !is_local {
-                lab.same_backend(name, BACKEND)?;
+            let is_local = [LOCAL, SHARED].contains(&name);
+            if name != LOCAL {
+                lab.same_backend(name, if is_local { LOCAL } else { BACKEND })?;
             }
             let service = lab.load_balancer(name, |service| {
+                if name == SHARED {
+                    service.labels_mut().insert(SHARED.into(), "true".into());
+                }
                 let spec = service.spec.get_or_insert_default();
                 spec.ip_family_policy = Some("RequireDualStack".into());
                 spec.ip_families = Some(vec!["IPv4".into(), "IPv6".into()]);
                 spec.external_traffic_policy = is_local.then(|| "Local".into());
             });
-            last = Some(service.await?);
+            services.push(service.await?);
             let both = await_that(&format!("{name} has an address of each family"), LIMIT, async || {
                 let shown = addresses_of(lab, name).await?;
                 ensure!(shown.len() == 2, "{name} shows {shown:?}");
@@ -102,10 +113,11 @@ impl<'a> Scene<'a> {
             .await?;
             vips.extend(both);
         }
-        let local = last.context("there are Services")?;
+        let [local, shared] = [services.pop(), services.pop()].map(|one| one.context("a Service is missing"));
+        let (local, shared) = (local?, shared?);
         lab.write_endpoints(&local, |node| (node == NODES[0]).then_some(EndpointState::Ready)).await?;
         let pod_on = Cell::new(NODES[0]);
-        Ok(Self { lab, vips, local, pod_on, key: Cell::new(0), target: Cell::new(None) })
+        Ok(Self { lab, vips, shared, local, pod_on, key: Cell::new(0), target: Cell::new(None) })
     }
 
     /// All addresses.
@@ -118,9 +130,14 @@ impl<'a> Scene<'a> {
         &self.vips[self.vips.len() - 2..]
     }
 
+    /// Addresses of the Service that all nodes share, IPv4 first.
+    pub(super) fn shared_vips(&self) -> &[IpAddr] {
+        &self.vips[self.vips.len() - 4..self.vips.len() - 2]
+    }
+
     /// Addresses of the other Services.
     fn other_vips(&self) -> &[IpAddr] {
-        &self.vips[..self.vips.len() - 2]
+        &self.vips[..self.vips.len() - 4]
     }
 
     pub(super) fn start_agent(&self, node: &str) -> anyhow::Result<()> {
@@ -170,6 +187,9 @@ impl<'a> Scene<'a> {
             }
             let shown = addresses_of(self.lab, service).await?;
             ensure!(shown.iter().eq(vips), "{service} had {vips:?} and shows {shown:?}");
+        }
+        for vip in self.shared_vips() {
+            self.await_served_lots(*vip).await?;
         }
         let left = CALM.saturating_sub(begin.elapsed());
         let what =
@@ -228,7 +248,7 @@ impl<'a> Scene<'a> {
     pub(super) async fn await_shares(&self) -> anyhow::Result<()> {
         await_that("each node is preferred for its share of the addresses", CALM, async || {
             let mut preferred = Vec::new();
-            for vip in self.other_vips() {
+            for vip in self.other_vips().iter().chain(self.shared_vips()) {
                 let nodes = self.router_of(*vip).await?.spec.nodes;
                 let first = nodes.into_iter().max_by_key(|node| node.priority).context("no node")?;
                 preferred.push((first.name, vip.is_ipv4()));
