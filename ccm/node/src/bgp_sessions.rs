@@ -15,6 +15,10 @@ const REMEDIES: &[(&str, &str)] = &[
         "No route to host",
         "compare the router's address: it does not answer on the link, or a firewall refuses the connection",
     ),
+    (
+        "Connection refused",
+        "compare the router's address and port: nothing listens there, or a firewall refuses the connection",
+    ),
     ("no TCP connection", NO_CONNECTION),
     ("TCP: ", NO_CONNECTION),
     ("bad peer AS", "compare the AS numbers of both sides"),
@@ -28,9 +32,13 @@ const REMEDIES: &[(&str, &str)] = &[
     ),
     ("hold timer expired", "look for packet loss on the way, or a side that is overloaded"),
     ("too many prefixes", "raise the router's limit of prefixes for this neighbour"),
+    (
+        "collision",
+        "name each router once, and stop other BGP programs of this node that have a session with it",
+    ),
     ("peer deconfigured", "configure this node as a neighbour on the router"),
     ("administrative shutdown", "enable this neighbour on the router"),
-    ("cannot assign", "set a sourceAddress that this node has"),
+    ("Cannot assign", "set a sourceAddress that this node has"),
 ];
 const NO_CONNECTION: &str = "configure this node as a neighbour on the router, let TCP port 179 pass, and compare passwords and \
     TTL security";

@@ -8,7 +8,11 @@ fn errors_that_an_administrator_can_remove_have_a_remedy() {
     let received = |error: ErrorCode| DownReason::Received(error.into()).to_string();
     for (error, expected) in [
         (DownReason::ConnectFailed.to_string(), "TCP port 179"),
-        ("TCP: Connection refused (os error 111)".to_owned(), "TCP port 179"),
+        ("TCP: Connection refused (os error 111)".to_owned(), "nothing listens there"),
+        (
+            "cannot use the source address: Cannot assign requested address (os error 99)".to_owned(),
+            "sourceAddress",
+        ),
         ("TCP: No route to host (os error 113)".to_owned(), "compare the router's address"),
         ("cannot connect: Network is unreachable (os error 101)".to_owned(), "add a route"),
         (
@@ -23,6 +27,7 @@ fn errors_that_an_administrator_can_remove_have_a_remedy() {
         (received(ErrorCode::HOLD_TIMER_EXPIRED), "packet loss"),
         (received(ErrorCode::PEER_DECONFIGURED), "neighbour on the router"),
         (DownReason::Received(Notification::shutdown("maintenance")).to_string(), "enable this neighbour"),
+        (received(ErrorCode(6, 7)), "each router once"),
         (received(ErrorCode(6, 1)), "limit of prefixes"),
         ("something new".to_owned(), "log of the router"),
     ] {

@@ -85,6 +85,14 @@ impl Announcer {
         self.standings.get(&address).copied()
     }
 
+    /// Returns why no router has the route of an address, though sessions are Established.
+    pub(super) fn obstacle(&self, address: IpAddr, sessions: &[SessionStatus]) -> Option<String> {
+        self.standing(address).filter(|standing| *standing != Standing::Withheld)?;
+        let established = sessions.iter().filter(|session| session.state == State::Established);
+        let negotiated = established.filter_map(|session| session.negotiated.as_ref());
+        routes::untaken(address, negotiated.map(|negotiated| &negotiated.families))
+    }
+
     /// Returns the sessions that are not Established, each with the reason and a remedy.
     pub(super) fn problems(&self, bgp: &BgpSettings, sessions: &[SessionStatus]) -> Vec<String> {
         if self.router_id.is_none() {

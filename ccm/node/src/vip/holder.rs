@@ -234,6 +234,7 @@ impl Holder {
     fn show(&mut self, statuses: &[RouterStatus]) {
         let (keys, now) = (self.keys.as_ref().map(KeysFolder::keys), Instant::now());
         let untranslated = self.translation.lasting_failure();
+        let sessions = self.engine.speaker_status();
         let mut obstacles = BTreeMap::new();
         let mut all = Vec::new();
         for (address, (vip, checked)) in &mut self.vips {
@@ -243,7 +244,8 @@ impl Holder {
             let obstacle = vip
                 .obstacle(keys)
                 .or_else(|| status.and_then(|status| status.error.clone()))
-                .or(untranslated);
+                .or(untranslated)
+                .or_else(|| self.announcer.obstacle(*address, &sessions));
             if let Some(obstacle) = &obstacle {
                 if self.obstacles.get(address) != Some(obstacle) {
                     tracing::warn!(%address, "this node cannot announce the virtual IP: {obstacle}");
@@ -265,7 +267,6 @@ impl Holder {
             });
         }
         self.obstacles = obstacles;
-        let sessions = self.engine.speaker_status();
         let problems = self.settings.bgp.as_ref().map(|bgp| self.announcer.problems(bgp, &sessions));
         let undetected = self.engine.bfd_status().error.clone();
         self.display.set(all, problems.into_iter().flatten().chain(undetected).collect());

@@ -43,6 +43,24 @@ pub(super) fn standing(can_serve: bool, lost: LostPriority) -> Standing {
     }
 }
 
+/// Returns why no router has the route of an address, though sessions are Established; `families`: those of each such session.
+pub(super) fn untaken<'a>(
+    address: IpAddr,
+    mut families: impl Iterator<Item = &'a BTreeSet<Family>>,
+) -> Option<String> {
+    let (family, name) = match address {
+        IpAddr::V4(_) => (Family::V4, "IPv4"),
+        IpAddr::V6(_) => (Family::V6, "IPv6"),
+    };
+    let first = families.next()?;
+    if first.contains(&family) || families.any(|families| families.contains(&family)) {
+        return None;
+    }
+    Some(format!(
+        "no BGP router takes {name} routes: activate the {name} unicast family for this neighbour on one"
+    ))
+}
+
 /// Returns the peers and the routes of each. A peer whose password is not known yet is left out.
 pub(super) fn speaker<'a>(
     bgp: &BgpSettings,

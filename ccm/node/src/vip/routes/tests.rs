@@ -60,6 +60,30 @@ fn checks_degrade_a_node_and_only_one_that_cannot_serve_is_withheld() {
 }
 
 #[test]
+fn an_address_whose_family_no_router_takes_is_reported() {
+    let [v4, v6] = Family::ALL.map(|family| BTreeSet::from([family]));
+    let both = BTreeSet::from(Family::ALL);
+    let untaken = |address: &str, sessions: &[&BTreeSet<Family>]| {
+        untaken(address.parse().unwrap(), sessions.iter().copied())
+    };
+    for (address, sessions) in [
+        ("203.0.113.100", &[][..]),
+        ("203.0.113.100", &[&v4]),
+        ("203.0.113.100", &[&v6, &both]),
+        ("2001:db8::100", &[&v4, &v6]),
+    ] {
+        assert_eq!(untaken(address, sessions), None, "{address} {sessions:?}");
+    }
+    for (address, sessions, expected) in [
+        ("203.0.113.100", &[&v6][..], "no BGP router takes IPv4 routes"),
+        ("2001:db8::100", &[&v4, &v4], "no BGP router takes IPv6 routes"),
+    ] {
+        let found = untaken(address, sessions).unwrap_or_default();
+        assert!(found.contains(expected), "{address} {sessions:?}: {found}");
+    }
+}
+
+#[test]
 fn a_peer_with_a_password_has_no_session_before_the_password_is_known() {
     let settings = settings("{address: 192.0.2.1, peerASN: 64500, passwordFile: /etc/windlass/bgp}");
     let none = speaker_of(&settings, Standing::Good, &BTreeMap::new());
