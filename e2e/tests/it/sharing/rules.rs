@@ -10,7 +10,10 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_api::{VirtualIP, load_shared, virtual_ip_name};
 use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
-use windlass_e2e::{ControllerOptions, Lab, Protocol, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{
+    ControllerOptions, EndpointState::Ready, Lab, Protocol, ProxyMode, SERVICE_PORT, Signal, await_that,
+    scenario,
+};
 
 use super::{IN_A_ROW, NODES, answers, await_condition, await_shared, served};
 use crate::setup::{LIMIT, lab, services};
@@ -24,7 +27,7 @@ const FLOWS: usize = 12;
 fn session_affinity_source_ranges_and_udp_flows_hold_at_a_shared_address_whatever_lots_are_written()
 -> anyhow::Result<()> {
     scenario("sharing-rules", lab().client("c2").proxy_mode(ProxyMode::Iptables), async |lab| {
-        let (_, vips) = served(lab, &NODES, "Local").await?;
+        let (_, vips) = served(lab, "Local", &NODES.map(|node| (node, Ready))).await?;
         await_shared(lab, &vips, &NODES).await?;
         udp_flows_stay(lab, &vips).await?;
         switch_affinity(lab, vips[0]).await?;
