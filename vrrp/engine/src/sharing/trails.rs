@@ -97,9 +97,10 @@ fn trail(share: &Share, family: Family, link: &SharingLink) -> Trail {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     });
+    // Also nodes whose link-layer address is unknown yet: the kernel finds it, and a packet that waits is better than a reset.
     let others = |lot| {
-        let known = share.after(lot, own).into_iter().filter(|node| link.peers.contains_key(node));
-        let hops: Vec<_> = known.map(|address| NextHop { interface: link.index, address }).collect();
+        let nodes = share.after(lot, own).into_iter();
+        let hops: Vec<_> = nodes.map(|address| NextHop { interface: link.index, address }).collect();
         (!hops.is_empty()).then_some((lot, hops))
     };
     let lots = if share.former.is_empty() { 0..0 } else { 0..u8::try_from(LOTS).unwrap_or(u8::MAX) };

@@ -85,10 +85,10 @@ fn each_node_asks_the_others_of_the_lot_beginning_with_the_one_after_it() {
 }
 
 #[test]
-fn a_node_whose_link_layer_address_is_unknown_is_not_asked() {
+fn a_node_whose_link_layer_address_is_unknown_is_asked_as_all_others() {
     let link = SharingLink { index: 2, own: [node(0)].into(), peers: [(node(3), [2, 0, 0, 0, 0, 3])].into() };
     let trail = trail(&share(0, &[1, 3]), Family::V4, &link);
-    assert_eq!(trail.lots[&0], [NextHop { interface: 2, address: node(3) }]);
+    assert_eq!(trail.lots[&0], [3, 1].map(|n| NextHop { interface: 2, address: node(n) }));
 }
 
 proptest! {
