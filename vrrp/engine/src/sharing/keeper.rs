@@ -29,6 +29,9 @@ const RETRY: Duration = Duration::from_secs(30);
 /// Shares, and links with the peers that are known.
 type Inputs = (Arc<Shares>, BTreeMap<String, SharingLink>);
 
+/// What trails follow from: also the silent servers, and true if this node was away.
+type TrailInputs = (Inputs, BTreeSet<IpAddr>, bool);
+
 /// The table, and what is known of the peers.
 pub(super) struct Keeper<'a> {
     table: &'a str,
@@ -37,8 +40,8 @@ pub(super) struct Keeper<'a> {
     is_clean: bool,
     /// Shares by which packets are directed, and newer ones with the time from which on they are.
     declared: VecDeque<(Time, Arc<Shares>)>,
-    /// Nodes that may have connections of lots, with what they follow from: shares, links, and true if this node was away.
-    trails: Option<(Arc<Trails>, (Inputs, bool))>,
+    /// Nodes that may have connections of lots.
+    trails: Option<(Arc<Trails>, TrailInputs)>,
     /// Shares and links that the table was last changed to: its contents take time to compute.
     applied: Option<Inputs>,
     begun: Time,
@@ -116,16 +119,13 @@ impl<'a> Keeper<'a> {
 
     /// Finds the nodes that may have connections of lots anew, if what they follow from has changed. A server that is silent is not asked.
     fn follow_trails(&mut self, shares: &Arc<Shares>, links: &BTreeMap<String, SharingLink>, now: Time) {
-        let (mut links, was_away) = (links.clone(), self.watch.was_away(now));
-        for link in links.values_mut() {
-            link.peers.retain(|peer, _| !self.watch.silent().contains(peer));
-        }
-        self.trails.take_if(|(_, ((of, known), away))| {
-            !Arc::ptr_eq(of, shares) || *known != links || *away != was_away
+        let (silent, was_away) = (self.watch.silent(), self.watch.was_away(now));
+        self.trails.take_if(|(_, ((of, known), out, away))| {
+            !Arc::ptr_eq(of, shares) || known != links || out != silent || *away != was_away
         });
         self.trails.get_or_insert_with(|| {
-            let trails = Trails::of(shares, &links, was_away);
-            (Arc::new(trails), ((Arc::clone(shares), links), was_away))
+            let trails = Trails::of(shares, links, silent, was_away);
+            (Arc::new(trails), ((Arc::clone(shares), links.clone()), silent.clone(), was_away))
         });
     }
 

@@ -66,14 +66,21 @@ pub(crate) struct Trail {
 }
 
 impl Trails {
-    /// Returns the trails on a node with these interfaces. If it was away, it also asks the substitutes of each lot about connections of TCP:
+    /// Returns the trails on a node with these interfaces, without `silent` nodes. If it was away, it also asks the substitutes of each lot about connections of TCP:
     /// a flow of UDP would begin at the last node that is asked, so at a substitute.
-    pub(crate) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>, was_away: bool) -> Self {
+    pub(crate) fn of(
+        shares: &Shares,
+        links: &BTreeMap<String, SharingLink>,
+        silent: &BTreeSet<IpAddr>,
+        was_away: bool,
+    ) -> Self {
         let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
             let link = links.get(&share.interface)?;
             let trail = match protocol {
-                Protocol::Tcp if was_away => trail(&share.with_substitutes(), Family::of(*vip), link),
-                Protocol::Tcp | Protocol::Udp | Protocol::Sctp => trail(share, Family::of(*vip), link),
+                Protocol::Tcp if was_away => trail(&share.with_substitutes(), Family::of(*vip), link, silent),
+                Protocol::Tcp | Protocol::Udp | Protocol::Sctp => {
+                    trail(share, Family::of(*vip), link, silent)
+                }
             };
             (!trail.lots.is_empty()).then_some(((*vip, *protocol), trail))
         });
@@ -90,7 +97,7 @@ impl Trails {
     }
 }
 
-fn trail(share: &Share, family: Family, link: &SharingLink) -> Trail {
+fn trail(share: &Share, family: Family, link: &SharingLink, silent: &BTreeSet<IpAddr>) -> Trail {
     // A node without an address among the others has a place in the order, too.
     let own = link.own.iter().find(|own| Family::of(**own) == family).copied();
     let own = own.unwrap_or(match family {
@@ -99,7 +106,7 @@ fn trail(share: &Share, family: Family, link: &SharingLink) -> Trail {
     });
     // Also nodes whose link-layer address is unknown yet: the kernel finds it, and a packet that waits is better than a reset.
     let others = |lot| {
-        let nodes = share.after(lot, own).into_iter();
+        let nodes = share.after(lot, own).into_iter().filter(|node| !silent.contains(node));
         let hops: Vec<_> = nodes.map(|address| NextHop { interface: link.index, address }).collect();
         (!hops.is_empty()).then_some((lot, hops))
     };

@@ -28,7 +28,7 @@ fn share(server: u8, former: &[u8]) -> Share {
 fn asked(share: &Share, own: u8) -> Vec<u8> {
     let peers = (0..4).filter(|n| *n != own).map(|n| (node(n), [2, 0, 0, 0, 0, n])).collect();
     let link = SharingLink { index: 2, own: [node(own)].into(), peers };
-    let trail = trail(share, Family::V4, &link);
+    let trail = trail(share, Family::V4, &link, &BTreeSet::new());
     let index = |hop: &NextHop| (0..4).find(|n| node(*n) == hop.address).unwrap();
     trail.lots.get(&0).into_iter().flatten().map(index).collect()
 }
@@ -85,10 +85,14 @@ fn each_node_asks_the_others_of_the_lot_beginning_with_the_one_after_it() {
 }
 
 #[test]
-fn a_node_whose_link_layer_address_is_unknown_is_asked_as_all_others() {
+fn a_node_whose_link_layer_address_is_unknown_is_asked_and_a_silent_one_is_not() {
     let link = SharingLink { index: 2, own: [node(0)].into(), peers: [(node(3), [2, 0, 0, 0, 0, 3])].into() };
-    let trail = trail(&share(0, &[1, 3]), Family::V4, &link);
-    assert_eq!(trail.lots[&0], [3, 1].map(|n| NextHop { interface: 2, address: node(n) }));
+    for (silent, asked) in [(None, &[3, 1][..]), (Some(1), &[3])] {
+        let silent = silent.map(node).into_iter().collect();
+        let trail = trail(&share(0, &[1, 3]), Family::V4, &link, &silent);
+        let asked: Vec<_> = asked.iter().map(|n| NextHop { interface: 2, address: node(*n) }).collect();
+        assert_eq!(trail.lots[&0], asked);
+    }
 }
 
 proptest! {
