@@ -238,12 +238,6 @@ impl Driver {
             }
         }
         for (id, config) in desired {
-            // A router takes a second connection from the same host for a collision, and refuses it.
-            let is_left =
-                |(left, peering): (&SessionId, &Peering)| left.address == id.address && peering.is_leaving();
-            if self.peerings.iter().any(is_left) {
-                continue;
-            }
             let random = Random::new(self.random.roll());
             let mut peering = Peering::new(id.clone(), config.clone(), random, self.events.clone(), now);
             peering.set_routes(routes_of(&id));

@@ -113,11 +113,6 @@ impl Peering {
         self.session.stop(cease, now);
     }
 
-    /// Returns true once the session is stopped.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.is_leaving
-    }
-
     /// Returns true if a session that was stopped has nothing left to do.
     pub(super) fn is_finished(&self) -> bool {
         self.session.is_finished() && self.connection.is_none()

@@ -119,28 +119,6 @@ fn a_session_stays_established_while_another_peer_changes_and_goes() {
     assert_eq!(node.reported(failed), None, "an end that was ordered is no failure");
 }
 
-// shows: bgp D2
-#[test]
-fn a_peer_by_another_name_gets_its_session_when_the_old_one_is_left() {
-    if !require_frr() {
-        return;
-    }
-    let lan = lan(1);
-    let router = Router::start(&lan.hosts[1], ROUTER, PASSIVE);
-    let node = lan.hosts[0].engine();
-    let announced = routes(&["203.0.113.1/32"]);
-    node.engine.speak(speaker([("old", peer(1))], &announced));
-    router.await_routes(&["203.0.113.1/32"]);
-    node.engine.speak(speaker([("new", peer(1))], &announced));
-    await_established(&node, "new");
-    router.await_routes(&["203.0.113.1/32"]);
-    let failed = |event: &Event| match event {
-        Event::SessionChanged { error, .. } => error.clone(),
-        _ => None,
-    };
-    assert_eq!(node.reported(failed), None, "the router has refused a second connection");
-}
-
 // shows: bgp B74, D6
 #[test]
 fn an_engine_that_shuts_down_leaves_its_router_in_order() {
