@@ -82,6 +82,19 @@ impl Lab {
         .await
     }
 
+    /// Waits until BFD between each node and its router is Up: without it only the hold time shows that a node died.
+    pub async fn await_bfd(&self) -> anyhow::Result<()> {
+        await_that("BFD of all nodes is Up", LIMIT, async || {
+            for (leaf, nodes) in [(LEAVES[0], &["cp1", "cp2"] as &[&str]), (LEAVES[1], &["cp3"])] {
+                let up: BTreeSet<_> =
+                    self.bfd_peers(leaf).await?.into_iter().map(|peer| self.router_or_node(peer)).collect();
+                ensure!(up.iter().eq(nodes.iter()), "{leaf} has it with {up:?}");
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Waits until no router sends packets to the VIP to this host.
     pub async fn await_avoided(&self, host: &str) -> anyhow::Result<()> {
         await_that(&format!("routers avoid {host}"), LIMIT, async || {

@@ -1,6 +1,6 @@
 //! FRR as a BGP router: zebra, bgpd and bfdd on a host.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
@@ -88,7 +88,7 @@ transmit-interval 50"
         self.start_frr_daemon(host, BFDD, &["--bfdctl", &socket])?;
         self.start_frr_daemon(host, BGPD, &[])?;
         await_that(&format!("bgpd on {host} answers"), LIMIT, async || {
-            self.ask_bgpd(host, "show bgp summary json").await.map(Some)
+            self.ask_frr(host, BGPD, "show bgp summary json").await.map(Some)
         })
         .await
         .map(drop)
@@ -131,13 +131,26 @@ network {vip}/32
         self.daemons.start_again(&self.sandbox, host, BGPD)
     }
 
-    async fn ask_bgpd(&self, host: &str, question: &str) -> anyhow::Result<String> {
-        self.exec(host, &["vtysh", "--vty_socket", &folder(host), "-d", BGPD, "-c", question]).await
+    async fn ask_frr(&self, host: &str, daemon: &str, question: &str) -> anyhow::Result<String> {
+        self.exec(host, &["vtysh", "--vty_socket", &folder(host), "-d", daemon, "-c", question]).await
+    }
+
+    /// Returns the peers with which BFD is Up on a host.
+    pub(crate) async fn bfd_peers(&self, host: &str) -> anyhow::Result<BTreeSet<Ipv4Addr>> {
+        #[derive(Deserialize)]
+        struct Peer {
+            peer: Ipv4Addr,
+            status: String,
+        }
+        let answer = self.ask_frr(host, BFDD, "show bfd peers json").await?;
+        let peers: Vec<Peer> =
+            serde_json::from_str(&answer).with_context(|| format!("bfdd on {host} answers {answer}"))?;
+        Ok(peers.into_iter().filter(|peer| peer.status == "up").map(|peer| peer.peer).collect())
     }
 
     /// Returns the paths that bgpd on a host has to a prefix.
     pub(crate) async fn bgp_paths(&self, host: &str, prefix: &str) -> anyhow::Result<Vec<BgpPath>> {
-        let answer = self.ask_bgpd(host, &format!("show bgp ipv4 unicast {prefix} json")).await?;
+        let answer = self.ask_frr(host, BGPD, &format!("show bgp ipv4 unicast {prefix} json")).await?;
         paths(&answer).with_context(|| format!("bgpd on {host} answers {answer}"))
     }
 }

@@ -122,6 +122,9 @@ async fn measure(
         lab.await_api_server_of(node).await?;
     }
     lab.await_racks().await?;
+    if let Detection::Bfd(_) = case.detection() {
+        lab.await_bfd().await?;
+    }
     let victim = case.victim(nodes, round);
     let other = nodes.iter().find(|node| **node != victim).context("a control plane of one node")?;
     lab.lead_etcd(other).await?;

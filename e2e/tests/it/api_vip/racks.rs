@@ -19,6 +19,7 @@ fn the_vip_of_api_servers_in_two_racks_answers_whatever_befalls_a_node_a_rack_a_
             lab.start_api_bgp(node, Detection::Bfd(300))?;
         }
         lab.await_racks().await?;
+        lab.await_bfd().await?;
         lab.lead_etcd("cp2").await?;
 
         // A node dies, then a rack, and no router sees a link go down: BFD finds it, long before the hold time has passed.
@@ -27,6 +28,7 @@ fn the_vip_of_api_servers_in_two_racks_answers_whatever_befalls_a_node_a_rack_a_
         await_answers(lab, "node dead").await?;
         lab.node("cp1")?.plug_cable()?;
         lab.await_racks().await?;
+        lab.await_bfd().await?;
         lab.cut_rack("leaf2", true)?;
         lab.await_avoided("leaf2").await?;
         await_answers(lab, "rack cut off").await?;
