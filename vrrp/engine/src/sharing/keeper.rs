@@ -29,7 +29,7 @@ const RETRY: Duration = Duration::from_secs(30);
 /// Shares, and links with the peers that are known.
 type Inputs = (Arc<Shares>, BTreeMap<String, SharingLink>);
 
-/// What trails follow from: also the silent servers, and true if this node was away.
+/// Inputs of trails: shares and links, silent servers, and true if this node was away.
 type TrailInputs = (Inputs, BTreeSet<IpAddr>, bool);
 
 /// The table, and what is known of the peers.
