@@ -43,6 +43,9 @@ use plan::MOST_SESSIONS;
 
 /// Time between two looks at the host's addresses and default routes.
 const LOOK: Duration = Duration::from_secs(3);
+/// Time between the end of a session and the next one. A router that was just left refuses connections while it clears what it knew of this node
+/// (FRR).
+const CLEARING: Duration = Duration::from_millis(500);
 /// Longest time that the end of the engine waits for peers to be left: two seconds for the withdrawal, one for the last message.
 pub(crate) const LEAVING: Duration = Duration::from_secs(4);
 
@@ -123,7 +126,7 @@ impl Speaking {
         ];
         descriptors.extend(driver.peerings.values().filter_map(Peering::descriptor));
         let due = driver.peerings.values().filter_map(|peering| peering.due(now)).min();
-        let due = due.into_iter().chain(driver.next_look).min();
+        let due = due.into_iter().chain(driver.next_look).chain(driver.open_from).min();
         poll(&mut descriptors, due.map(|due| due.since(now)), "BGP peers");
     }
 }
@@ -141,6 +144,8 @@ struct Driver {
     routes: Vec<HostRoute>,
     /// `None` while there is no peer.
     next_look: Option<Time>,
+    /// Time before which no session is opened.
+    open_from: Option<Time>,
     random: Random,
     events: EventSender,
 }
@@ -153,6 +158,7 @@ impl Driver {
             host: HostAddresses::default(),
             routes: Vec::new(),
             next_look: None,
+            open_from: None,
             random: Random::new(clock::wall_nanos()),
             events,
         }
@@ -174,7 +180,8 @@ impl Driver {
         self.peerings.retain(|_, peering| !peering.is_finished());
         if self.peerings.len() < before {
             // Sessions that are to be opened anew.
-            self.next_look = Some(now);
+            self.open_from = Some(now + CLEARING);
+            self.next_look = self.open_from;
         }
     }
 
@@ -237,6 +244,10 @@ impl Driver {
                 Some(_) => peering.stop(ErrorCode::CONFIGURATION_CHANGED.into(), now),
             }
         }
+        if self.open_from.is_some_and(|from| now < from) {
+            return;
+        }
+        self.open_from = None;
         for (id, config) in desired {
             let random = Random::new(self.random.roll());
             let mut peering = Peering::new(id.clone(), config.clone(), random, self.events.clone(), now);
