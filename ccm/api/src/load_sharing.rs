@@ -1,5 +1,6 @@
 //! Load sharing: an address that several nodes serve together (`docs/dev/sharing.md`). The controller writes which node serves which part.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -125,9 +126,21 @@ impl LotTable {
         }
         numbers
     }
+
+    /// Returns the index of the node with most lots, of several the first.
+    pub fn first_server(&self) -> u8 {
+        let numbers = self.numbers().into_iter();
+        numbers.max_by_key(|(node, number)| (*number, Reverse(*node))).map_or(0, |(node, _)| node)
+    }
 }
 
 impl SharedLoad {
+    /// Returns the nodes with lots, each with their number.
+    pub fn servers(&self) -> Result<Vec<(&SharingNode, usize)>, SharedLoadError> {
+        let numbers = self.table()?.numbers().into_iter();
+        Ok(numbers.filter_map(|(index, lots)| Some((self.nodes.get(usize::from(index))?, lots))).collect())
+    }
+
     /// Returns the nodes of all lots.
     pub fn table(&self) -> Result<LotTable, SharedLoadError> {
         if self.nodes.len() > SHARING_NODES {

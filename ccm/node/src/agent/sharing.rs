@@ -1,6 +1,5 @@
 //! Addresses that this node serves together with other nodes: from the objects to the engine's tables. Pure.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -172,7 +171,7 @@ fn share(one: &SharedAddress, table: &LotTable, protocol: PortProtocol, ports: B
     let (lots, former) = match protocol {
         PortProtocol::Tcp | PortProtocol::Udp => (table.lots, table.former.iter().map(row).collect()),
         // An association may have several addresses and ports: one node serves all.
-        PortProtocol::Sctp => ([first_server(table); LOTS], Vec::new()),
+        PortProtocol::Sctp => ([table.first_server(); LOTS], Vec::new()),
     };
     Share {
         interface: one.interface.clone(),
@@ -185,10 +184,4 @@ fn share(one: &SharedAddress, table: &LotTable, protocol: PortProtocol, ports: B
         lots,
         former,
     }
-}
-
-/// Returns the node with most lots, of several the first.
-fn first_server(table: &LotTable) -> u8 {
-    let numbers = table.numbers().into_iter();
-    numbers.max_by_key(|(node, number)| (*number, Reverse(*node))).map_or(0, |(node, _)| node)
 }

@@ -126,7 +126,7 @@ impl ClientStory {
             lot,
             node: at.and_then(|at| name(table.lots[at])),
             former: former.filter_map(name).collect(),
-            sctp: servers(load).into_iter().next().filter(|_| has_sctp).map(|server| server.node),
+            sctp: name(table.first_server()).filter(|_| has_sctp),
         })
     }
 }

@@ -104,7 +104,6 @@ pub(in crate::inspect) fn vips(snapshot: &Snapshot, selection: &Selection) -> Ve
 fn servers(vip: &VirtualIP) -> Vec<String> {
     let is_shared = vip.load_shared().is_some_and(|one| one.status == "True");
     let load = vip.spec.load_sharing.as_ref().filter(|_| is_shared && vip.is_announced());
-    let numbers = load.and_then(|load| load.table().ok()).map(|table| table.numbers()).unwrap_or_default();
-    let nodes = numbers.keys().filter_map(|index| load?.nodes.get(usize::from(*index)));
-    nodes.map(|node| node.name.clone()).collect()
+    let servers = load.and_then(|load| load.servers().ok()).unwrap_or_default();
+    servers.into_iter().map(|(node, _)| node.name.clone()).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use windlass_api::{LOTS, SharedLoad, load_shared as reasons};
+use windlass_api::{LOTS, SharedLoad, SharingNode, load_shared as reasons};
 
 use super::super::service_proxy::ServiceProxy;
 use super::Unshared;
@@ -105,15 +105,15 @@ impl SharingState {
         if let Some(obstacle) = &self.obstacle {
             return Some(obstacle.finding(node));
         }
-        let servers = servers(load)?;
-        let is_filtered = |(address, ..): &&(IpAddr, &str, usize)| self.filtered.contains(address);
-        let filtered: Vec<_> = servers.iter().filter(is_filtered).map(|(_, name, _)| *name).collect();
+        let servers = load.servers().ok()?;
+        let is_filtered = |(server, _): &&(&SharingNode, usize)| self.filtered.contains(&server.address);
+        let filtered: Vec<_> = servers.iter().filter(is_filtered).map(|(server, _)| &*server.name).collect();
         if !filtered.is_empty() {
             let message = filtered_sentence(node, address, &filtered, servers.len());
             return Some(Finding { holds: false, reason: reasons::SOURCES_FILTERED, message });
         }
-        if let [(_, name, _)] = servers[..] {
-            let message = format!("Node {name} alone serves {address}");
+        if let [(server, _)] = servers[..] {
+            let message = format!("Node {} alone serves {address}", server.name);
             return Some(Finding { holds: false, reason: reasons::ONE_SERVER, message });
         }
         self.in_force.contains(&address).then(|| Finding {
@@ -124,10 +124,12 @@ impl SharingState {
     }
 
     /// Returns the shares of the nodes, and the nodes that are out.
-    fn sentence(&self, load: &SharedLoad, servers: &[(IpAddr, &str, usize)]) -> String {
-        let numbers: Vec<_> = servers.iter().map(|(_, name, lots)| format!("{name} {lots}")).collect();
+    fn sentence(&self, load: &SharedLoad, servers: &[(&SharingNode, usize)]) -> String {
+        let numbers: Vec<_> =
+            servers.iter().map(|(server, lots)| format!("{} {lots}", server.name)).collect();
         let names = |is_one: &dyn Fn(&IpAddr) -> bool| -> Vec<&str> {
-            servers.iter().filter(|(address, ..)| is_one(address)).map(|(_, name, _)| *name).collect()
+            let of_these = servers.iter().map(|(server, _)| server).filter(|server| is_one(&server.address));
+            of_these.map(|server| &*server.name).collect()
         };
         let (alone, is_out) = (vec!["the node that announces the address"], |address: &IpAddr| {
             [&self.silent, &self.returning, &self.unknown].iter().any(|set| set.contains(address))
@@ -173,13 +175,4 @@ fn filtered_sentence(node: &str, address: IpAddr, filtered: &[&str], servers: us
          Let the nodes' ports of the hypervisor or switch send from any source address (no port security, source guard or spoofing filter), also \
          by UDP port 10113"
     )
-}
-
-/// Returns the nodes with lots, with their addresses and numbers of lots; `None`: the table is not valid.
-fn servers(load: &SharedLoad) -> Option<Vec<(IpAddr, &str, usize)>> {
-    let server = |(node, lots): (u8, usize)| {
-        let node = load.nodes.get(usize::from(node))?;
-        Some((node.address, node.name.as_str(), lots))
-    };
-    load.table().ok()?.numbers().into_iter().map(server).collect()
 }
