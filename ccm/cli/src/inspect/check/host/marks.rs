@@ -17,8 +17,8 @@ mod tests;
 
 /// Routing tables of an engine: 256 for each tag.
 const TABLES_PER_TAG: u32 = 256;
-/// kube-proxy's chains that mark what it masquerades, in iptables and in nftables mode.
-const MARKING_CHAINS: [&str; 2] = ["KUBE-MARK-MASQ", "mark-for-masquerade"];
+/// kube-proxy's chains that write or test the mark of what it masquerades, in iptables and in nftables mode.
+const MARKING_CHAINS: [&str; 2] = ["KUBE-MARK-MASQ", "masquerading"];
 
 /// A user of bits of packet marks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

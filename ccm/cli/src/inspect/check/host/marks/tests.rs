@@ -42,8 +42,8 @@ fn the_bits_that_a_rule_of_nftables_tests_or_writes_are_read() {
 fn a_ruleset_tells_who_marks_and_which_chains_drop() {
     let text = "table inet windlass {\n\tchain moved {\n\t\ttype filter hook prerouting priority -190; policy accept;\n\
         \t\tmeta mark set meta mark & 0xffffff0f ^ 0x00000010\n\t}\n}\n\
-        table ip kube-proxy {\n\tset cluster-ips {\n\t\ttype ipv4_addr\n\t}\n\n\tchain mark-for-masquerade {\n\
-        \t\tmeta mark set meta mark | 0x00004000\n\t}\n}\n\
+        table ip kube-proxy {\n\tset cluster-ips {\n\t\ttype ipv4_addr\n\t}\n\n\tchain masquerading {\n\
+        \t\tmeta mark & 0x00004000 != 0x00000000 meta mark set meta mark ^ 0x00004000 masquerade fully-random\n\t}\n}\n\
         table ip mangle {\n\tchain PREROUTING {\n\t\ttype filter hook prerouting priority mangle; policy accept;\n\
         \t\tiifname \"wt0\" counter packets 0 bytes 0 meta mark set 0x1bd10\n\t}\n}\n\
         table ip filter {\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy drop;\n\
@@ -55,7 +55,7 @@ fn a_ruleset_tells_who_marks_and_which_chains_drop() {
     assert_eq!(
         users,
         [
-            ("nftables chain ip kube-proxy mark-for-masquerade", 0x4000),
+            ("nftables chain ip kube-proxy masquerading", 0x4000),
             ("nftables chain ip mangle PREROUTING", u32::MAX),
         ]
     );
