@@ -1,7 +1,7 @@
 //! Commands on the hosts of a lab: kubectl, curl, anything.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     path::Path,
     process::Stdio,
@@ -81,11 +81,27 @@ impl Lab {
         count: usize,
         flags: &[&str],
     ) -> anyhow::Result<BTreeSet<String>> {
+        Ok(self.curl_counted(client, address, port, count, flags).await?.into_keys().collect())
+    }
+
+    /// The same with the number of answers of each.
+    pub async fn curl_counted(
+        &self,
+        client: &str,
+        address: impl Into<IpAddr>,
+        port: u16,
+        count: usize,
+        flags: &[&str],
+    ) -> anyhow::Result<BTreeMap<String, usize>> {
         let url = format!("http://{}/hostname?[1-{count}]", SocketAddr::new(address.into(), port));
         let bounds = ["--connect-timeout", "1", "--max-time", "2", "--fail-early"];
         let own = ["--header", "Connection: close", "--write-out", "\n", &url];
         let command = [&["curl", "-sS", "--noproxy", "*"], &bounds[..], flags, &own].concat();
-        Ok(self.exec(client, &command).await?.lines().map(str::to_owned).collect())
+        let mut counts = BTreeMap::new();
+        for server in self.exec(client, &command).await?.lines() {
+            *counts.entry(server.to_owned()).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     /// Runs `act` on a thread of its own in the network namespace of a host, or of a light backend's server, as `web-n1`,

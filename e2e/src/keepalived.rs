@@ -117,7 +117,7 @@ impl Lab {
     /// A Service before the backend `of`, of a class that nobody serves, with `address` in its status: kube-proxy makes no
     /// difference between it and one of Windlass'.
     pub async fn foreign_service(&self, name: &str, of: &str, address: IpAddr) -> anyhow::Result<()> {
-        self.foreign_service_with(name, of, address, |_| ()).await
+        self.foreign_service_with(name, of, address, |_| ()).await.map(drop)
     }
 
     /// The same; `tweak` may change the Service before it is sent.
@@ -127,18 +127,18 @@ impl Lab {
         of: &str,
         address: IpAddr,
         tweak: impl FnOnce(&mut Service),
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Service> {
         self.same_backend(name, of)?;
-        self.load_balancer(name, |service| {
+        let tweak = |service: &mut Service| {
             service.spec.get_or_insert_default().load_balancer_class =
                 Some("bench.example/keepalived".into());
             tweak(service);
-        })
-        .await?;
+        };
+        let service = self.load_balancer(name, tweak).await?;
         let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address, "ipMode": "VIP"}]}}});
         let services: Api<Service> = Api::default_namespaced(self.client());
         services.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
-        Ok(())
+        Ok(service)
     }
 
     /// Removes a Service of namespace `default`.

@@ -169,6 +169,12 @@ impl Lab {
         self.write_endpoints(service, |_| Some(EndpointState::Ready)).await
     }
 
+    /// The same for these pods and no others.
+    pub async fn write_pods(&self, service: &Service, pods: Pods<'_>) -> anyhow::Result<()> {
+        let state = |node: &str| pods.iter().find(|(on, _)| *on == node).map(|(_, state)| *state);
+        self.write_endpoints(service, state).await
+    }
+
     /// The same with the state of each server's pod, by its node; `None`: it has none.
     pub async fn write_endpoints(
         &self,
@@ -194,6 +200,9 @@ impl Lab {
         Ok(())
     }
 }
+
+/// The node of each pod, and the pod's state.
+pub type Pods<'a> = &'a [(&'a str, EndpointState)];
 
 /// State of a pod behind a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -207,6 +207,20 @@ impl Node<'_> {
         }
     }
 
+    /// Limits what the node sends and receives, each to this many megabits a second.
+    pub fn limit_rate(&self, mbit: u32) -> anyhow::Result<()> {
+        let (name, limit) = (self.name(), format!("root tbf rate {mbit}mbit burst 32kb latency 50ms"));
+        self.script(&format!(
+            "tc -n {name} qdisc add dev eth0 {limit}\ntc -n lan qdisc add dev v-{name} {limit}"
+        ))
+    }
+
+    /// Ends the limit.
+    pub fn unlimit_rate(&self) -> anyhow::Result<()> {
+        let name = self.name();
+        self.script(&format!("tc -n {name} qdisc del dev eth0 root\ntc -n lan qdisc del dev v-{name} root"))
+    }
+
     /// Stops the agent's process in its tracks (SIGSTOP), as a VM pause would.
     pub fn freeze_agent(&self) -> anyhow::Result<()> {
         self.signal_agent(Signal::SIGSTOP)

@@ -4,14 +4,16 @@ use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
+    ops::Range,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
-use socket2::SockRef;
+use socket2::{Domain, Socket, Type};
 
 use crate::{
     lab::Lab,
+    load::PATIENCE,
     running::{Running, Stop},
 };
 
@@ -54,7 +56,7 @@ pub struct Outcome {
 
 impl Outcome {
     fn answer(&mut self, at: Duration, server: &[u8]) {
-        let server = String::from_utf8_lossy(server).trim().to_owned();
+        let server = server_name(server);
         self.answered += 1;
         self.close_gap(at);
         self.last_answer = Some(at);
@@ -91,11 +93,39 @@ impl Lab {
         let running = Running::start(self, client, "probe", move |stop| {
             match protocol {
                 Protocol::Udp => udp(target, interval, stop),
-                Protocol::Tcp => Ok(tcp(target, interval, stop)),
+                Protocol::Tcp => Ok(tcp(target, &[], [interval, TCP_PATIENCE], stop)),
             }
             .with_context(|| format!("asking {target}"))
         })?;
         Ok(Probe(running))
+    }
+
+    /// Asks over TCP from these ports of host `client` in turn, every `interval`, which is also the longest wait for an answer. For an
+    /// address whose servers share connections by the client's port.
+    pub fn probe_from(
+        &self,
+        client: &str,
+        ports: Vec<u16>,
+        target: SocketAddr,
+        interval: Duration,
+    ) -> anyhow::Result<Probe> {
+        let ask = move |stop: &Stop| Ok(tcp(target, &ports, [interval; 2], stop));
+        Ok(Probe(Running::start(self, client, "probe", ask)?))
+    }
+
+    /// Returns the name of the server that answers a new connection from each of these ports of host `client`.
+    pub fn servers_of(
+        &self,
+        client: &str,
+        ports: Range<u16>,
+        target: SocketAddr,
+    ) -> anyhow::Result<BTreeMap<u16, String>> {
+        let server = |port| {
+            let server =
+                ask_from(Some(port), target, PATIENCE).with_context(|| format!("from port {port}"))?;
+            Ok((port, server_name(&server)))
+        };
+        self.within(client, || ports.map(server).collect())?
     }
 }
 
@@ -107,9 +137,7 @@ impl Probe {
 }
 
 fn udp(target: SocketAddr, interval: Duration, stop: &Stop) -> anyhow::Result<Outcome> {
-    let any: IpAddr =
-        if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind((unspecified(target), 0))?;
     // Connecting looks up the route, nothing is sent.
     socket.connect(target)?;
     let begin = Instant::now();
@@ -137,13 +165,14 @@ fn udp(target: SocketAddr, interval: Duration, stop: &Stop) -> anyhow::Result<Ou
     Ok(outcome)
 }
 
-fn tcp(target: SocketAddr, interval: Duration, stop: &Stop) -> Outcome {
+fn tcp(target: SocketAddr, ports: &[u16], [interval, patience]: [Duration; 2], stop: &Stop) -> Outcome {
+    let mut ports = ports.iter().copied().cycle();
     let begin = Instant::now();
     let mut outcome = Outcome::default();
     let mut next = begin;
     while !stop.is_requested() {
         outcome.sent += 1;
-        if let Ok(server) = ask(target) {
+        if let Ok(server) = ask_from(ports.next(), target, patience) {
             outcome.answer(begin.elapsed(), &server);
         }
         let now = Instant::now();
@@ -154,12 +183,31 @@ fn tcp(target: SocketAddr, interval: Duration, stop: &Stop) -> Outcome {
     outcome
 }
 
+/// Returns the unspecified address of a target's family.
+fn unspecified(target: SocketAddr) -> IpAddr {
+    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+fn server_name(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer).trim().to_owned()
+}
+
 /// One HTTP request for the server's name.
 pub(crate) fn ask(target: SocketAddr) -> anyhow::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&target, TCP_PATIENCE)?;
-    stream.set_read_timeout(Some(TCP_PATIENCE))?;
+    ask_from(None, target, TCP_PATIENCE)
+}
+
+/// The same from a port of this host.
+fn ask_from(port: Option<u16>, target: SocketAddr, patience: Duration) -> anyhow::Result<Vec<u8>> {
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
     // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.
-    SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+    socket.set_linger(Some(Duration::ZERO))?;
+    if let Some(port) = port {
+        socket.bind(&SocketAddr::new(unspecified(target), port).into())?;
+    }
+    socket.connect_timeout(&target.into(), patience)?;
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(patience))?;
     stream.write_all(b"GET /hostname HTTP/1.0\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

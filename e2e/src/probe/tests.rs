@@ -26,3 +26,24 @@ fn silence_until_the_end_is_a_gap_and_silence_before_the_first_answer_is_none() 
     outcome.close_gap(ms(500));
     assert_eq!((outcome.longest_gap, outcome.gap_began), (ms(410), ms(90)));
 }
+
+#[test]
+fn the_same_ports_of_a_client_can_be_asked_from_again_immediately() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    // A port that nothing else uses.
+    let port = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut stream, from) = listener.accept().unwrap();
+            let mut request = [0; 26];
+            stream.read_exact(&mut request).unwrap();
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{}\n", from.port()).unwrap();
+        }
+    });
+    for _ in 0..3 {
+        let seen = ask_from(Some(port), target, PATIENCE).unwrap();
+        assert_eq!(server_name(&seen), port.to_string());
+    }
+    server.join().unwrap();
+}

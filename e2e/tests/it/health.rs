@@ -13,7 +13,7 @@ use windlass_e2e::{
 };
 
 use crate::{
-    local::{await_served_by, served_locally, write},
+    local::{await_served_by, served_locally},
     setup::{LIMIT, await_answer, lab, moves, other, router_of, served, services},
 };
 
@@ -73,7 +73,7 @@ fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_c
         await_served_by(lab, vip, &owner).await?;
         await_ranked(lab, vip).await?;
         lab.stop_controller("controller", Signal::SIGKILL).await?;
-        write(lab, &service, &[(other, Ready)]).await?;
+        lab.write_pods(&service, &[(other, Ready)]).await?;
         await_served_by(lab, vip, other).await?;
         await_told(lab, &owner, Some("the health check on node port ")).await
     })

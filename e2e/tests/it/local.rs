@@ -7,14 +7,11 @@ use std::{net::IpAddr, time::Duration};
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
 use windlass_e2e::{
-    EndpointState::{self, Ready, Starting, Terminating},
-    Lab, Protocol, ProxyMode, SERVICE_PORT, await_that, scenario,
+    EndpointState::{Ready, Starting, Terminating},
+    Lab, Pods, Protocol, ProxyMode, SERVICE_PORT, await_that, scenario,
 };
 
 use crate::setup::{LIMIT, lab, router_of, services};
-
-/// The node of each pod, and what the pod does.
-pub(crate) type Pods<'a> = &'a [(&'a str, EndpointState)];
 
 // shows: field-reports F-38
 #[test]
@@ -40,11 +37,11 @@ async fn rollout(lab: &Lab) -> anyhow::Result<()> {
             &[(from, Terminating), (to, Ready)],
         ];
         for pods in steps {
-            write(lab, &service, pods).await?;
+            lab.write_pods(&service, pods).await?;
         }
         // As long as it takes until the pod that ends is gone: that is the workload's grace period.
         await_served_by(lab, vip, to).await?;
-        write(lab, &service, &[(to, Ready)]).await?;
+        lab.write_pods(&service, &[(to, Ready)]).await?;
     }
     let outcome = probe.stop()?;
     println!(
@@ -80,7 +77,7 @@ fn a_udp_flow_that_began_while_there_was_no_pod_is_answered_once_there_is_one() 
     scenario("local-udp", lab(), async |lab| {
         let (service, vip) = served_locally(lab, &[("n3", Ready)]).await?;
         await_served_by(lab, vip, "n3").await?;
-        write(lab, &service, &[]).await?;
+        lab.write_pods(&service, &[]).await?;
         await_that("nobody answers", LIMIT, async || {
             Ok(lab.curl("c1", vip, SERVICE_PORT).await.is_err().then_some(()))
         })
@@ -88,7 +85,7 @@ fn a_udp_flow_that_began_while_there_was_no_pod_is_answered_once_there_is_one() 
         let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(5))?;
         // A few hundred packets of the flow.
         ensure!(lab.curl("c1", vip, SERVICE_PORT).await.is_err(), "somebody answers");
-        write(lab, &service, &[("n1", Ready)]).await?;
+        lab.write_pods(&service, &[("n1", Ready)]).await?;
         await_served_by(lab, vip, "n1").await?;
         let outcome = probe.stop()?;
         ensure!(outcome.last_server.as_deref() == Some("web-n1"), "the flow was never answered: {outcome:?}");
@@ -121,9 +118,9 @@ fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
         }
         await_served_by(lab, vip, "n3").await?;
         // Nobody has a pod any more: the address stays where it is, and comes back to life there.
-        write(lab, &service, &[]).await?;
+        lab.write_pods(&service, &[]).await?;
         lab.await_owner("c1", vip).await?;
-        write(lab, &service, &[("n3", Ready)]).await?;
+        lab.write_pods(&service, &[("n3", Ready)]).await?;
         await_served_by(lab, vip, "n3").await
     })
 }
@@ -137,13 +134,8 @@ pub(crate) async fn served_locally(lab: &Lab, pods: Pods<'_>) -> anyhow::Result<
         service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
     };
     let service = lab.load_balancer("web", local).await?;
-    write(lab, &service, pods).await?;
+    lab.write_pods(&service, pods).await?;
     Ok((service, lab.ingress("web", LIMIT).await?))
-}
-
-pub(crate) async fn write(lab: &Lab, service: &Service, pods: Pods<'_>) -> anyhow::Result<()> {
-    let state = |node: &str| pods.iter().find(|(on, _)| *on == node).map(|(_, state)| *state);
-    lab.write_endpoints(service, state).await
 }
 
 /// Waits until the node has the address, and its pod answers there.

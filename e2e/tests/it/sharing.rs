@@ -2,22 +2,17 @@
 
 mod rules;
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, SocketAddr},
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use windlass_api::{CONDITION_LOAD_SHARED, load_shared};
+use windlass_api::load_shared;
 use windlass_e2e::{
-    BACKEND_HTTP,
     EndpointState::{Ready, Terminating},
-    Lab, Load, LoadOptions, LoadOutcome, SERVICE_PORT, await_that, scenario,
+    IN_A_ROW, Lab, Load, LoadOptions, LoadOutcome, Pods, SERVICE_PORT, await_that, scenario,
 };
 
-use crate::local::{Pods, write};
 use crate::setup::{LIMIT, await_ingresses, dual_stack, lab};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -27,8 +22,6 @@ pub(crate) const CONNECTIONS: usize = 60;
 const CLIENTS: LoadOptions = LoadOptions { connections: CONNECTIONS, requests_per_second: 50 };
 /// Fewest connections of a node. Twenty are expected, and less than one draw in a million has a node with fewer.
 pub(crate) const FEWEST: usize = 4;
-/// Number of new connections in a row that have to succeed. Each lot of a third of them is missed by less than one draw in a million.
-const IN_A_ROW: usize = 40;
 
 #[test]
 fn connections_to_a_shared_address_break_only_with_the_nodes_of_their_pods() -> anyhow::Result<()> {
@@ -58,7 +51,7 @@ async fn roll_and_drain(lab: &Lab, service: &Service, vips: &[IpAddr]) -> anyhow
         (&[("n1", Ready), ("n2", Ready), ("n3", Ready)], &NODES),
     ];
     for (pods, nodes) in rollout {
-        write(lab, service, pods).await?;
+        lab.write_pods(service, pods).await?;
         await_shared(lab, vips, nodes).await?;
     }
     for (is_excluded, nodes) in [(true, &["n1", "n3"][..]), (false, &NODES)] {
@@ -67,7 +60,7 @@ async fn roll_and_drain(lab: &Lab, service: &Service, vips: &[IpAddr]) -> anyhow
     }
     share(lab, "None").await?;
     for vip in vips {
-        await_condition(lab, *vip, load_shared::ONE_SERVER).await?;
+        lab.await_load_shared(*vip, load_shared::ONE_SERVER, LIMIT).await?;
     }
     share(lab, "Local").await?;
     await_shared(lab, vips, &NODES).await
@@ -84,7 +77,7 @@ async fn nodes_die(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<()> {
     let director = directors.first().context("no director")?;
     let mut of_dead = 0;
     for node in NODES {
-        let peers = served_by(lab, node).await?;
+        let peers = lab.served_by(node).await?;
         for (vip, load) in vips.iter().zip(&clients) {
             let client: IpAddr = match vip {
                 IpAddr::V4(_) => lab.host("c1")?.address.into(),
@@ -126,7 +119,7 @@ async fn served(lab: &Lab, load_sharing: &str, pods: Pods<'_>) -> anyhow::Result
         service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
     });
     let service = service.await?;
-    write(lab, &service, pods).await?;
+    lab.write_pods(&service, pods).await?;
     let vips = await_ingresses(lab, "web", 2).await?;
     for vip in &vips {
         await_that(&format!("a pod answers at {vip}"), LIMIT, async || {
@@ -163,44 +156,10 @@ async fn answers(lab: &Lab, vip: IpAddr, flags: &[&str]) -> anyhow::Result<BTree
     lab.curl_each("c1", vip, SERVICE_PORT, IN_A_ROW, flags).await
 }
 
-/// Returns the clients of the established connections of the pod on this node.
-async fn served_by(lab: &Lab, node: &str) -> anyhow::Result<BTreeSet<SocketAddr>> {
-    let (pod, port) = (format!("--net=/run/netns/web-{node}"), format!("sport = :{BACKEND_HTTP}"));
-    let list = ["nsenter", &pod, "ss", "--no-header", "--tcp", "--numeric", "state", "established", &port];
-    let list = lab.exec(node, &list).await?;
-    let client = |line: &str| {
-        let peer: SocketAddr = line.split_whitespace().nth(3)?.parse().ok()?;
-        Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()))
-    };
-    list.lines().map(|line| client(line).with_context(|| format!("no client in {line:?}"))).collect()
-}
-
 /// Waits until these nodes have lots of each address, and no others, and new connections go to these.
 async fn await_shared(lab: &Lab, vips: &[IpAddr], nodes: &[&str]) -> anyhow::Result<()> {
-    let pods: BTreeSet<String> = nodes.iter().map(|node| format!("web-{node}")).collect();
     for vip in vips {
-        await_that(&format!("{vip} is shared by {nodes:?}"), LIMIT, async || {
-            let message = await_condition(lab, *vip, load_shared::SHARED).await?;
-            let shares = message.split_once(" of ").map_or("", |(shares, _)| shares).split(", ");
-            let serving: Vec<_> = shares.filter_map(|share| share.split(' ').next()).collect();
-            ensure!(serving == nodes, "{message}");
-            let servers = answers(lab, *vip, &[]).await?;
-            ensure!(servers == pods, "{servers:?} answer");
-            Ok(Some(()))
-        })
-        .await?;
+        lab.await_shared("c1", *vip, nodes, LIMIT).await?;
     }
     Ok(())
-}
-
-/// Waits until the condition `LoadShared` of an address has this reason; returns its message.
-pub(crate) async fn await_condition(lab: &Lab, vip: IpAddr, reason: &str) -> anyhow::Result<String> {
-    await_that(&format!("LoadShared of {vip} has the reason {reason}"), LIMIT, async || {
-        let status = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default();
-        let condition = status.conditions.into_iter().find(|one| one.type_ == CONDITION_LOAD_SHARED);
-        let condition = condition.context("there is no such condition")?;
-        ensure!(condition.reason == reason, "{condition:?}");
-        Ok(Some(condition.message))
-    })
-    .await
 }

@@ -6,6 +6,7 @@ mod bgp;
 mod ccm;
 mod cluster;
 mod connections;
+mod distribution;
 mod footprint;
 mod load;
 mod moves;
@@ -45,6 +46,8 @@ enum Bench {
     Cluster,
     /// Established connections that outlive their node, beside keepalived and conntrackd.
     Connections,
+    /// Bandwidth of an address that several nodes serve, and what faults cost its connections.
+    Distribution,
     /// Memory of agent and controller, and the size of binary and image.
     Footprint,
     /// Thousands of clients while nodes fail one by one, beside keepalived.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Bench::Ccm => ccm::bench(),
         Bench::Cluster => cluster::bench(),
         Bench::Connections => connections::bench(),
+        Bench::Distribution => distribution::bench(),
         Bench::Footprint => footprint::bench(),
         Bench::Load => load::bench(),
         Bench::Moves => moves::bench(),

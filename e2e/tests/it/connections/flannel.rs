@@ -160,7 +160,7 @@ async fn shared(lab: &Lab) -> anyhow::Result<()> {
     let client: IpAddr = lab.host("c1")?.address.into();
     let vip = serve(lab, "shared", &NODES, true).await?[0];
     await_that(&format!("{vip} is shared by all nodes"), LIMIT, async || {
-        let message = sharing::await_condition(lab, vip, load_shared::SHARED).await?;
+        let message = lab.await_load_shared(vip, load_shared::SHARED, LIMIT).await?;
         ensure!(NODES.iter().all(|node| message.contains(node)), "{message}");
         Ok(Some(()))
     })

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use windlass_api::{VirtualIP, load_shared, virtual_ip_name};
 use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
 use windlass_e2e::{
-    ControllerOptions, EndpointState::Ready, Lab, Protocol, ProxyMode, SERVICE_PORT, Signal, await_that,
-    scenario,
+    ControllerOptions, EndpointState::Ready, IN_A_ROW, Lab, Protocol, ProxyMode, SERVICE_PORT, Signal,
+    await_that, scenario,
 };
 
-use super::{IN_A_ROW, NODES, answers, await_condition, await_shared, served};
+use super::{NODES, answers, await_shared, served};
 use crate::setup::{LIMIT, lab, services};
 
 /// Clients of c1, each with an address of its own. Less than one draw in a million has all of their lots on one node.
@@ -130,7 +130,7 @@ async fn write_lots(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
         let change = json!({"spec": {"loadSharing": {"nodes": nodes, "lots": lots}}});
         api.patch(&virtual_ip_name(vip), &PatchParams::default(), &Patch::Merge(change)).await?;
         await_that(&format!("LoadShared of {vip} contains {words:?}"), LIMIT, async || {
-            let message = await_condition(lab, vip, reason).await?;
+            let message = lab.await_load_shared(vip, reason, LIMIT).await?;
             ensure!(message.contains(words), "{message}");
             Ok(Some(()))
         })

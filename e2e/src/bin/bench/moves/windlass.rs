@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use windlass_api::{Transport, VirtualRouter};
 use windlass_e2e::{
     ControllerOptions,
-    EndpointState::{self, Ready, Starting, Terminating},
+    EndpointState::{Ready, Starting, Terminating},
     Keepalived, Lab, SERVICE_PORT, Signal, await_that,
 };
 
@@ -203,20 +203,16 @@ async fn rollout(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
         service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
     };
     let service = lab.load_balancer("local", local).await?;
-    let write = async |pods: &[(&str, EndpointState)]| {
-        let state = |node: &str| pods.iter().find(|(on, _)| *on == node).map(|(_, state)| *state);
-        lab.write_endpoints(&service, state).await
-    };
     let (from, to) = ("n1", "n2");
-    write(&[(from, Ready)]).await?;
+    lab.write_pods(&service, &[(from, Ready)]).await?;
     let vip = lab.ingress("local", LIMIT).await?;
     await_served_by(lab, vip, from).await?;
     let roll = async || {
-        write(&[(from, Ready), (to, Starting)]).await?;
-        write(&[(from, Ready), (to, Ready)]).await?;
-        write(&[(from, Terminating), (to, Ready)]).await?;
+        lab.write_pods(&service, &[(from, Ready), (to, Starting)]).await?;
+        lab.write_pods(&service, &[(from, Ready), (to, Ready)]).await?;
+        lab.write_pods(&service, &[(from, Terminating), (to, Ready)]).await?;
         await_served_by(lab, vip, to).await?;
-        write(&[(to, Ready)]).await
+        lab.write_pods(&service, &[(to, Ready)]).await
     };
     meter.measure(SYSTEM, "local rollout", vip, roll).await?;
     lab.remove_service("local").await

@@ -1,0 +1,68 @@
+//! Addresses that several nodes serve together: which nodes do, and which of them has a connection.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use windlass_api::{CONDITION_LOAD_SHARED, load_shared};
+
+use crate::{backend::BACKEND_HTTP, lab::Lab, service::SERVICE_PORT, wait::await_that};
+
+/// Number of new connections in a row that have to succeed. Each lot of a third of them is missed by less than one draw in a million.
+pub const IN_A_ROW: usize = 40;
+
+impl Lab {
+    /// Waits until the condition `LoadShared` of an address has this reason; returns its message.
+    pub async fn await_load_shared(
+        &self,
+        vip: IpAddr,
+        reason: &str,
+        limit: Duration,
+    ) -> anyhow::Result<String> {
+        await_that(&format!("LoadShared of {vip} has the reason {reason}"), limit, async || {
+            let status = self.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default();
+            let condition = status.conditions.into_iter().find(|one| one.type_ == CONDITION_LOAD_SHARED);
+            let condition = condition.context("there is no such condition")?;
+            ensure!(condition.reason == reason, "{condition:?}");
+            Ok(Some(condition.message))
+        })
+        .await
+    }
+
+    /// Waits until these nodes have lots of an address of backend `web`, and no others, and new connections from host `client` go to these.
+    pub async fn await_shared(
+        &self,
+        client: &str,
+        vip: IpAddr,
+        nodes: &[&str],
+        limit: Duration,
+    ) -> anyhow::Result<()> {
+        let pods: BTreeSet<String> = nodes.iter().map(|node| format!("web-{node}")).collect();
+        await_that(&format!("{vip} is shared by {nodes:?}"), limit, async || {
+            let message = self.await_load_shared(vip, load_shared::SHARED, limit).await?;
+            let shares = message.split_once(" of ").map_or("", |(shares, _)| shares).split(", ");
+            let serving: Vec<_> = shares.filter_map(|share| share.split(' ').next()).collect();
+            ensure!(serving == nodes, "{message}");
+            let servers = self.curl_each(client, vip, SERVICE_PORT, IN_A_ROW, &[]).await?;
+            ensure!(servers == pods, "{servers:?} answer");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Light only: returns the clients of the established connections of backend `web`'s server on this node.
+    pub async fn served_by(&self, node: &str) -> anyhow::Result<BTreeSet<SocketAddr>> {
+        let (pod, port) = (format!("--net=/run/netns/web-{node}"), format!("sport = :{BACKEND_HTTP}"));
+        let list =
+            ["nsenter", &pod, "ss", "--no-header", "--tcp", "--numeric", "state", "established", &port];
+        let list = self.exec(node, &list).await?;
+        let client = |line: &str| {
+            let peer: SocketAddr = line.split_whitespace().nth(3)?.parse().ok()?;
+            Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()))
+        };
+        list.lines().map(|line| client(line).with_context(|| format!("no client in {line:?}"))).collect()
+    }
+}
