@@ -7,7 +7,7 @@
 //!   pods on two or three nodes, half of them busy and half idle. One is expected to be kept if its pod lives.
 //! - **spread**: 10,000 short connections, counted by pod.
 //!
-//! Rows of the kernel's table, which need no cluster, are those of `vrrp/engine/benches/dataplane/table.rs`.
+//! The row of the kernel's table, which needs no cluster, is that of `vrrp/engine/benches/dataplane/sharing.rs`.
 
 mod download;
 mod fault;

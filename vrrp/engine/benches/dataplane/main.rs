@@ -8,6 +8,7 @@
 //! | `kube-proxy` | kube-proxy's rules alone |
 //! | `guard` | the guard as well, with the ports of all VIPs |
 //! | `guard-forwarding` | the guard while another node has handed all VIPs over: unknown connections are forwarded |
+//! | `sharing` | the guard, and the table that directs all packets for VIPs to another node, which is the pod (UDP, 1,000 VIPs at most) |
 //! | `guard-replicate` | the guard with the events of replicated connections, and the VIP as the source of translated packets |
 //!
 //! A case is named after path, protocol and number of VIPs: `service-udp-1000` goes to VIPs and is translated, `pod-udp-1000` goes to the
@@ -20,12 +21,17 @@
 //! - **`more_percent`**: growth of that over `kube-proxy` in the same round, null without it. The aim for the guard is at most 3 % for Services
 //!   and at most 1 % for pods.
 //!
+//! - **`sharing`**: a packet takes a second wire instead of translation: back to the client's, on which the pod is a host, too.
+//!
 //! The client's threads are pinned to the first processor, the pod's to the last. A veth pair hands a packet to the softirq of the processor
 //! that sent it, so the node forwards on the client's processor, and answers on the pod's. The client never waits: that processor is the
 //! limit of the UDP cases.
 //!
 //! In each round all systems take the same case one after the other. Settings (environment): ROUNDS (5), SECONDS (2, of each measurement),
 //! CASES and SYSTEMS (names as above; all).
+//!
+//! The case `table` needs no packets: `target/bench/distribution.json` gets the memory of the table of 1,000 addresses that ten nodes share, the
+//! time of its installation, and that of a change of six lots of one address.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -50,6 +56,7 @@ mod shared;
 
 mod rules;
 mod scene;
+mod sharing;
 mod traffic;
 
 use scene::{Path, Scene, Setup, System};
@@ -87,6 +94,12 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let (rounds, seconds) = (setting("ROUNDS", 5), setting("SECONDS", 2));
+    if wanted("CASES", "table") {
+        let row = sharing::table(rounds);
+        println!("{row}");
+        let file = shared::write("distribution.json", vec![row], |row| row["case"] == "table");
+        println!("bench: {}", file.display());
+    }
     let mut rows = Vec::new();
     for setup in SETUPS {
         for row in measure(setup, rounds, seconds) {
@@ -110,12 +123,17 @@ fn measure(setup: Setup, rounds: u32, seconds: u32) -> Vec<Value> {
     if loads.is_empty() {
         return Vec::new();
     }
-    let systems = System::ALL.into_iter().filter(|system| wanted("SYSTEMS", system.name()));
+    let systems =
+        System::ALL.into_iter().filter(|system| wanted("SYSTEMS", system.name()) && system.takes(setup));
     let scenes: Vec<_> = systems.map(|system| (system, Scene::new(system, setup))).collect();
     let mut figures: BTreeMap<(usize, System), Vec<Figures>> = BTreeMap::new();
     for _ in 0..rounds {
-        for (load, (_, path, measure)) in loads.iter().enumerate() {
+        for (load, (case, path, measure)) in loads.iter().enumerate() {
             for (system, scene) in &scenes {
+                // Its connections would be answered by another way.
+                if scene.is_director && case.starts_with("service-tcp") {
+                    continue;
+                }
                 let one = measure(scene, *path, Duration::from_secs(seconds.into()));
                 figures.entry((load, *system)).or_default().push(one);
             }

@@ -16,10 +16,11 @@ use windlass_engine::{Engine, Protocol, ProtocolPort, Restrictions};
 use crate::lab::{Host, LIMIT, address};
 use crate::rules::kube_proxy;
 use crate::shared::nft;
+use crate::sharing;
 
-/// Port of the VIPs.
-const PORT: u16 = 80;
-const POD: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 2), 8080);
+/// Port of the VIPs and of the pod.
+pub(crate) const PORT: u16 = 80;
+const POD: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 2), PORT);
 /// Mark of the connections of the previous Active, among the bits that the guard uses by default.
 const MARK: u32 = 0x10;
 /// Bytes of the pod's queue: more than arrive while its thread waits for a processor for some 100 ms.
@@ -69,11 +70,14 @@ pub(crate) enum System {
     Forwarding,
     /// The guard with all VIPs as replicated ones, and as the source of translated packets.
     Replicate,
+    /// The guard, and another node serves all UDP packets for the VIPs: the pod, without translation.
+    Sharing,
 }
 
 impl System {
     /// All of them: a round takes them in this order.
-    pub(crate) const ALL: [Self; 4] = [Self::KubeProxy, Self::Guard, Self::Forwarding, Self::Replicate];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::KubeProxy, Self::Guard, Self::Forwarding, Self::Replicate, Self::Sharing];
 
     /// Name in settings and rows.
     pub(crate) fn name(self) -> &'static str {
@@ -82,7 +86,13 @@ impl System {
             Self::Guard => "guard",
             Self::Forwarding => "guard-forwarding",
             Self::Replicate => "guard-replicate",
+            Self::Sharing => "sharing",
         }
+    }
+
+    /// Returns true if the system can have these VIPs: agents share 2,184 at most, and the director ignores source ranges.
+    pub(crate) fn takes(self, setup: Setup) -> bool {
+        self != Self::Sharing || setup.vips <= 1000 && !setup.has_sources
     }
 }
 
@@ -124,6 +134,8 @@ impl Setup {
 pub(crate) struct Scene {
     /// Namespace of the client.
     pub(crate) client: Host,
+    /// True if the node directs packets for VIPs to another node.
+    pub(crate) is_director: bool,
     node: Host,
     /// Socket of the pod that receives datagrams.
     pub(crate) datagrams: UdpSocket,
@@ -139,11 +151,15 @@ impl Scene {
         connect(&client, &node, &pod);
         nft(&node, &kube_proxy(&setup.vips(), PORT, POD, &setup.sources()));
         let guard = (system != System::KubeProxy).then(|| guard(&node, system, setup));
-        let datagrams = pod.run(|| UdpSocket::bind(POD).unwrap());
+        let is_director = system == System::Sharing;
+        if is_director {
+            sharing::direct([&client, &node, &pod], &setup.vips());
+        }
+        let datagrams = pod.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap());
         setsockopt(&datagrams, RcvBufForce, &QUEUE).unwrap();
         datagrams.set_read_timeout(Some(LIMIT)).unwrap();
         accept(&pod);
-        Self { client, node, datagrams, vips: setup.vips(), _pod: pod, _guard: guard }
+        Self { client, is_director, node, datagrams, vips: setup.vips(), _pod: pod, _guard: guard }
     }
 
     /// Destination of the flow with this number among `flows`: VIPs from all parts of the range, or the pod.
@@ -184,8 +200,16 @@ fn connect(client: &Host, node: &Host, pod: &Host) {
     set(node, "netfilter/nf_conntrack_tcp_timeout_close", "1");
 }
 
-fn set(host: &Host, setting: &'static str, value: &'static str) {
-    host.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap());
+/// Writes a setting of the host's network.
+pub(crate) fn set(host: &Host, setting: &str, value: &'static str) {
+    let file = format!("/proc/sys/net/{setting}");
+    host.run(move || std::fs::write(file, value).unwrap());
+}
+
+/// Returns the index of an interface of the host.
+pub(crate) fn index(host: &Host, interface: &'static str) -> u32 {
+    let interfaces = host.run(|| Engine::interfaces().unwrap());
+    interfaces.into_iter().find(|info| info.name == interface).expect(interface).index
 }
 
 /// Installs the guard on the node that is Active for all VIPs.
@@ -198,14 +222,13 @@ fn guard(node: &Host, system: System, setup: Setup) -> Guard {
         ..Guarded::default()
     };
     match system {
-        System::KubeProxy | System::Guard => {}
+        System::KubeProxy | System::Guard | System::Sharing => {}
         System::Forwarding => {
             let moved = Moved { mark: Some(MARK), unknown: UnknownConnections::Forwarded };
             wanted.moved = Arc::new(vips.into_iter().map(|vip| (vip, moved)).collect());
         }
         System::Replicate => {
-            let interfaces = node.run(|| Engine::interfaces().unwrap());
-            let index = interfaces.into_iter().find(|info| info.name == "eth0").expect("eth0").index;
+            let index = index(node, "eth0");
             wanted.movable = vips.iter().map(|vip| (*vip, index)).collect();
             wanted.replicated = vips;
         }

@@ -58,7 +58,7 @@ pub(crate) fn udp(scene: &Scene, path: Path, time: Duration) -> Figures {
     }
 }
 
-/// Returns a socket of the client whose flow the node's kernel knows in both directions: the pod has answered.
+/// Returns a socket of the client whose flow the node's kernel knows in both directions: the pod has answered. A director knows no flow.
 fn flow(scene: &Scene, path: Path, number: usize) -> UdpSocket {
     let destination = scene.destination(path, number, FLOWS);
     let socket = scene.client.run(move || {
@@ -70,6 +70,9 @@ fn flow(scene: &Scene, path: Path, number: usize) -> UdpSocket {
     for _ in 0..2 {
         socket.send(b"?").unwrap();
         let (_, from) = scene.datagrams.recv_from(&mut [0; LENGTH]).unwrap();
+        if scene.is_director && path == Path::Service {
+            continue;
+        }
         scene.datagrams.send_to(b"!", from).unwrap();
         socket.recv(&mut [0; LENGTH]).unwrap();
     }

@@ -73,6 +73,13 @@ pub(crate) fn used() -> Duration {
     Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap()) + Duration::from_nanos(kernel)
 }
 
+/// Returns the bytes that the kernel keeps for itself in small pieces, as connections and elements of nf_tables.
+pub(crate) fn unreclaimable() -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("SUnreclaim:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
+}
+
 /// Has `nft` apply these rules in the host's namespace.
 pub(crate) fn nft(host: &Host, rules: &str) {
     let rules = rules.to_owned();

@@ -11,7 +11,7 @@ use windlass_kernel::connections::{Connection, ConnectionKey, Inserted, Tracking
 
 use crate::cost::memory_mb;
 use crate::lab::{Host, VIP};
-use crate::shared::{setting, spread, tenth};
+use crate::shared::{setting, spread, tenth, unreclaimable};
 
 const LIFETIME: Duration = Duration::from_mins(10);
 /// That a backend's node has in another form.
@@ -53,7 +53,7 @@ fn round(entries: u32) -> Vec<(&'static str, f64)> {
     let connections: Vec<_> = (0..entries).map(|number| connection(number, VIP)).collect();
     let keys: Vec<_> = connections.iter().map(|connection| connection.key).collect();
     let before = memory_mb(getpid());
-    let kernel_before = unreclaimable_mb();
+    let kernel_before = unreclaimable();
     let mut figures = Vec::new();
     let mut timed = |what: &'static str, job: &mut dyn FnMut(&mut Tracking)| {
         let begin = Instant::now();
@@ -64,7 +64,7 @@ fn round(entries: u32) -> Vec<(&'static str, f64)> {
         let outcomes = tracking.insert(&connections, LIFETIME).unwrap();
         assert!(outcomes.iter().all(|outcome| *outcome == Inserted::New));
     });
-    let kernel = unreclaimable_mb();
+    let kernel = unreclaimable();
     timed("list_ms", &mut |tracking| assert_eq!(count(tracking), entries));
     timed("insert_again_ms", &mut |tracking| {
         let outcomes = tracking.insert(&connections, LIFETIME).unwrap();
@@ -78,16 +78,9 @@ fn round(entries: u32) -> Vec<(&'static str, f64)> {
     let outcomes = tracking.replace(&connections[..forwarded.len()], LIFETIME).unwrap();
     figures.push(("replace_10000_ms", begin.elapsed().as_secs_f64() * 1e3));
     assert!(outcomes.iter().all(|outcome| *outcome == Inserted::New));
-    figures.push(("kernel_memory_mb", kernel - kernel_before));
+    figures.push(("kernel_memory_mb", (kernel - kernel_before) / 1e6));
     figures.push(("memory_growth_mb", memory_mb(getpid()) - before));
     figures
-}
-
-/// What the kernel keeps for itself in small pieces, in MB (10⁶ bytes), as the entries are.
-fn unreclaimable_mb() -> f64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("SUnreclaim:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
 }
 
 fn count(tracking: &mut Tracking) -> u32 {
