@@ -13,8 +13,8 @@ use windlass_e2e::{
     KeptConnection, KeptOptions, SERVICE_PORT,
 };
 
-use super::scene::{NODES, Scene, System};
-use crate::system::CLIENT;
+use super::scene::{DIRECTOR, NODES, Scene, System};
+use crate::system::{CLIENT, await_owner};
 
 /// Ports of the client for new connections, below those that its kernel chooses.
 const PORTS: Range<u16> = 20_000..20_100;
@@ -70,14 +70,11 @@ impl Fault {
     }
 
     /// The pods after each step.
-    fn steps(self, director: &str) -> Vec<Vec<(&'static str, EndpointState)>> {
+    fn steps(self) -> Vec<Vec<(&'static str, EndpointState)>> {
         let [n1, n2, n3, n4] = NODES;
         match self {
-            Self::Join => vec![[n1, n2, n3].map(|node| (node, Ready)).into()],
-            Self::Leave => {
-                let state = |node| if node == director { Terminating } else { Ready };
-                vec![[n1, n2, n3].map(|node| (node, state(node))).into()]
-            }
+            Self::Join => vec![vec![(n1, Ready), (n2, Ready), (n3, Ready)]],
+            Self::Leave => vec![vec![(n1, Terminating), (n2, Ready), (n3, Ready)]],
             Self::Rollout => vec![
                 vec![(n1, Ready), (n2, Ready), (n3, Ready)],
                 vec![(n1, Terminating), (n2, Ready), (n3, Ready)],
@@ -89,11 +86,11 @@ impl Fault {
     }
 
     /// The node that dies.
-    fn victim(self, director: &str) -> Option<&str> {
+    fn victim(self) -> Option<&'static str> {
         match self {
             Self::Join | Self::Leave | Self::Rollout => None,
-            Self::Server => self.before().iter().copied().rfind(|node| *node != director),
-            Self::Director => Some(director),
+            Self::Server => self.before().last().copied(),
+            Self::Director => Some(DIRECTOR),
         }
     }
 }
@@ -108,8 +105,8 @@ impl Scene<'_> {
     ) -> anyhow::Result<Sample> {
         let Self { lab, vip, .. } = *self;
         self.serve(system, fault.before()).await?;
-        let director = lab.await_owner(CLIENT, vip).await?;
-        let victim = fault.victim(&director);
+        await_owner(lab, vip, DIRECTOR).await?;
+        let victim = fault.victim();
         let ports = lab.servers_of(CLIENT, PORTS, self.target())?.into_iter();
         let is_affected = |server: &str| victim.is_none_or(|node| server == format!("web-{node}"));
         let ports: Vec<u16> = ports.filter(|(_, server)| is_affected(server)).map(|(port, _)| port).collect();
@@ -119,7 +116,7 @@ impl Scene<'_> {
         let probe = probe.transpose()?;
         tokio::time::sleep(AGE).await;
         kept.watch();
-        for pods in fault.steps(&director) {
+        for pods in fault.steps() {
             self.write(system, &pods).await?;
         }
         if let Some(node) = victim {
@@ -166,7 +163,7 @@ mod tests {
     #[test]
     fn each_step_leaves_a_ready_pod_and_ends_none_that_has_connections() {
         for fault in [Fault::Join, Fault::Leave, Fault::Rollout, Fault::Server, Fault::Director] {
-            for pods in fault.steps("n1") {
+            for pods in fault.steps() {
                 assert!(pods.iter().any(|(_, state)| *state == Ready), "{fault:?}: {pods:?}");
                 let has_pod = |node| pods.iter().any(|(of, _)| of == node);
                 assert!(fault.before().iter().all(has_pod), "{fault:?}: {pods:?}");
@@ -175,10 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_dies_has_a_pod_and_is_not_the_director() {
-        let dead = NODES.map(|director| Fault::Server.victim(director));
-        assert_eq!(dead, ["n3", "n3", "n2", "n3"].map(Some));
-        assert_eq!(Fault::Director.victim("n4"), Some("n4"));
-        assert_eq!(Fault::Leave.victim("n1"), None);
+    fn each_node_that_dies_has_a_pod_and_one_of_them_is_the_director() {
+        for (fault, is_director) in [(Fault::Server, false), (Fault::Director, true)] {
+            let victim = fault.victim().unwrap();
+            assert!(fault.before().contains(&victim), "{fault:?}");
+            assert_eq!(victim == DIRECTOR, is_director, "{fault:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::system::CLIENT;
 /// All nodes. Pods are on the first ones.
 pub(crate) const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 /// The node that has the address while it can.
-const PREFERRED: &str = NODES[0];
+pub(crate) const DIRECTOR: &str = NODES[0];
 /// Port of the Services for downloads.
 pub(crate) const DOWNLOAD_PORT: u16 = 81;
 const ANNOUNCEMENT: &str = "distribution";
@@ -61,7 +61,7 @@ impl<'a> Scene<'a> {
     /// Starts Windlass and a server on each node.
     pub(crate) async fn start(lab: &'a Lab) -> anyhow::Result<Self> {
         lab.deploy_windlass(&NODES).await?;
-        let preferred = json!({"matchLabels": {"kubernetes.io/hostname": PREFERRED}});
+        let preferred = json!({"matchLabels": {"kubernetes.io/hostname": DIRECTOR}});
         let spec = json!({"loadSharing": "None", "preferredNodes": [{"weight": 100, "selector": preferred}]});
         lab.announcement(ANNOUNCEMENT, spec).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
