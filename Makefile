@@ -75,7 +75,7 @@ bench-tracking: ## What following, reading and changing the kernel's connection 
 	@e2e/tools/bench tracking
 
 .PHONY: bench-dataplane
-bench-dataplane: ## What the guard's table costs each packet that a node forwards, with kube-proxy alone beside it: target/bench/dataplane.json (ROUNDS=5 SECONDS=2 CASES="service-udp-1 pod-tcp-10000 service-udp-1000-sources" SYSTEMS="kube-proxy guard guard-forwarding guard-replicate")
+bench-dataplane: ## What the guard's table costs each packet that a node forwards, with kube-proxy alone beside it: target/bench/dataplane.json (ROUNDS=5 SECONDS=2 CASES="service-udp-1 pod-tcp-10000 service-udp-1000-sources table" SYSTEMS="kube-proxy guard guard-forwarding guard-replicate sharing")
 	@e2e/tools/bench dataplane
 
 .PHONY: bench-bgp

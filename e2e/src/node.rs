@@ -207,9 +207,10 @@ impl Node<'_> {
         }
     }
 
-    /// Limits what the node sends and receives, each to this many megabits a second.
+    /// Limits what the node sends and receives, each to this many megabits a second. Packets wait for 20 ms at most, so that adverts and
+    /// answers of nodes are in time.
     pub fn limit_rate(&self, mbit: u32) -> anyhow::Result<()> {
-        let (name, limit) = (self.name(), format!("root tbf rate {mbit}mbit burst 32kb latency 50ms"));
+        let (name, limit) = (self.name(), format!("root tbf rate {mbit}mbit burst 32kb latency 20ms"));
         self.script(&format!(
             "tc -n {name} qdisc add dev eth0 {limit}\ntc -n lan qdisc add dev v-{name} {limit}"
         ))

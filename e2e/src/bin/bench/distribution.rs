@@ -3,11 +3,11 @@
 //!
 //! - **download**: downloads through the address while each node sends and receives at most 100 Mbit/s, from 1 to 4 nodes with a pod.
 //!   keepalived has an address of its own on n1, before the same pods.
-//! - **Faults**: a node joins, a pod leaves, two pods are rolled out, a server dies, the director dies. Before each, connections are opened to
-//!   pods on two or three nodes, half of them busy and half idle. One is expected to be kept if its pod lives.
+//! - **Faults**: a node joins, a pod leaves, two pods are rolled out, a server dies, the director dies. Before each, connections are opened
+//!   to pods on two or three nodes, half of them busy and half idle. One is expected to be kept if its pod lives.
 //! - **spread**: 10,000 short connections, counted by pod.
 //!
-//! The row of the kernel's table, which needs no cluster, is that of `vrrp/engine/benches/dataplane/sharing.rs`.
+//! The file has a row of the kernel's table as well, which needs no cluster (`vrrp/engine/benches/dataplane/sharing.rs`).
 
 mod download;
 mod fault;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
+use serde_json::Value;
 use windlass_e2e::{KeptOptions, Lab, SERVICE_PORT};
 
 use self::{
@@ -34,8 +35,9 @@ const SECONDS: u64 = 5;
 const CONNECTIONS: usize = 120;
 /// Interval between the requests of a busy connection.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Connections whose pods are counted, and those of one run of curl, which may take a minute.
+/// Connections whose pods are counted.
 const COUNTED: usize = 10_000;
+/// Those of one run of curl, which may take a minute.
 const PART: usize = 2_500;
 
 /// Kind of measurement.
@@ -72,8 +74,11 @@ pub(crate) fn bench() -> anyhow::Result<()> {
         }
         Ok(rows)
     })?;
-    // The other rows of the file are those of the table.
-    publish_beside("distribution", "Downloads, faults and spread:", &rows, |row| row["case"] != "table")
+    let id = |row: &Value| [row["system"].clone(), row["case"].clone()];
+    let measured: Vec<_> =
+        rows.iter().map(|row| serde_json::to_value(row).map(|row| id(&row))).collect::<Result<_, _>>()?;
+    let title = "Downloads, faults and spread:";
+    publish_beside("distribution", title, &rows, |row| measured.contains(&id(row)))
 }
 
 async fn measure(

@@ -30,8 +30,8 @@
 //! In each round all systems take the same case one after the other. Settings (environment): ROUNDS (5), SECONDS (2, of each measurement),
 //! CASES and SYSTEMS (names as above; all).
 //!
-//! The case `table` needs no packets: `target/bench/distribution.json` gets the memory of the table of 1,000 addresses that ten nodes share, the
-//! time of its installation, and that of a change of six lots of one address.
+//! The case `table` needs no packets: `target/bench/distribution.json` gets the memory of the table of 1,000 addresses that ten nodes share,
+//! the time of its installation, and that of a change of six lots of one address.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
