@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_row_of_a_fault_has_the_sums_and_the_longest_outages_of_its_rounds() {
-        let rounds = [sample(&[300, 10], 1, 2, Some(350)), sample(&[20], 2, 1, None)];
+        let rounds = [sample(&[300, 10], 1, 2, Some(350)), sample(&[20], 2, 1, Some(20))];
         let row = FaultRow::new(System::Windlass, Fault::Server, &rounds.iter().collect::<Vec<_>>());
         assert_eq!((row.rounds, row.connections, row.expected, row.kept), (2, 6, 3, 3));
         assert_eq!((row.outage_ms, row.new_outage_ms), (Some(300.0), Some(350.0)));
