@@ -8,8 +8,8 @@
 //! | `kube-proxy` | kube-proxy's rules alone |
 //! | `guard` | the guard as well, with the ports of all VIPs |
 //! | `guard-forwarding` | the guard while another node has handed all VIPs over: unknown connections are forwarded |
-//! | `sharing` | the guard, and the table that directs all packets for VIPs to another node, which is the pod (UDP, 1,000 VIPs at most) |
 //! | `guard-replicate` | the guard with the events of replicated connections, and the VIP as the source of translated packets |
+//! | `sharing` | the guard, and the table that directs all packets for VIPs to another node, which is the pod (UDP, 1,000 VIPs at most) |
 //!
 //! A case is named after path, protocol and number of VIPs: `service-udp-1000` goes to VIPs and is translated, `pod-udp-1000` goes to the
 //! pod's own address. With `-sources`, each port of each VIP has two source ranges, of which one admits the client.
@@ -20,7 +20,6 @@
 //!   the same for all systems. The scheduler's count of nanoseconds does not grow with other work.
 //! - **`more_percent`**: growth of that over `kube-proxy` in the same round, null without it. The aim for the guard is at most 3 % for Services
 //!   and at most 1 % for pods.
-//!
 //! - **`sharing`**: a packet takes a second wire instead of translation: back to the client's, on which the pod is a host, too.
 //!
 //! The client's threads are pinned to the first processor, the pod's to the last. A veth pair hands a packet to the softirq of the processor
