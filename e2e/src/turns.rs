@@ -3,6 +3,7 @@
 
 use std::{
     cell::Cell,
+    collections::VecDeque,
     num::NonZero,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -10,15 +11,48 @@ use std::{
 
 use crate::{builder::LabBuilder, wait::await_that};
 
-static TURNS: Mutex<Turns> = Mutex::new(Turns { taken: 0, came: 0, served: 0 });
+static TURNS: Mutex<Turns> = Mutex::new(Turns { running: Vec::new(), waiting: VecDeque::new(), came: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// Which tests run, and how many came and were let in: they are let in in the order in which they came, so that no large one waits until
-/// all small ones have run.
+/// Sizes of the tests that run, and those that wait, in the order in which they came.
 struct Turns {
-    taken: usize,
+    running: Vec<usize>,
+    waiting: VecDeque<Waiting>,
     came: u32,
-    served: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    number: u32,
+    size: usize,
+}
+
+impl Turns {
+    /// Returns the test that begins next, if there is room in `most` for one. It is the first that came. While there is no room for that
+    /// one, others begin that leave room for it, however long they last.
+    fn next(&self, most: usize) -> Option<Waiting> {
+        let first = *self.waiting.front()?;
+        let taken: usize = self.running.iter().sum();
+        if taken + first.size <= most {
+            return Some(first);
+        }
+        let beside = most - first.size;
+        let small: usize = self.running.iter().filter(|size| **size <= beside).sum();
+        let fits = |one: &&Waiting| taken + one.size <= most && small + one.size <= beside;
+        self.waiting.iter().find(fits).copied()
+    }
+
+    fn begin(&mut self, number: u32) {
+        if let Some(at) = self.waiting.iter().position(|one| one.number == number) {
+            self.running.extend(self.waiting.remove(at).map(|one| one.size));
+        }
+    }
+
+    fn end(&mut self, size: usize) {
+        if let Some(at) = self.running.iter().position(|one| *one == size) {
+            self.running.swap_remove(at);
+        }
+    }
 }
 
 thread_local! {
@@ -42,10 +76,10 @@ impl Turn {
         let mut turns = lock();
         let number = turns.came;
         turns.came += 1;
-        let wait = CHANGED.wait_while(turns, |turns| turns.served != number || turns.taken + size > most);
-        let mut turns = wait.unwrap_or_else(PoisonError::into_inner);
-        turns.taken += size;
-        turns.served += 1;
+        turns.waiting.push_back(Waiting { number, size });
+        let is_next = |turns: &Turns| turns.next(most).is_some_and(|next| next.number == number);
+        let wait = CHANGED.wait_while(turns, |turns| !is_next(turns));
+        wait.unwrap_or_else(PoisonError::into_inner).begin(number);
         CHANGED.notify_all();
         Self(size)
     }
@@ -90,15 +124,56 @@ impl Idle {
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        lock().taken += self.0;
+        lock().running.push(self.0);
     }
 }
 
 fn give_back(size: usize) {
-    lock().taken -= size;
+    lock().end(size);
     CHANGED.notify_all();
 }
 
 fn lock() -> MutexGuard<'static, Turns> {
     TURNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_tests_begin_beside_large_ones_and_keep_none_waiting() {
+        // Sizes of those that run, of those that wait, and which of these begins next.
+        let rows: [(&[usize], &[usize], Option<u32>); 11] = [
+            (&[], &[3, 1], Some(0)),
+            (&[1], &[3, 1], Some(0)),
+            (&[3], &[3, 3, 2, 1], Some(3)),
+            (&[3, 1], &[3, 1], None),
+            (&[1, 1], &[3, 1], None),
+            (&[2, 1], &[2, 1], None),
+            (&[3], &[2, 1], Some(1)),
+            (&[2], &[3, 1], Some(1)),
+            (&[2, 2], &[1], None),
+            (&[4], &[4, 1], None),
+            (&[3], &[], None),
+        ];
+        for (running, waiting, expected) in rows {
+            let numbered = (0..).zip(waiting).map(|(number, size)| Waiting { number, size: *size });
+            let turns = Turns { running: running.to_vec(), waiting: numbered.collect(), came: 0 };
+            let next = turns.next(4).map(|next| next.number);
+            assert_eq!(next, expected, "{running:?} run, {waiting:?} wait");
+        }
+    }
+
+    #[test]
+    fn the_first_begins_once_those_have_ended_that_ran_when_it_came() {
+        let mut turns = Turns { running: vec![3, 1], waiting: VecDeque::new(), came: 0 };
+        let sizes = [3, 1, 1, 2, 1];
+        turns.waiting.extend((0..).zip(sizes).map(|(number, size)| Waiting { number, size }));
+        turns.end(1);
+        turns.begin(turns.next(4).unwrap().number);
+        assert_eq!((turns.running.clone(), turns.next(4)), (vec![3, 1], None));
+        turns.end(3);
+        assert_eq!(turns.next(4), Some(Waiting { number: 0, size: 3 }));
+    }
 }
