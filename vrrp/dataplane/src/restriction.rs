@@ -131,11 +131,6 @@ impl Restrictions {
         self.sources.get(&address)
     }
 
-    /// The addresses with restricted ports.
-    pub(crate) fn restricted(&self) -> impl Iterator<Item = &IpAddr> {
-        self.sources.keys()
-    }
-
     /// Returns true if any client may send to this address, and its connections go on.
     pub(crate) fn is_open(&self, address: IpAddr) -> bool {
         !self.sources.contains_key(&address) && !self.ended.contains(&address)
@@ -148,7 +143,8 @@ impl Restrictions {
 
     /// Returns true if the ports of another address than these are known.
     pub fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
-        self.ports.keys().any(|address| !addresses.contains(address))
+        let mut addresses = addresses.iter();
+        self.ports.keys().any(|one| !addresses.by_ref().any(|address| address == one))
     }
 
     /// Returns a copy without the ports of other addresses than these.
@@ -185,12 +181,19 @@ impl Restrictions {
 
     /// Returns the addresses whose sources or ports differ between the two.
     pub fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
-        let addresses = [self, other].into_iter().flat_map(|one| one.sources.keys().chain(one.ports.keys()));
-        let differs = |address: &IpAddr| {
-            self.sources.get(address) != other.sources.get(address)
-                || self.ports.get(address) != other.ports.get(address)
-        };
-        addresses.copied().filter(differs).collect()
+        unequal(&self.sources, &other.sources).chain(unequal(&self.ports, &other.ports)).collect()
+    }
+
+    /// Returns the addresses whose sources, ports or ends differ between the two.
+    pub(crate) fn differing_for_the_guard(&self, other: &Self) -> BTreeSet<IpAddr> {
+        let mut differing = self.differing(other);
+        differing.extend(self.ended.symmetric_difference(&other.ended));
+        differing
+    }
+
+    /// Returns the addresses whose owners differ between the two.
+    pub fn owned_differently(&self, other: &Self) -> impl Iterator<Item = IpAddr> {
+        unequal(&self.owners, &other.owners)
     }
 
     /// Returns these restrictions as far as the change to them from `installed` has at most so many elements of sets: the addresses beyond
@@ -227,6 +230,29 @@ impl Restrictions {
         }
         mixed
     }
+}
+
+/// Returns the addresses that have not the same in both, in their order: among thousands a walk along both takes a fraction of the time of
+/// questions for each.
+fn unequal<T: PartialEq>(
+    some: &BTreeMap<IpAddr, T>,
+    others: &BTreeMap<IpAddr, T>,
+) -> impl Iterator<Item = IpAddr> {
+    let (mut some, mut others) = (some.iter().peekable(), others.iter().peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let first = match (some.peek(), others.peek()) {
+                (Some((one, _)), Some((other, _))) => **one.min(other),
+                (Some((only, _)), None) | (None, Some((only, _))) => **only,
+                (None, None) => return None,
+            };
+            let one = some.next_if(|(address, _)| **address == first);
+            let other = others.next_if(|(address, _)| **address == first);
+            if one.map(|(_, value)| value) != other.map(|(_, value)| value) {
+                return Some(first);
+            }
+        }
+    })
 }
 
 fn replace<T: Clone>(map: &mut BTreeMap<IpAddr, T>, address: IpAddr, by: Option<&T>) {

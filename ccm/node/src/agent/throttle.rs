@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// Long-run interval between orders to the engine, per address that it has: each order costs it a pass over all that it concerns.
-const EACH: Duration = Duration::from_micros(100);
+const EACH: Duration = Duration::from_micros(300);
 /// Upper bound of that interval.
 const LONGEST_OF_ENGINE: Duration = Duration::from_secs(1);
 /// Number of orders that may come sooner, at a quarter of that interval: only a long burst has to wait.
@@ -95,6 +95,6 @@ mod tests {
         assert!(rests[30..].iter().all(|rest| *rest == 1000), "{rests:?}");
         let mut throttle = Throttle::new(29);
         throttle.note_engine_update(10, now);
-        assert_eq!(throttle.not_before, Some(now + Duration::from_micros(250)));
+        assert_eq!(throttle.not_before, Some(now + Duration::from_micros(750)));
     }
 }

@@ -51,19 +51,19 @@ impl Guarded {
 }
 
 impl Guarded {
-    /// Returns the addresses that any rule is about, those of `other` left out.
-    pub(super) fn known_unlike<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a IpAddr> {
-        let (restrictions, others) = (&self.restrictions, &other.restrictions);
-        let sources = restrictions.restricted().filter(|address| others.of(**address).is_none());
-        let ports = restrictions.ports().keys().filter(|address| !others.ports().contains_key(*address));
+    /// Returns the addresses that any rule is about, those of `other` left out, whose restrictions differ for these addresses.
+    pub(super) fn known_unlike<'a>(
+        &'a self,
+        other: &'a Self,
+        differing: &'a BTreeSet<IpAddr>,
+    ) -> impl Iterator<Item = &'a IpAddr> {
+        let restricted = differing.iter().filter(|address| self.knows(**address));
         let moved = self.moved.keys().filter(|address| !other.moved.contains_key(*address));
         let marked = self.marked().map(|(address, _)| address);
         self.refused()
             .difference(other.refused())
-            .chain(restrictions.ended().difference(others.ended()))
             .chain(self.replicated.difference(&other.replicated))
-            .chain(sources)
-            .chain(ports)
+            .chain(restricted)
             .chain(moved)
             .chain(marked)
             .filter(|address| !other.knows(**address))

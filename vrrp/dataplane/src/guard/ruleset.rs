@@ -363,8 +363,9 @@ impl TableContents for Contents {
 
     fn changes(&self, next: &Self) -> Vec<SetChange> {
         let (old, new) = (&self.guarded, &next.guarded);
+        let differing = old.restrictions.differing_for_the_guard(&new.restrictions);
         let change = |set: Set| {
-            let (gone, come) = (set.missing(old, new), set.missing(new, old));
+            let (gone, come) = (set.missing(old, new, &differing), set.missing(new, old, &differing));
             SetChange { set: set.name(), gone, come }
         };
         Set::all().filter(|set| !set.is_untouched(old, new)).map(change).collect()

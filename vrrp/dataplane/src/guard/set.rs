@@ -13,6 +13,7 @@ use windlass_kernel::port::ProtocolPort;
 use windlass_vrrp::Family;
 
 use super::{Guarded, Step, UnknownConnections, ports};
+use crate::restriction::Restrictions;
 use crate::sharing::SharedBy;
 
 #[cfg(test)]
@@ -175,18 +176,25 @@ impl Set {
         }
     }
 
-    /// Returns its elements for `one` that it does not have for `other`. Few of thousands of addresses change at a time: only those
-    /// are made into elements.
-    pub(super) fn missing(self, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
+    /// Returns its elements for `one` that it does not have for `other`, whose restrictions differ for these addresses. Few of thousands of
+    /// addresses change at a time: only those are looked at.
+    pub(super) fn missing(
+        self,
+        one: &Guarded,
+        other: &Guarded,
+        differing: &BTreeSet<IpAddr>,
+    ) -> BTreeSet<Element> {
+        let own = || differing.iter().copied().filter(|address| self.owns(address));
+        let (permitted, known) = (&*one.restrictions, &*other.restrictions);
         match self.kind {
             Kind::Vips => self.addresses(one.refused().difference(other.refused())),
             Kind::Held => self.addresses(one.refused_here().difference(other.refused_here())),
             Kind::Replicated => self.addresses(one.replicated.difference(&other.replicated)),
             Kind::Ended => self.addresses(one.restrictions.ended().difference(other.restrictions.ended())),
-            Kind::Owned => ports::owned(self.family, &one.restrictions, &other.restrictions),
-            Kind::Ports => ports::ports(self.family, &one.restrictions, &other.restrictions),
-            Kind::Known => self.addresses(one.known_unlike(other)),
-            Kind::Open => ports::open(self.family, &one.restrictions, &other.restrictions),
+            Kind::Owned => ports::owned(own(), permitted, known),
+            Kind::Ports => ports::ports(own(), permitted, known),
+            Kind::Known => self.addresses(one.known_unlike(other, differing)),
+            Kind::Open => ports::open(own(), permitted, known),
             Kind::Restricted | Kind::Sources => {
                 let mut members = self.restricted(one.restrictions.unlike(&other.restrictions));
                 let others = self.restricted(other.restrictions.unlike(&one.restrictions));
@@ -276,7 +284,10 @@ impl Set {
             | Kind::Known
             | Kind::Open
             | Kind::Next(_)
-            | Kind::Astray => self.missing(guarded, &Guarded::default()),
+            | Kind::Astray => {
+                let differing = guarded.restrictions.differing_for_the_guard(&Restrictions::default());
+                self.missing(guarded, &Guarded::default(), &differing)
+            }
             Kind::Moved => moved
                 .filter_map(|(vip, moved)| Some((*vip, moved.mark?)))
                 .chain(guarded.marked().filter(|(vip, _)| own(vip)).copied())

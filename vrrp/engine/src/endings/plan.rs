@@ -70,8 +70,7 @@ impl Plan {
             let pending = || Pending { cause: Cause::Narrowed, due: now + self.notice };
             self.pending.entry(address).or_insert_with(pending);
         }
-        let owned = before.owners().keys().chain(wanted.owners().keys());
-        for address in owned.copied().collect::<BTreeSet<IpAddr>>() {
+        for address in before.owned_differently(&wanted) {
             self.follow_owners(&before, address, now);
         }
     }

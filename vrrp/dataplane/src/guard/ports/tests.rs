@@ -3,6 +3,7 @@ use std::sync::Arc;
 use windlass_kernel::netfilter::contents::update;
 use windlass_kernel::netfilter::element::octets;
 use windlass_kernel::port::ProtocolPort;
+use windlass_vrrp::Family;
 
 use super::*;
 use crate::guard::Guarded;
@@ -23,6 +24,10 @@ fn with(ports: &[(&str, &[ProtocolPort])]) -> Restrictions {
     restrictions
 }
 
+fn differing(family: Family, one: &Restrictions, other: &Restrictions) -> impl Iterator<Item = IpAddr> {
+    one.differing_for_the_guard(other).into_iter().filter(move |vip| Family::of(*vip) == family)
+}
+
 #[test]
 fn a_vip_whose_ports_are_known_has_each_protocol_and_its_ports_and_another_one_nothing() {
     let all = with(&[("192.0.2.1", &[WEB, DNS]), ("192.0.2.2", &[]), ("2001:db8::1", &[DNS])]);
@@ -30,11 +35,20 @@ fn a_vip_whose_ports_are_known_has_each_protocol_and_its_ports_and_another_one_n
     let four = |tail: &[u8]| Element::of([&[192, 0, 2, 1], tail].concat());
     let six = |tail: &[u8]| Element::of([octets(vip("2001:db8::1")).as_slice(), tail].concat());
     let protocols: [[u8; 4]; 3] = [[6, 0, 0, 0], [17, 0, 0, 0], [132, 0, 0, 0]];
-    assert_eq!(owned(Family::V4, &all, &none), protocols.map(|protocol| four(&protocol)).into());
-    assert_eq!(owned(Family::V6, &all, &none), protocols.map(|protocol| six(&protocol)).into());
+    assert_eq!(
+        owned(differing(Family::V4, &all, &none), &all, &none),
+        protocols.map(|protocol| four(&protocol)).into()
+    );
+    assert_eq!(
+        owned(differing(Family::V6, &all, &none), &all, &none),
+        protocols.map(|protocol| six(&protocol)).into()
+    );
     let web_and_dns = [four(&[6, 0, 0, 0, 0, 80, 0, 0]), four(&[17, 0, 0, 0, 0, 53, 0, 0])];
-    assert_eq!(ports(Family::V4, &all, &none), web_and_dns.into());
-    assert_eq!(ports(Family::V6, &all, &none), [six(&[17, 0, 0, 0, 0, 53, 0, 0])].into());
+    assert_eq!(ports(differing(Family::V4, &all, &none), &all, &none), web_and_dns.into());
+    assert_eq!(
+        ports(differing(Family::V6, &all, &none), &all, &none),
+        [six(&[17, 0, 0, 0, 0, 53, 0, 0])].into()
+    );
 }
 
 #[test]
@@ -51,10 +65,10 @@ fn another_port_costs_one_element_and_an_address_that_goes_takes_all_of_its_own(
         (&fewer, &one, [3, 0, 1, 0]),
     ] {
         let found = [
-            owned(Family::V4, to, from).len(),
-            owned(Family::V4, from, to).len(),
-            ports(Family::V4, to, from).len(),
-            ports(Family::V4, from, to).len(),
+            owned(differing(Family::V4, to, from), to, from).len(),
+            owned(differing(Family::V4, from, to), from, to).len(),
+            ports(differing(Family::V4, to, from), to, from).len(),
+            ports(differing(Family::V4, from, to), from, to).len(),
         ];
         assert_eq!(found, expected, "{from:?} to {to:?}");
     }
