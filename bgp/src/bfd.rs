@@ -197,6 +197,14 @@ impl Session {
         self.silent_at = None;
     }
 
+    /// Ends what [`Self::take_down`] began: the session is Down, and knows nothing of the peer.
+    pub fn enable(&mut self, now: Time) {
+        if self.state == State::AdminDown {
+            self.remote = UNKNOWN;
+            self.enter(State::Down, Diagnostic::NONE, now);
+        }
+    }
+
     /// A packet of this session's peer has arrived (RFC 5880 §6.8.6).
     pub fn handle_packet(&mut self, packet: &Packet, now: Time) -> Result<(), Rejection> {
         if packet.your_discriminator.is_some_and(|your| your != self.discriminator) {

@@ -127,6 +127,11 @@ impl Session {
         self.negotiated.as_ref()
     }
 
+    /// Time since which it is Established.
+    pub fn established_at(&self) -> Option<Time> {
+        self.established_at
+    }
+
     /// Counts of messages received.
     pub fn counts(&self) -> Counts {
         self.counts

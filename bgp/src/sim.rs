@@ -99,7 +99,8 @@ impl World {
         let now = Time::from_nanos(1_000_000_000_000);
         let mut random = Random::new(seed);
         let speaker = Session::new(config(64512, NODE.octets()), Random::new(random.roll()));
-        let speaker_bfd = new_bfd(1, &mut random, now);
+        let mut speaker_bfd = new_bfd(1, &mut random, now);
+        speaker_bfd.take_down(now);
         let router_bfd = Some(new_bfd(2, &mut random, now));
         let mut world = Self {
             now,
@@ -326,7 +327,8 @@ impl World {
         }
         if let Some(event) = self.speaker_bfd.poll_event() {
             self.bfd_events.push((self.now, event));
-            if event.from == bfd::State::Up && event.remote != bfd::State::AdminDown {
+            let is_lost = event.from == bfd::State::Up && event.to == bfd::State::Down;
+            if is_lost && event.remote != bfd::State::AdminDown {
                 self.speaker.handle_bfd_down(self.now);
             }
         }
@@ -350,9 +352,12 @@ impl World {
                         self.link.send(Side::Router, Segment::Close, connection, self.now);
                     }
                 }
-                Event::Down(reason) => self.went_down(reason),
+                Event::Down(reason) => {
+                    self.speaker_bfd.take_down(self.now);
+                    self.went_down(reason);
+                }
                 Event::RoutesAcknowledged => self.acknowledged += 1,
-                Event::Established(_) => {}
+                Event::Established(_) => self.speaker_bfd.enable(self.now),
             }
         }
     }

@@ -92,6 +92,27 @@ fn an_administrator_takes_every_state_down_and_says_so() {
     }
 }
 
+// shows: bgp B91
+#[test]
+fn a_session_that_is_enabled_again_starts_in_down_and_has_forgotten_the_peer() {
+    for local in STATES {
+        let mut session = session_in(local);
+        let _ = session.handle_packet(&packet(State::Down), START);
+        let before = session.state();
+        sent(&mut session, START);
+        session.enable(START);
+        let is_new = local == State::AdminDown;
+        assert_eq!(session.state(), if is_new { State::Down } else { before }, "{local}");
+        let packets = sent(&mut session, START);
+        assert_eq!(packets.len(), usize::from(is_new), "{local}");
+        assert!(
+            packets
+                .iter()
+                .all(|packet| packet.your_discriminator.is_none() && packet.diagnostic == Diagnostic::NONE)
+        );
+    }
+}
+
 // shows: bgp B92
 #[test]
 fn a_peer_that_started_anew_takes_the_session_through_down() {
