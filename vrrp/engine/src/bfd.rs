@@ -49,6 +49,8 @@ pub(crate) struct Detection {
     pub(crate) own: IpAddr,
     /// Index of the interface that the session is bound to.
     pub(crate) interface: Option<u32>,
+    /// Time since which the BGP session is Established.
+    pub(crate) established_at: Option<Time>,
 }
 
 /// Sessions by the BGP session of each.

@@ -194,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// BFD sessions that there are to be. Each lives on while BGP connects again, and ends after its BGP session.
+    /// BFD sessions that there are to be. Each is AdminDown while BGP connects again, and ends after its BGP session.
     fn detections(&self) -> BTreeMap<SessionId, Detection> {
         let detection = |(id, peering): (&SessionId, &Peering)| Some((id.clone(), peering.detection()?));
         self.peerings.iter().filter_map(detection).collect()

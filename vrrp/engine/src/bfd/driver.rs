@@ -204,14 +204,14 @@ impl Driver {
     }
 }
 
-/// Reports a change to Up or from it. A peer that an administrator took down is not dead (RFC 5882 §3.2).
+/// Reports a change to Up or from it. Where either side is AdminDown the peer is not dead (RFC 5882 §3.2).
 fn report(events: &EventSender, dead: &mut BTreeSet<SessionId>, session: &SessionId, change: Change) {
     let Change { to, diagnostic, remote, .. } = change;
     if to == State::Up {
         tracing::info!(%session, "BFD is Up");
     } else {
         tracing::warn!(%session, %diagnostic, %remote, "BFD is {to}");
-        if remote != State::AdminDown {
+        if to == State::Down && remote != State::AdminDown {
             dead.insert(session.clone());
         }
     }

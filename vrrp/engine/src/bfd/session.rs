@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use windlass_bgp::Time;
 use windlass_bgp::bfd::{Event as Change, Packet, Rejection, Session, State};
@@ -13,6 +14,9 @@ use windlass_vrrp::Family;
 use super::status::BfdSession;
 use super::{Detection, now};
 use crate::speaker::status::SessionId;
+
+/// Time from Established to the start of BFD. FRR replaces its BFD session then, and ends BGP if the former one was Up.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// A session with a peer. Its end takes it down as an administrator does.
 pub(super) struct Running {
@@ -33,11 +37,12 @@ impl Running {
         Self { id: id.clone(), detection, session, sender: None, flaps: 0 }
     }
 
-    /// Returns true if it is the session of these settings but for its timers, which it takes.
+    /// Returns true if it is the session of these settings but for its timers and the state of BGP, which it follows.
     pub(super) fn becomes(&mut self, detection: Detection, now: Time) -> bool {
         let timers = detection.config.timers;
         let mut same = self.detection;
         same.config.timers = timers;
+        same.established_at = detection.established_at;
         if same == detection {
             self.detection = same;
             self.session.reconfigure(timers, now);
@@ -48,7 +53,7 @@ impl Running {
     /// Opens its socket if it has none.
     pub(super) fn open(&mut self) -> io::Result<()> {
         if self.sender.is_none() {
-            let Detection { config, own, interface } = self.detection;
+            let Detection { config, own, interface, .. } = self.detection;
             let [_, _, number @ ..] = self.session.discriminator().get().to_be_bytes();
             let peer = SocketAddr::new(self.id.address, config.port());
             let interface = self.id.interface.as_deref().zip(interface);
@@ -69,7 +74,7 @@ impl Running {
 
     /// Packets that the kernel passes to it.
     pub(super) fn admitted(&self) -> Admitted {
-        let Detection { config, own, interface } = self.detection;
+        let Detection { config, own, interface, .. } = self.detection;
         let discriminator = self.session.discriminator();
         let (peer, minimum_ttl) = (self.id.address, config.minimum_ttl());
         Admitted { own, peer, interface, minimum_ttl, discriminator }
@@ -91,8 +96,13 @@ impl Running {
         Ok(self.take_change())
     }
 
-    /// Judges silence, after all packets that have arrived by `now` were received.
+    /// Follows the state of BGP, and judges silence, after all packets that have arrived by `now` were received.
     pub(super) fn look(&mut self, now: Time) -> Option<Change> {
+        if self.starts_at().is_some_and(|start| start <= now) {
+            self.session.enable(now);
+        } else {
+            self.session.take_down(now);
+        }
         self.session.handle_timeout(now);
         self.take_change()
     }
@@ -107,7 +117,13 @@ impl Running {
     }
 
     pub(super) fn due(&self) -> Option<Time> {
-        self.session.poll_timeout()
+        let start = self.starts_at().filter(|_| self.session.state() == State::AdminDown);
+        self.session.poll_timeout().into_iter().chain(start).min()
+    }
+
+    /// Start of BFD, while BGP is Established.
+    fn starts_at(&self) -> Option<Time> {
+        self.detection.established_at.map(|at| at + SETTLING)
     }
 
     pub(super) fn status(&self) -> BfdSession {
@@ -126,7 +142,7 @@ impl Running {
     /// A change to Up or from it.
     fn take_change(&mut self) -> Option<Change> {
         let change = self.session.poll_event()?;
-        if change.from == State::Up {
+        if change.from == State::Up && change.to == State::Down {
             self.flaps = self.flaps.saturating_add(1);
         }
         Some(change).filter(|change| change.from == State::Up || change.to == State::Up)

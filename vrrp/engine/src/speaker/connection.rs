@@ -92,7 +92,7 @@ impl Peering {
     /// Returns the BFD session that this one needs, once it was Established: a router may start BFD for established sessions alone.
     pub(super) fn detection(&self) -> Option<Detection> {
         let ((own, interface), config) = self.met.zip(self.config.bfd)?;
-        Some(Detection { config, own, interface })
+        Some(Detection { config, own, interface, established_at: self.session.established_at() })
     }
 
     /// BFD has found the peer dead.

@@ -144,11 +144,37 @@ fn a_router_that_restarts_gets_a_new_session() {
     await_up(&node, 900);
     router.sigkill();
     drop(router);
-    await_change(&node, bfd::State::Down);
+    // By the end of BGP, or by a last packet of bfdd.
+    node.await_event("end of BFD", |event| match event {
+        Event::BfdChanged { change, .. } => (change.from == bfd::State::Up).then_some(()),
+        _ => None,
+    });
     let router = start();
     router.await_routes(&["203.0.113.1/32"]);
     await_up(&node, 900);
     await_router(&router, "router's view", |bfd| bfd["status"] == "up");
+}
+
+// shows: bgp B91
+#[test]
+fn a_bgp_daemon_that_restarts_beside_its_bfd_daemon_gets_one_session() {
+    if !require_frr() {
+        return;
+    }
+    let lan = lan(1);
+    // A busy machine takes neither side for dead.
+    let mut router = Router::with_bfd(&lan.hosts[1], ROUTER, NEIGHBOUR, &profile(300, 300, 20));
+    let node = lan.hosts[0].engine();
+    node.engine.speak(speaker(near(timers(300, 300, 20)), &routes(&["203.0.113.1/32"])));
+    await_up(&node, 6000);
+    await_router(&router, "router's view", |bfd| bfd["status"] == "up");
+    router.restart_bgpd(&lan.hosts[1]);
+    router.await_routes(&["203.0.113.1/32"]);
+    await_up(&node, 6000);
+    await_router(&router, "router's view", |bfd| bfd["status"] == "up");
+    let neighbour = router.neighbour("192.0.2.1");
+    assert_eq!(neighbour["connectionsEstablished"], 1, "{neighbour}");
+    assert_eq!(session(&node, "router").unwrap().error, None);
 }
 
 // shows: bgp B87
@@ -263,6 +289,25 @@ fn a_peer_that_its_administrator_took_down_keeps_its_bgp_session() {
         matches!(event, Event::RoutesAcknowledged { .. }).then_some(())
     });
     assert_eq!(session(&node, "router").unwrap().error, None);
+}
+
+// shows: bgp B91
+#[test]
+fn bfd_is_down_by_an_administrator_while_bgp_connects_again() {
+    if !require_root() {
+        return;
+    }
+    let lan = lan(1);
+    let (node, Witness(listener, stream), router) = played(&lan, timers(300, 300, 3));
+    drop(stream);
+    let down = await_some("Down at the peer", || {
+        router.changes().into_iter().find(|change| change.from == bfd::State::Up)
+    });
+    assert_eq!((down.to, down.remote), (bfd::State::Down, bfd::State::AdminDown));
+    await_bfd(&node, "AdminDown", |bfd| (bfd.state, bfd.flaps) == (bfd::State::AdminDown, 0));
+    let _witness = Witness::meet(listener);
+    await_up(&node, 900);
+    assert_eq!(await_established(&node, "router").error, None);
 }
 
 // shows: bgp B91, D10

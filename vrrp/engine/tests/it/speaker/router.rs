@@ -35,6 +35,15 @@ pub(crate) fn require_frr() -> bool {
     require(BGPD)
 }
 
+/// Starts a daemon by its file of settings in the folder.
+fn start_daemon(host: &Host, scratch: &TempDir, name: &str, program: &str, more: &[&str]) -> Daemon {
+    let [directory, zserv] = ["", "zserv.api"].map(|name| scratch.path(name));
+    let [file, pid] = ["conf", "pid"].map(|kind| scratch.path(&format!("{name}.{kind}")));
+    let common = ["-f", &file, "-i", &pid, "-u", USER, "-g", USER, "-P", "0", "--vty_socket", &directory];
+    let command = [&[program], &common[..], &["-z", &zserv], more].concat();
+    Daemon::start(host, scratch, name, &command)
+}
+
 /// zebra, bgpd and bfdd in one namespace.
 pub(crate) struct Router {
     pub(crate) bgpd: Daemon,
@@ -57,14 +66,10 @@ impl Router {
     fn start_with(host: &Host, asn: u32, neighbours: &str, sessions: Option<&str>) -> Self {
         let scratch = TempDir::new();
         scratch.give_to(USER);
-        let (directory, zserv) = (scratch.path(""), scratch.path("zserv.api"));
+        let zserv = scratch.path("zserv.api");
         let start = |name: &str, program: &str, configuration: &str, more: &[&str]| {
-            let file = scratch.write(&format!("{name}.conf"), configuration);
-            let pid = scratch.path(&format!("{name}.pid"));
-            let common =
-                ["-f", &file, "-i", &pid, "-u", USER, "-g", USER, "-P", "0", "--vty_socket", &directory];
-            let command = [&[program], &common[..], &["-z", &zserv], more].concat();
-            Daemon::start(host, &scratch, name, &command)
+            scratch.write(&format!("{name}.conf"), configuration);
+            start_daemon(host, &scratch, name, program, more)
         };
         let zebra = start("zebra", ZEBRA, "", &[]);
         await_some("zebra's socket", || Path::new(&zserv).exists().then_some(()));
@@ -84,6 +89,13 @@ impl Router {
         let router = Self { bgpd, bfdd, _zebra: zebra, scratch };
         await_some("bgpd's answer", || router.show("bgp summary").is_object().then_some(()));
         router
+    }
+
+    /// Restarts bgpd, while bfdd lives on.
+    pub(crate) fn restart_bgpd(&mut self, host: &Host) {
+        self.bgpd.stop();
+        self.bgpd = start_daemon(host, &self.scratch, "bgpd", BGPD, &[]);
+        await_some("bgpd's answer", || self.show("bgp summary").is_object().then_some(()));
     }
 
     /// Answer to `show … json`.
