@@ -63,6 +63,7 @@ impl Driver {
                 let config = config(input)?;
                 self.session.reconfigure(config, self.now);
             }
+            _ if self.state == State::AdminDown => self.session.enable(self.now),
             _ => self.session.take_down(self.now),
         }
         self.take_event(false);
@@ -103,7 +104,7 @@ impl Driver {
                 assert_eq!(is_silence, is_timeout, "{event:?}");
                 assert!(!is_silence || self.now.since(self.received) >= self.detection, "{event:?}");
             }
-            (_, State::AdminDown) => assert!(!is_timeout),
+            (_, State::AdminDown) | (State::AdminDown, State::Down) => assert!(!is_timeout),
             _ => panic!("{event:?}"),
         }
         self.state = event.to;
