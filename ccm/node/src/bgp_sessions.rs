@@ -115,7 +115,7 @@ pub(crate) fn families(sessions: &[SessionStatus], detection: &BfdStatus) -> Vec
         ),
         counters(
             "windlass_bfd_flaps_total",
-            "Times that BFD with the BGP peer left Up",
+            "Times that BFD with the BGP peer went from Up to Down",
             SESSION,
             of_bfd(|session| session.flaps),
         ),

@@ -211,7 +211,8 @@ pub enum Event {
         /// The session.
         session: SessionId,
     },
-    /// BFD with a BGP peer is Up, or no longer: [`Event::SessionChanged`] follows unless the peer's administrator took it down.
+    /// BFD with a BGP peer is Up, or no longer. After Down, [`Event::SessionChanged`] follows unless the peer's administrator took BFD down;
+    /// AdminDown is the consequence of a BGP session that ended.
     BfdChanged {
         /// The BGP session.
         session: SessionId,

@@ -156,3 +156,44 @@ impl Drop for Running {
         self.send(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_bgp::bfd::Config;
+
+    use super::*;
+    use crate::bfd::{BfdConfig, BfdPath};
+
+    // shows: bgp B91
+    #[test]
+    fn bfd_rests_while_bgp_connects_and_for_a_second_more() {
+        let interval = Duration::from_millis(300);
+        let timers = Config { transmit: interval, receive: interval, multiplier: 3.try_into().unwrap() };
+        let [own, address] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(Into::into);
+        let start = now();
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        let detection = |established_at| Detection {
+            config: BfdConfig::new(timers, BfdPath::SingleHop).unwrap(),
+            own,
+            interface: None,
+            established_at,
+        };
+        let id = SessionId { peer: "router".to_owned(), address, interface: None };
+        let mut running = Running::new(&id, detection(Some(start)), &mut Random::new(1), start);
+        let state_at = |running: &mut Running, now| {
+            running.look(now);
+            running.status().state
+        };
+        assert_eq!(state_at(&mut running, start), State::AdminDown);
+        running.send(after(999));
+        assert_eq!(running.due(), Some(after(1000)));
+        assert_eq!(state_at(&mut running, after(999)), State::AdminDown);
+        assert_eq!(state_at(&mut running, after(1000)), State::Down);
+        // Connected again since.
+        assert!(running.becomes(detection(Some(after(5000))), after(5000)));
+        assert_eq!(state_at(&mut running, after(5999)), State::AdminDown);
+        assert_eq!(state_at(&mut running, after(6000)), State::Down);
+        assert!(running.becomes(detection(None), after(7000)));
+        assert_eq!(state_at(&mut running, after(9000)), State::AdminDown);
+    }
+}

@@ -36,6 +36,6 @@ pub struct BfdSession {
     pub transmit_interval: Option<Duration>,
     /// Silence after which the peer is found dead.
     pub detection_time: Duration,
-    /// Number of times that it left Up.
+    /// Number of times that it went from Up to Down.
     pub flaps: u64,
 }

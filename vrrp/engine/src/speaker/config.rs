@@ -58,7 +58,7 @@ pub struct PeerConfig {
     pub minimum_ttl: Option<u8>,
     /// Next hops instead of those that follow from the connection's own address. Default: none.
     pub next_hops: NextHops,
-    /// BFD, which ends a session with a dead peer immediately. It begins when a session is first Established. Default: none.
+    /// BFD, which ends a session with a dead peer immediately. It begins 1 s after the session is Established. Default: none.
     pub bfd: Option<BfdConfig>,
 }
 
