@@ -42,3 +42,18 @@ pub fn wall_nanos() -> u64 {
 pub fn wall() -> WallTime {
     SystemTime::now().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: bgp D11
+    #[test]
+    fn the_clock_counts_from_the_boot_so_that_a_step_of_the_wall_clock_moves_no_timer() {
+        let boot = || clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap();
+        let (before, now, after) = (boot(), now(), boot());
+        let nanos = [before, after].map(|time| time.tv_sec() * 1_000_000_000 + time.tv_nsec());
+        let now = i64::try_from(now.nanos()).unwrap();
+        assert!((nanos[0]..=nanos[1]).contains(&now), "{now} of {nanos:?}");
+    }
+}

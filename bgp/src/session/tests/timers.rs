@@ -22,6 +22,30 @@ fn a_silent_peer_is_left_after_the_negotiated_hold_time() {
     assert_eq!(session.state(), State::Established);
 }
 
+// shows: bgp B6, B25, B60
+#[test]
+fn a_peer_that_sends_a_byte_a_second_is_left_after_the_hold_time() {
+    let longest = |kind| [&[0xff; 16][..], &[0x10, 0, kind], &[0; MAX_LENGTH - 19]].concat();
+    let rows = [
+        (State::OpenSent, longest(1), 240),
+        (State::OpenConfirm, keepalive_bytes(), 9),
+        (State::Established, keepalive_bytes(), 9),
+        (State::Established, longest(2), 9),
+    ];
+    for (state, message, limit) in rows {
+        let mut session = session_in(state, Config { hold_time: HoldTime::new(9).unwrap(), ..config() });
+        for (second, byte) in (1..=limit).zip(&message) {
+            let now = START + secs(second);
+            session.handle_bytes(&[*byte], now);
+            session.handle_timeout(now);
+            transmit(&mut session, now);
+            assert_eq!(session.state() == state, second < limit, "{state:?} after {second} s");
+        }
+        assert_eq!(down(&mut session), DownReason::Sent(ErrorCode::HOLD_TIMER_EXPIRED.into()));
+        assert_eq!(session.inbox.capacity(), MAX_LENGTH);
+    }
+}
+
 // shows: bgp B22, B23
 #[test]
 fn keepalives_are_sent_at_three_quarters_to_all_of_their_interval() {

@@ -1,5 +1,6 @@
 //! The BGP speaker with FRR as its router, and with routers that misbehave.
 
+mod beside;
 mod bfd;
 mod hostile;
 mod interop;

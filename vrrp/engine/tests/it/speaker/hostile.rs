@@ -1,10 +1,12 @@
 //! Routers that misbehave beside one that does not.
 
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::played::{Witness, accept, listen, listen_at, open};
+use super::played::{Witness, accept, greeting, listen, listen_at, open};
 use super::*;
 use crate::lab::require_root;
 
@@ -62,6 +64,46 @@ fn routers_that_send_garbage_get_a_notification_and_no_other_session_suffers() {
         await_session(&node, &port.to_string(), |session| session.error.is_some());
     }
     assert_eq!(await_established(&node, "good").error, None);
+}
+
+// shows: bgp B6, B25
+#[test]
+fn a_router_that_sends_its_bytes_one_by_one_is_left_after_the_hold_time_and_no_other_session_suffers() {
+    if !require_root() {
+        return;
+    }
+    let lan = lan(2);
+    let (good, slow) = (listen(&lan.hosts[1]), listen(&lan.hosts[2]));
+    let node = lan.hosts[0].engine();
+    let mut impatient = peer(2);
+    impatient.session.hold_time = HoldTime::new(3).unwrap();
+    let both = |prefix| speaker([("good", peer(1)), ("slow", impatient.clone())], &routes(&[prefix]));
+    node.engine.speak(both("203.0.113.1/32"));
+    let _witness = Witness::meet(good);
+    let mut stream = accept(&slow);
+    greeting().iter().for_each(|byte| stream.write_all(&[*byte]).unwrap());
+    await_established(&node, "slow");
+    let slow = std::thread::spawn(move || trickle(stream, &message(4096, 2, &[0; 4077])));
+    node.engine.speak(both("203.0.113.2/32"));
+    await_session(&node, "good", |session| session.is_acknowledged && session.sent == 1);
+    let answer = slow.join().unwrap();
+    assert!(answer.ends_with(&[0, 21, 3, 4, 0]), "hold timer expired: {answer:?}");
+    assert_eq!(await_established(&node, "good").error, None);
+}
+
+/// Sends a byte each 50 ms until the peer closes; returns all that it sent.
+fn trickle(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    for byte in bytes {
+        let _ = stream.write_all(&[*byte]);
+        match stream.read(&mut buffer) {
+            Ok(count) if count > 0 => answer.extend(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(_) | Err(_) => return answer,
+        }
+    }
+    panic!("not left: {answer:?}");
 }
 
 // shows: bgp B55, B56, D5

@@ -1,13 +1,16 @@
 //! The same cases with a router of each maker: one LAN and one process of the router for all of them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use windlass_engine::bgp::bfd;
 use windlass_engine::bgp::wire::{ExtendedCommunity, LargeCommunity};
+use windlass_engine::{BfdConfig, BfdPath, BfdSession};
 
 use super::makers::{
-    BRIEF, Bird, EXTERNAL, ExaBgp, FAR, GoBgp, GoBgp4, INTERNAL, Kind, Maker, NEAR, Neighbour, OpenBgpd,
-    PASSWORD, REFUSED, REFUSING, SIX,
+    BFD_TIMERS, BRIEF, Bird, EXTERNAL, ExaBgp, FAR, GoBgp, GoBgp4, INTERNAL, Kind, LINK_LOCAL, Maker, NEAR,
+    Neighbour, OLD, OpenBgpd, PASSWORD, REFUSED, REFUSING, SIGNED, SIX,
 };
 use super::router::require;
 use super::*;
@@ -17,7 +20,7 @@ use crate::interop::site::sysctl;
 const MANY: u32 = 10_000;
 
 /// A router, and a speaker with a session for each of its neighbours.
-struct Scene<M> {
+struct Scene<M: Maker> {
     router: M,
     /// None once it has left.
     node: Option<Node>,
@@ -25,10 +28,13 @@ struct Scene<M> {
     _lan: Lan,
 }
 
-impl<M> Drop for Scene<M> {
+impl<M: Maker> Drop for Scene<M> {
     fn drop(&mut self) {
         if let Some(node) = self.node.as_ref().filter(|_| std::thread::panicking()) {
-            eprintln!("{:#?}", node.engine.speaker_status());
+            eprintln!("{:#?}\n{:#?}", node.engine.speaker_status(), node.engine.bfd_status());
+            for prefix in self.expected().iter().take(20) {
+                eprintln!("{}", self.router.route(prefix));
+            }
         }
     }
 }
@@ -38,8 +44,9 @@ fn settings(neighbour: &Neighbour) -> PeerConfig {
     let interface = neighbour.is_link_local().then(|| "eth0".to_owned());
     let endpoint = Endpoint::Address { address: neighbour.router.parse().unwrap(), interface };
     let mut peer = PeerConfig { endpoint, source: neighbour.own.parse().ok(), ..peer(1) };
+    let own_as = if neighbour.own == REFUSED.own { OWN } else { neighbour.asn };
+    peer.session.local_as = Asn::new(own_as).unwrap();
     if neighbour.is_internal() {
-        peer.session.local_as = Asn::new(ROUTER).unwrap();
         peer.session.expected_as = ExpectedAs::Internal;
     }
     if neighbour.own == REFUSING.own {
@@ -49,17 +56,31 @@ fn settings(neighbour: &Neighbour) -> PeerConfig {
         Kind::Plain => {}
         Kind::Password => peer.password = Md5Key::new(PASSWORD.as_bytes()).ok(),
         Kind::TtlSecurity => peer.minimum_ttl = Some(255),
-        Kind::Multihop => peer.session.families = [Family::V4].into(),
+        Kind::Multihop | Kind::TwoOctets => {}
         Kind::ExtendedNextHop => peer.session.extended_next_hop = true,
     }
+    if neighbour.is_ipv4_only() {
+        peer.session.families = [Family::V4].into();
+    }
     peer
+}
+
+/// BFD of the speaker with this neighbour, in milliseconds.
+fn bfd_settings(neighbour: &Neighbour, transmit: u64, receive: u64) -> BfdConfig {
+    let path = match neighbour.kind {
+        // BIRD sends 64.
+        Kind::Multihop => BfdPath::Multihop { minimum_ttl: 63 },
+        _ => BfdPath::SingleHop,
+    };
+    let [transmit, receive] = [transmit, receive].map(Duration::from_millis);
+    BfdConfig::new(bfd::Config { transmit, receive, multiplier: 10.try_into().unwrap() }, path).unwrap()
 }
 
 /// The routes of a session: a prefix of each family that names it.
 fn prefixes(number: usize, neighbour: &Neighbour) -> Vec<String> {
     let number = number + 1;
     let mut prefixes = vec![format!("203.0.113.{number}/32"), format!("2001:db8:{number:x}::1/128")];
-    prefixes.truncate(if neighbour.kind == Kind::Multihop { 1 } else { 2 });
+    prefixes.truncate(if neighbour.is_ipv4_only() { 1 } else { 2 });
     prefixes
 }
 
@@ -89,10 +110,14 @@ fn all_cases<M: Maker>() {
     let mut scene = Scene::<M>::start();
     scene.routes_arrive_as_sent();
     scene.ipv4_routes_have_an_ipv6_next_hop_if_the_maker_takes_it();
+    scene.a_large_as_passes_a_router_that_reads_two_octets();
     scene.a_refresh_is_answered();
     scene.wrong_as_is_refused();
+    scene.degraded_routes_are_marked_longer_and_less_preferred();
     scene.changes_and_withdrawals_arrive();
     scene.many_routes_arrive();
+    scene.bfd_is_up_and_its_timers_change();
+    scene.bfd_that_is_turned_off_costs_a_session();
     scene.a_frozen_router_expires();
     scene.a_shutdown_is_reported_with_its_text();
     scene.the_speaker_leaves_in_order();
@@ -157,12 +182,16 @@ impl<M: Maker> Scene<M> {
         sessions.for_each(|neighbour| self.await_acknowledged(&neighbour));
         self.await_routes("routes of all sessions");
         for (neighbour, parts) in [EXTERNAL, INTERNAL].iter().zip(M::PRINTED) {
-            let route = self.router.route(&self.first_prefix(neighbour));
-            let dense: String = route.split_whitespace().collect();
-            for part in parts {
-                assert!(dense.contains(part), "{part} is missing in {route}");
-            }
+            self.await_printed(&self.first_prefix(neighbour), parts);
         }
+    }
+
+    /// Waits until the router prints all these parts about a route.
+    fn await_printed(&self, prefix: &str, parts: &[&str]) {
+        await_some(&format!("{parts:?} of {prefix}"), || {
+            let dense: String = self.router.route(prefix).split_whitespace().collect();
+            parts.iter().all(|part| dense.contains(part)).then_some(())
+        });
     }
 
     fn ipv4_routes_have_an_ipv6_next_hop_if_the_maker_takes_it(&self) {
@@ -172,6 +201,15 @@ impl<M: Maker> Scene<M> {
         let route = self.router.route(&prefix);
         let next_hop = if M::EXTENDED_NEXT_HOP { SIX.own } else { EXTERNAL.own };
         assert!(prefix.contains('.') && route.contains(next_hop), "{route}");
+    }
+
+    fn a_large_as_passes_a_router_that_reads_two_octets(&self) {
+        if M::CANNOT.contains(&OLD.own) {
+            return;
+        }
+        let negotiated = session(self.node(), OLD.own).and_then(|session| session.negotiated).unwrap();
+        assert!(!negotiated.four_octet);
+        self.await_printed(&self.first_prefix(&OLD), &[M::TWO_OCTETS]);
     }
 
     fn a_refresh_is_answered(&self) {
@@ -210,6 +248,16 @@ impl<M: Maker> Scene<M> {
         await_session(self.node(), neighbour.own, |session| session.is_acknowledged && session.sent == count);
     }
 
+    fn degraded_routes_are_marked_longer_and_less_preferred(&mut self) {
+        for (neighbour, parts) in [EXTERNAL, INTERNAL].iter().zip(M::DEGRADED) {
+            let prefix = self.first_prefix(neighbour);
+            let degraded = routes_with(&[&prefix], attributes().degraded());
+            self.speaker.routes.insert(neighbour.own.to_owned(), degraded);
+            self.node().engine.speak(self.speaker.clone());
+            self.await_printed(&prefix, parts);
+        }
+    }
+
     fn changes_and_withdrawals_arrive(&mut self) {
         self.speak(&EXTERNAL, &["203.0.113.201/32".to_owned(), "2001:db8:201::1/128".to_owned()]);
         self.await_routes("changed routes");
@@ -225,8 +273,51 @@ impl<M: Maker> Scene<M> {
         self.await_routes("withdrawal of 10,000 routes");
     }
 
+    fn bfd(&self, own: &str) -> Option<BfdSession> {
+        let status = self.node().engine.bfd_status();
+        status.sessions.iter().find(|(id, _)| id.peer == own).map(|(_, bfd)| *bfd)
+    }
+
+    /// Gives BFD these intervals, in milliseconds, and waits until both sides have agreed on them.
+    fn set_bfd(&mut self, transmit: u64, receive: u64) {
+        let (router_transmit, router_receive, multiplier) = BFD_TIMERS;
+        let agreed = [transmit.max(router_receive), u64::from(multiplier) * receive.max(router_transmit)];
+        let [interval, detection_time] = agreed.map(Duration::from_millis);
+        for neighbour in M::neighbours().filter(|neighbour| M::BFD.contains(&neighbour.own)) {
+            let peer = self.speaker.peers.get_mut(neighbour.own).unwrap();
+            peer.bfd = Some(bfd_settings(&neighbour, transmit, receive));
+        }
+        self.node().engine.speak(self.speaker.clone());
+        for own in M::BFD {
+            await_some(&format!("BFD with {own}"), || {
+                self.bfd(own).filter(|bfd| {
+                    (bfd.state, bfd.flaps) == (bfd::State::Up, 0)
+                        && (bfd.transmit_interval, bfd.detection_time) == (Some(interval), detection_time)
+                })
+            });
+        }
+    }
+
+    fn bfd_is_up_and_its_timers_change(&mut self) {
+        self.set_bfd(500, 200);
+        self.set_bfd(800, 350);
+    }
+
+    fn bfd_that_is_turned_off_costs_a_session(&mut self) {
+        if M::BFD.is_empty() {
+            return;
+        }
+        self.speaker.peers.get_mut(LINK_LOCAL.own).unwrap().bfd = None;
+        self.node().engine.speak(self.speaker.clone());
+        let ended = await_session(self.node(), LINK_LOCAL.own, |session| session.error.is_some());
+        println!("BFD turned off: {}", ended.error.unwrap());
+    }
+
     fn a_frozen_router_expires(&self) {
         self.router.daemon().signal(Signal::SIGSTOP);
+        if M::BFD.contains(&SIGNED.own) {
+            self.await_error(&SIGNED, "sent: cease: BFD down (6/10)");
+        }
         self.await_error(&BRIEF, "sent: hold timer expired");
         self.router.daemon().signal(Signal::SIGCONT);
         assert_eq!(session(self.node(), EXTERNAL.own).unwrap().error, None);

@@ -53,7 +53,7 @@ pub(crate) fn open(fixed: u32, capability: u32) -> Vec<u8> {
 }
 
 /// OPEN and KEEPALIVE of a router with the largest AS.
-fn greeting() -> Vec<u8> {
+pub(crate) fn greeting() -> Vec<u8> {
     let mut bytes = open(u32::MAX, u32::MAX);
     keepalive(&mut bytes);
     bytes

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Kind, LINK_LOCAL, Maker, Neighbour, PASSWORD, ROUTER, configuration};
+use super::{AS_TRANS, Kind, LINK_LOCAL, Maker, Neighbour, PASSWORD, ROUTER, configuration};
 use crate::interop::process::{Daemon, TempDir};
 use crate::lab::{Host, await_some};
 
@@ -48,19 +48,26 @@ fn settings(neighbour: &Neighbour) -> String {
         Kind::TtlSecurity => "incoming-ttl 255;".to_owned(),
         Kind::Multihop => "outgoing-ttl 2;".to_owned(),
         Kind::ExtendedNextHop => "nexthop { ipv4 unicast ipv6; }".to_owned(),
+        Kind::TwoOctets => String::new(),
     };
-    let next_hop = if *kind == Kind::ExtendedNextHop { "nexthop enable;" } else { "" };
+    // It does not read the capability that it does not offer.
+    let peer_as = if *kind == Kind::TwoOctets { AS_TRANS } else { *asn };
+    let capability = match kind {
+        Kind::ExtendedNextHop => "nexthop enable;",
+        Kind::TwoOctets => "asn4 disable;",
+        Kind::Plain | Kind::Password | Kind::TtlSecurity | Kind::Multihop => "",
+    };
     format!(
         "neighbor {own} {{
             router-id 192.0.2.2;
             local-address {router};
             local-as {ROUTER};
-            peer-as {asn};
+            peer-as {peer_as};
             hold-time {hold_time};
             passive true;
             listen 179;
             {more}
-            capability {{ route-refresh enable; {next_hop} }}
+            capability {{ route-refresh enable; {capability} }}
             family {{ ipv4 unicast; ipv6 unicast; }}
             api {{ processes [ messages ]; neighbor-changes; receive {{ parsed; update; notification; }} }}
         }}\n"
@@ -85,6 +92,14 @@ impl Maker for ExaBgp {
         ],
         &[r#""192.0.2.11":[{"nlri""#, r#""local-preference":150"#],
     ];
+    const DEGRADED: [&[&str]; 2] = [
+        &[
+            r#""as-path":[64512,64512,64512,64512,64512,64512,64512]"#,
+            r#""community":[[64512,100],[65535,0],[65535,65281]]"#,
+        ],
+        &[r#""local-preference":0"#],
+    ];
+    const TWO_OCTETS: &str = r#""as-path":[4200000001,4200000001]"#;
 
     fn start(host: &Host) -> Self {
         let scratch = TempDir::new();

@@ -17,6 +17,8 @@ fn settings(neighbour: &Neighbour) -> String {
         Kind::TtlSecurity => format!("neighbor {own} ttl-security hops 1"),
         Kind::Multihop => format!("neighbor {own} ebgp-multihop 2"),
         Kind::ExtendedNextHop => format!("neighbor {own} capability extended-nexthop"),
+        // It offers nothing at all.
+        Kind::TwoOctets => format!("neighbor {own} dont-capability-negotiate"),
     };
     format!(
         "neighbor {own} remote-as {asn}
@@ -48,6 +50,17 @@ impl Maker for Router {
         ],
         &[r#""string":"Local""#, r#""ip":"192.0.2.11""#, r#""locPrf":150"#],
     ];
+    /// It obeys GRACEFUL_SHUTDOWN.
+    const DEGRADED: [&[&str]; 2] = [
+        &[
+            r#""string":"64512645126451264512645126451264512""#,
+            r#""string":"64512:100graceful-shutdownno-export""#,
+            r#""locPrf":0"#,
+        ],
+        &[r#""locPrf":0"#],
+    ];
+    /// It reads no AS4_PATH of a speaker that offers four octets, though it has offered none itself.
+    const TWO_OCTETS: &str = r#""string":"2345623456""#;
 
     fn start(host: &Host) -> Self {
         Self::start(host, ROUTER, &configuration::<Self>(settings))

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Kind, Maker, Neighbour, PASSWORD, ROUTER, configuration};
+use super::{BFD_TIMERS, Kind, LINK_LOCAL, Maker, Neighbour, OLD, PASSWORD, ROUTER, SIGNED, configuration};
 use crate::interop::process::{Daemon, TempDir};
 use crate::lab::{Host, await_some};
 
@@ -17,11 +17,11 @@ pub(crate) struct GoBgp {
 }
 
 impl GoBgp {
-    fn start_from(host: &Host, folder: &str) -> Self {
+    fn start_from<M: Maker>(host: &Host, folder: &str) -> Self {
         let scratch = TempDir::new();
         let configuration = format!(
             "[global.config]\nas = {ROUTER}\nrouter-id = \"192.0.2.2\"\nport = 179\n{}",
-            configuration::<Self>(settings)
+            configuration::<M>(|neighbour| settings(neighbour, M::BFD.contains(&neighbour.own)))
         );
         let file = scratch.write("gobgpd.toml", &configuration);
         let command = [&format!("{folder}/gobgpd"), "-f", &file];
@@ -40,17 +40,26 @@ fn address(own: &str) -> String {
     if own.starts_with("fe80") { format!("{own}%eth0") } else { own.to_owned() }
 }
 
-fn settings(neighbour: &Neighbour) -> String {
+fn settings(neighbour: &Neighbour, has_bfd: bool) -> String {
     let Neighbour { own, asn, kind, hold_time, .. } = neighbour;
     let password = match kind {
         Kind::Password => format!("auth-password = \"{PASSWORD}\""),
         _ => String::new(),
     };
     let more = match kind {
-        Kind::Plain | Kind::Password | Kind::ExtendedNextHop => "",
+        Kind::Plain | Kind::Password | Kind::ExtendedNextHop | Kind::TwoOctets => "",
         Kind::TtlSecurity => "[neighbors.ttl-security.config]\nenabled = true\nttl-min = 255",
         Kind::Multihop => "[neighbors.ebgp-multihop.config]\nenabled = true\nmultihop-ttl = 2",
     };
+    let (transmit, receive, multiplier) = BFD_TIMERS;
+    let bfd = format!(
+        "[neighbors.bfd.config]
+        enabled = {has_bfd}
+        desired-minimum-tx-interval = {transmit}000
+        required-minimum-receive = {receive}000
+        detection-multiplier = {multiplier}"
+    );
+    let bfd = if has_bfd { bfd } else { String::new() };
     let family = |name: &str| {
         format!("[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"{name}-unicast\"")
     };
@@ -66,6 +75,7 @@ fn settings(neighbour: &Neighbour) -> String {
         hold-time = {hold_time}
         keepalive-interval = {}
         {more}
+        {bfd}
         {}
         {}\n",
         address(own),
@@ -77,6 +87,8 @@ fn settings(neighbour: &Neighbour) -> String {
 
 impl Maker for GoBgp {
     const PROGRAM: &str = "/usr/bin/gobgpd";
+    /// It always reads AS numbers of four bytes.
+    const CANNOT: &[&str] = &[OLD.own];
     const EXTENDED_NEXT_HOP: bool = true;
     const PRINTED: [&[&str]; 2] = [
         &[
@@ -90,9 +102,16 @@ impl Maker for GoBgp {
         ],
         &[r#""nexthop":"192.0.2.11""#, r#""value":150"#],
     ];
+    const DEGRADED: [&[&str]; 2] = [
+        &[
+            r#""asns":[64512,64512,64512,64512,64512,64512,64512]"#,
+            r#""communities":[4227858532,4294901760,4294967041]"#,
+        ],
+        &[r#"{"type":5,"value":0}"#],
+    ];
 
     fn start(host: &Host) -> Self {
-        Self::start_from(host, "/usr/bin")
+        Self::start_from::<Self>(host, "/usr/bin")
     }
 
     fn daemon(&self) -> &Daemon {
@@ -142,9 +161,11 @@ impl Maker for GoBgp4 {
     const CANNOT: &[&str] = GoBgp::CANNOT;
     const EXTENDED_NEXT_HOP: bool = GoBgp::EXTENDED_NEXT_HOP;
     const PRINTED: [&[&str]; 2] = GoBgp::PRINTED;
+    const DEGRADED: [&[&str]; 2] = GoBgp::DEGRADED;
+    const BFD: &[&str] = &[SIGNED.own, LINK_LOCAL.own];
 
     fn start(host: &Host) -> Self {
-        Self(GoBgp::start_from(host, &built()))
+        Self(GoBgp::start_from::<Self>(host, &built()))
     }
 
     fn daemon(&self) -> &Daemon {

@@ -18,6 +18,10 @@ use crate::lab::Host;
 
 /// AS of the speaker.
 pub(crate) const OWN: u32 = 64512;
+/// AS of the speaker that takes four bytes.
+pub(crate) const LARGE: u32 = 4_200_000_001;
+/// AS that stands for one of four bytes where there is room for two.
+pub(crate) const AS_TRANS: u32 = 23456;
 /// AS of the routers.
 pub(crate) const ROUTER: u32 = 64500;
 
@@ -33,9 +37,14 @@ pub(crate) enum Kind {
     Multihop,
     /// IPv6 next hops of IPv4 routes.
     ExtendedNextHop,
+    /// The router reads AS numbers of two bytes alone.
+    TwoOctets,
 }
 
 pub(crate) const PASSWORD: &str = "right";
+
+/// Milliseconds between packets that the routers send, and between those that they take; packets that may be missing.
+pub(crate) const BFD_TIMERS: (u64, u64, u8) = (300, 600, 10);
 
 /// The speaker as a router knows it in one of its sessions.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +73,7 @@ pub(crate) const REFUSED: Neighbour = neighbour("192.0.2.14", OWN + 1, Kind::Pla
 /// The speaker refuses the router's AS.
 pub(crate) const REFUSING: Neighbour = neighbour("192.0.2.15", OWN, Kind::Plain);
 pub(crate) const BRIEF: Neighbour = Neighbour { hold_time: 3, ..neighbour("192.0.2.16", OWN, Kind::Plain) };
+pub(crate) const OLD: Neighbour = neighbour("192.0.2.17", LARGE, Kind::TwoOctets);
 pub(crate) const FAR: Neighbour =
     Neighbour { router: "198.51.100.2", ..neighbour("198.51.100.1", OWN, Kind::Multihop) };
 pub(crate) const SIX: Neighbour =
@@ -72,8 +82,8 @@ pub(crate) const LINK_LOCAL: Neighbour =
     Neighbour { router: "fe80::2", ..neighbour("fe80::1", OWN, Kind::Plain) };
 
 /// All of them. A maker leaves out what it cannot be: [`Maker::CANNOT`].
-const NEIGHBOURS: [Neighbour; 10] =
-    [EXTERNAL, INTERNAL, SIGNED, NEAR, REFUSED, REFUSING, BRIEF, FAR, SIX, LINK_LOCAL];
+const NEIGHBOURS: [Neighbour; 11] =
+    [EXTERNAL, INTERNAL, SIGNED, NEAR, REFUSED, REFUSING, BRIEF, OLD, FAR, SIX, LINK_LOCAL];
 
 impl Neighbour {
     pub(crate) fn is_internal(&self) -> bool {
@@ -82,6 +92,11 @@ impl Neighbour {
 
     pub(crate) fn is_ipv6(&self) -> bool {
         self.own.contains(':')
+    }
+
+    /// True if the session has IPv4 alone.
+    pub(crate) fn is_ipv4_only(&self) -> bool {
+        matches!(self.kind, Kind::Multihop | Kind::TwoOctets)
     }
 
     pub(crate) fn is_link_local(&self) -> bool {
@@ -99,8 +114,14 @@ pub(crate) trait Maker: Sized {
     const EXTENDED_NEXT_HOP: bool;
     /// Part of what it reports when the speaker has left.
     const LEFT: &str = "windlass stops";
+    /// Addresses of the neighbours with which it has BFD, by [`BFD_TIMERS`].
+    const BFD: &[&str] = &[];
     /// Parts of what it prints, without spaces, about the external and the internal route of the test.
     const PRINTED: [&[&str]; 2];
+    /// The same while both are degraded.
+    const DEGRADED: [&[&str]; 2];
+    /// The same about the AS path from a neighbour whose AS takes four bytes, read by two.
+    const TWO_OCTETS: &str = "";
 
     /// Starts it; it waits for connections of its neighbours.
     fn start(host: &Host) -> Self;

@@ -34,6 +34,7 @@ fn settings(neighbour: &Neighbour) -> String {
         Kind::Password => format!("tcp md5sig password {PASSWORD}"),
         Kind::TtlSecurity => "ttl-security yes".to_owned(),
         Kind::Multihop => "multihop 2".to_owned(),
+        Kind::TwoOctets => "announce as-4byte no".to_owned(),
     };
     format!(
         "neighbor {} {{
@@ -66,6 +67,14 @@ impl Maker for OpenBgpd {
         ],
         &[r#""aspath":"""#, r#""exit_nexthop":"192.0.2.11""#, r#""localpref":150"#],
     ];
+    const DEGRADED: [&[&str]; 2] = [
+        &[
+            r#""aspath":"64512645126451264512645126451264512""#,
+            r#""communities":["64512:100","GRACEFUL_SHUTDOWN","NO_EXPORT"]"#,
+        ],
+        &[r#""localpref":0"#],
+    ];
+    const TWO_OCTETS: &str = r#""aspath":"42000000014200000001""#;
 
     fn start(host: &Host) -> Self {
         let scratch = TempDir::new();
