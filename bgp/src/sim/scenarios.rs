@@ -91,7 +91,7 @@ fn a_stopped_speaker_withdraws_before_it_closes() {
     assert_eq!(world.downs.len(), 1);
 }
 
-// shows: bgp B25, B88
+// shows: bgp B25, B88, D11
 #[test]
 fn a_speaker_that_was_frozen_takes_its_own_lateness_for_no_silence() {
     let mut world = calm(3);

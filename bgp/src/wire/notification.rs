@@ -19,7 +19,7 @@ pub struct ErrorCode(
 );
 
 /// Codes and subcodes with their names.
-const NAMES: [(ErrorCode, &str); 39] = [
+const NAMES: [(ErrorCode, &str); 40] = [
     (ErrorCode::NOT_SYNCHRONIZED, "message header: connection not synchronized"),
     (ErrorCode::BAD_LENGTH, "message header: bad message length"),
     (ErrorCode::BAD_TYPE, "message header: bad message type"),
@@ -47,6 +47,7 @@ const NAMES: [(ErrorCode, &str); 39] = [
     (ErrorCode::UNEXPECTED_IN_OPEN_SENT, "state machine: unexpected message in OpenSent"),
     (ErrorCode::UNEXPECTED_IN_OPEN_CONFIRM, "state machine: unexpected message in OpenConfirm"),
     (ErrorCode::UNEXPECTED_IN_ESTABLISHED, "state machine: unexpected message in Established"),
+    (ErrorCode(6, 0), "cease: no reason given"),
     (ErrorCode(6, 1), "cease: too many prefixes"),
     (ErrorCode::SHUTDOWN, "cease: administrative shutdown"),
     (ErrorCode::PEER_DECONFIGURED, "cease: peer deconfigured"),

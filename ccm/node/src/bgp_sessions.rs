@@ -34,7 +34,7 @@ const REMEDIES: &[(&str, &str)] = &[
     ("too many prefixes", "raise the router's limit of prefixes for this neighbour"),
     (
         "collision",
-        "name each router once, and stop other BGP programs of this node that have a session with it",
+        "name each router once; beside another BGP program of this node, set a sourceAddress that it does not use",
     ),
     ("peer deconfigured", "configure this node as a neighbour on the router"),
     ("administrative shutdown", "enable this neighbour on the router"),

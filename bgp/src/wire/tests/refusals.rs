@@ -151,6 +151,7 @@ fn a_notification_is_printed_with_its_names_and_a_harmless_reason() {
     assert_eq!(of(ErrorCode::SHUTDOWN, b"\x02\xff!"), format!("{shutdown}: \u{fffd}!"));
     assert_eq!(of(ErrorCode::HARD_RESET, b"\x06\x04\x02up"), "cease: administrative reset (6/4): up");
     assert_eq!(of(ErrorCode::HARD_RESET, &[6]), "cease: hard reset (6/9)");
+    assert_eq!(of(ErrorCode(6, 0), &[]), "cease: no reason given (6/0)");
     assert_eq!(of(ErrorCode(99, 1), &[]), "unknown error (99/1)");
     assert_eq!(Notification::shutdown("").communication(), None);
     let long = Notification::shutdown(&format!("{}é", "a".repeat(254)));

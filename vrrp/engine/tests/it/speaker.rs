@@ -6,6 +6,7 @@ mod hostile;
 mod interop;
 mod makers;
 mod played;
+mod recipe;
 mod router;
 
 use std::collections::BTreeMap;

@@ -1,10 +1,8 @@
 //! Another speaker on the same host: BIRD, as the pod network of a cluster may have it.
 
-use std::time::Duration;
+use windlass_engine::BfdPath;
 
-use windlass_engine::bgp::bfd;
-use windlass_engine::{BfdConfig, BfdPath};
-
+use super::bfd::{timers, with_bfd};
 use super::makers::{Bird, Maker};
 use super::router::require;
 use super::*;
@@ -15,7 +13,7 @@ const BIRD: &str = "router id 192.0.2.77;
     protocol bfd {}
     protocol bgp fabric {
         local 192.0.2.1 as 64512;
-        neighbor 192.0.2.2 as 64500;
+        neighbor 192.0.2.2 as 64500; connect delay time 1;
         ipv4 { import none; export where source = RTS_STATIC; };
     }";
 /// The router's neighbours on host 0: BIRD and the speaker.
@@ -24,7 +22,7 @@ const BOTH: &str = "neighbor 192.0.2.1 remote-as 64512
                     neighbor 192.0.2.101 remote-as 64512
                     neighbor 192.0.2.101 passive";
 
-// shows: bgp B10, B27; interop I-34
+// shows: bgp B10, B27; interop I-35
 #[test]
 fn bird_on_the_same_host_keeps_its_session_and_the_speaker_has_one_from_an_address_of_its_own() {
     if !require_frr() || !require(Bird::PROGRAM) {
@@ -39,15 +37,11 @@ fn bird_on_the_same_host_keeps_its_session_and_the_speaker_has_one_from_an_addre
     let announced = routes(&["203.0.113.1/32"]);
     // From BIRD's address the router takes the speaker for the neighbour that it has a session with.
     node.engine.speak(speaker([("router", peer(1))], &announced));
-    let refused = await_session(&node, "router", |session| session.error.is_some());
-    println!("{refused:?}");
-    let timers = Duration::from_millis(300);
-    let timers = bfd::Config { transmit: timers, receive: timers, multiplier: 3.try_into().unwrap() };
-    let own = PeerConfig {
-        source: "192.0.2.101".parse().ok(),
-        bfd: BfdConfig::new(timers, BfdPath::SingleHop).ok(),
-        ..peer(1)
-    };
+    await_session(&node, "router", |session| {
+        session.error.as_ref().is_some_and(|error| error.contains("collision"))
+    });
+    let own = PeerConfig { source: "192.0.2.101".parse().ok(), ..peer(1) };
+    let own = with_bfd(own, timers(300, 300, 3), BfdPath::SingleHop);
     node.engine.speak(speaker([("router", own)], &announced));
     router.await_routes(&["203.0.113.1/32", "203.0.113.101/32"]);
     assert_eq!(router.neighbour("192.0.2.1")["connectionsEstablished"], 1, "BIRD's session");

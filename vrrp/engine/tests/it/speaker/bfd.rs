@@ -30,12 +30,12 @@ fn profile(transmit: u32, receive: u32, multiplier: u32) -> String {
     )
 }
 
-fn timers(transmit: u64, receive: u64, multiplier: u8) -> bfd::Config {
+pub(super) fn timers(transmit: u64, receive: u64, multiplier: u8) -> bfd::Config {
     let [transmit, receive] = [transmit, receive].map(Duration::from_millis);
     bfd::Config { transmit, receive, multiplier: multiplier.try_into().unwrap() }
 }
 
-fn with_bfd(peer: PeerConfig, timers: bfd::Config, path: BfdPath) -> PeerConfig {
+pub(super) fn with_bfd(peer: PeerConfig, timers: bfd::Config, path: BfdPath) -> PeerConfig {
     PeerConfig { bfd: Some(BfdConfig::new(timers, path).unwrap()), ..peer }
 }
 

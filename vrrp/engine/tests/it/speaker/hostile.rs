@@ -83,7 +83,7 @@ fn a_router_that_sends_its_bytes_one_by_one_is_left_after_the_hold_time_and_no_o
     let mut stream = accept(&slow);
     greeting().iter().for_each(|byte| stream.write_all(&[*byte]).unwrap());
     await_established(&node, "slow");
-    let slow = std::thread::spawn(move || trickle(stream, &message(4096, 2, &[0; 4077])));
+    let slow = std::thread::spawn(move || trickle(stream, &message(4096, 2, &[0; 900])));
     node.engine.speak(both("203.0.113.2/32"));
     await_session(&node, "good", |session| session.is_acknowledged && session.sent == 1);
     let answer = slow.join().unwrap();
@@ -91,7 +91,7 @@ fn a_router_that_sends_its_bytes_one_by_one_is_left_after_the_hold_time_and_no_o
     assert_eq!(await_established(&node, "good").error, None);
 }
 
-/// Sends a byte each 50 ms until the peer closes; returns all that it sent.
+/// Sends one of these bytes each 50 ms until the peer closes; returns all that it sent.
 fn trickle(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
