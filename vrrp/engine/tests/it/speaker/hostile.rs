@@ -81,7 +81,9 @@ fn a_router_that_sends_its_bytes_one_by_one_is_left_after_the_hold_time_and_no_o
     node.engine.speak(both("203.0.113.1/32"));
     let _witness = Witness::meet(good);
     let mut stream = accept(&slow);
-    greeting().iter().for_each(|byte| stream.write_all(&[*byte]).unwrap());
+    for byte in greeting() {
+        stream.write_all(&[byte]).unwrap();
+    }
     await_established(&node, "slow");
     let slow = std::thread::spawn(move || trickle(stream, &message(4096, 2, &[0; 900])));
     node.engine.speak(both("203.0.113.2/32"));

@@ -57,11 +57,8 @@ fn settings(neighbour: &Neighbour) -> PeerConfig {
         Kind::Plain => {}
         Kind::Password => peer.password = Md5Key::new(PASSWORD.as_bytes()).ok(),
         Kind::TtlSecurity => peer.minimum_ttl = Some(255),
-        Kind::Multihop | Kind::TwoOctets => {}
+        Kind::Multihop | Kind::TwoOctets => peer.session.families = [Family::V4].into(),
         Kind::ExtendedNextHop => peer.session.extended_next_hop = true,
-    }
-    if neighbour.is_ipv4_only() {
-        peer.session.families = [Family::V4].into();
     }
     peer
 }
@@ -80,7 +77,10 @@ fn bfd_settings(neighbour: &Neighbour, transmit: u64, receive: u64) -> BfdConfig
 fn prefixes(number: usize, neighbour: &Neighbour) -> Vec<String> {
     let number = number + 1;
     let mut prefixes = vec![format!("203.0.113.{number}/32"), format!("2001:db8:{number:x}::1/128")];
-    prefixes.truncate(if neighbour.is_ipv4_only() { 1 } else { 2 });
+    prefixes.truncate(match neighbour.kind {
+        Kind::Multihop | Kind::TwoOctets => 1,
+        Kind::Plain | Kind::Password | Kind::TtlSecurity | Kind::ExtendedNextHop => 2,
+    });
     prefixes
 }
 

@@ -24,10 +24,10 @@ fn bird_as_the_page_sets_it_up_uses_the_route_and_comes_back_after_a_cut() {
     let lan = lan(1);
     let bird = Bird::with(&lan.hosts[1], recipe("BIRD 2"));
     let node = lan.hosts[0].engine();
-    let router = with_bfd(peer(1), timers(300, 300, 3), BfdPath::SingleHop);
+    let with_detection = with_bfd(peer(1), timers(300, 300, 3), BfdPath::SingleHop);
     let announced = |attributes| {
         let routes = routes_with(&["203.0.113.1/32"], attributes);
-        speaker([("router", router.clone())], &routes)
+        speaker([("router", with_detection.clone())], &routes)
     };
     node.engine.speak(announced(Attributes::default()));
     let await_kernel = |what: &str, hop: &str| {

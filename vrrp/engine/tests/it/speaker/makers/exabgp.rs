@@ -43,12 +43,11 @@ fn listed(part: &Value) -> BTreeSet<String> {
 fn settings(neighbour: &Neighbour) -> String {
     let Neighbour { own, router, asn, kind, hold_time } = neighbour;
     let more = match kind {
-        Kind::Plain => String::new(),
+        Kind::Plain | Kind::TwoOctets => String::new(),
         Kind::Password => format!("md5-password {PASSWORD};"),
         Kind::TtlSecurity => "incoming-ttl 255;".to_owned(),
         Kind::Multihop => "outgoing-ttl 2;".to_owned(),
         Kind::ExtendedNextHop => "nexthop { ipv4 unicast ipv6; }".to_owned(),
-        Kind::TwoOctets => String::new(),
     };
     // It does not read the capability that it does not offer.
     let peer_as = if *kind == Kind::TwoOctets { AS_TRANS } else { *asn };

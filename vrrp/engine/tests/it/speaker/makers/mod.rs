@@ -94,11 +94,6 @@ impl Neighbour {
         self.own.contains(':')
     }
 
-    /// True if the session has IPv4 alone.
-    pub(crate) fn is_ipv4_only(&self) -> bool {
-        matches!(self.kind, Kind::Multihop | Kind::TwoOctets)
-    }
-
     pub(crate) fn is_link_local(&self) -> bool {
         self.own.starts_with("fe80")
     }
