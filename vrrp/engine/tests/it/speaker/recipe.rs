@@ -10,9 +10,9 @@ use super::*;
 
 const PAGE: &str = include_str!("../../../../../docs/bgp.md");
 
-/// The block below this heading.
-fn recipe(heading: &str) -> &'static str {
-    PAGE.split(&format!("### {heading}\n")).nth(1).unwrap().split("```").nth(1).unwrap()
+/// The block below the heading.
+fn recipe() -> &'static str {
+    PAGE.split("### BIRD 2\n").nth(1).unwrap().split("```").nth(1).unwrap()
 }
 
 // shows: interop I-33, I-34
@@ -22,7 +22,7 @@ fn bird_as_the_page_sets_it_up_uses_the_route_and_comes_back_after_a_cut() {
         return;
     }
     let lan = lan(1);
-    let bird = Bird::with(&lan.hosts[1], recipe("BIRD 2"));
+    let bird = Bird::with(&lan.hosts[1], recipe());
     let node = lan.hosts[0].engine();
     let with_detection = with_bfd(peer(1), timers(300, 300, 3), BfdPath::SingleHop);
     let announced = |attributes| {
@@ -30,10 +30,12 @@ fn bird_as_the_page_sets_it_up_uses_the_route_and_comes_back_after_a_cut() {
         speaker([("router", with_detection.clone())], &routes)
     };
     node.engine.speak(announced(Attributes::default()));
-    let await_kernel = |what: &str, hop: &str| {
-        await_some(what, || bird.daemon().ip(&["route", "show", "203.0.113.1"]).contains(hop).then_some(()));
+    let await_route = || {
+        await_some("route of the kernel", || {
+            bird.daemon().ip(&["route", "show", "203.0.113.1"]).contains("via 192.0.2.1").then_some(())
+        });
     };
-    await_kernel("route", "via 192.0.2.1");
+    await_route();
     node.engine.speak(announced(Attributes::default().degraded()));
     await_some("degraded route", || bird.route("203.0.113.1/32").contains("BGP.local_pref: 0").then_some(()));
     let await_bfd = |state: BfdState| {
@@ -47,6 +49,6 @@ fn bird_as_the_page_sets_it_up_uses_the_route_and_comes_back_after_a_cut() {
     await_session(&node, "router", |session| session.error.is_some());
     (0..2).for_each(|host| lan.part(host, false));
     await_established(&node, "router");
-    await_kernel("route again", "via 192.0.2.1");
+    await_route();
     await_bfd(BfdState::Up);
 }
