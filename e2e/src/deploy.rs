@@ -9,6 +9,7 @@ use k8s_openapi::{
         core::v1::Event,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{
     Api,
@@ -145,6 +146,12 @@ impl Lab {
     pub async fn virtual_ip(&self, address: IpAddr) -> anyhow::Result<Option<VirtualIP>> {
         let virtual_ips: Api<VirtualIP> = Api::all(self.client());
         Ok(virtual_ips.get_opt(&virtual_ip_name(address)).await?)
+    }
+
+    /// The condition of this type of an address's `VirtualIP`, if there is one.
+    pub async fn condition(&self, address: IpAddr, type_: &str) -> anyhow::Result<Option<Condition>> {
+        let status = self.virtual_ip(address).await?.and_then(|vip| vip.status).unwrap_or_default();
+        Ok(status.conditions.into_iter().find(|one| one.type_ == type_))
     }
 
     /// Waits until exactly one host answers for `address` (ARP, or neighbour discovery) as client `client` sees it, the same

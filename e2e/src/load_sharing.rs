@@ -23,8 +23,7 @@ impl Lab {
         limit: Duration,
     ) -> anyhow::Result<String> {
         await_that(&format!("LoadShared of {vip} has the reason {reason}"), limit, async || {
-            let status = self.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default();
-            let condition = status.conditions.into_iter().find(|one| one.type_ == CONDITION_LOAD_SHARED);
+            let condition = self.condition(vip, CONDITION_LOAD_SHARED).await?;
             let condition = condition.context("there is no such condition")?;
             ensure!(condition.reason == reason, "{condition:?}");
             Ok(Some(condition.message))

@@ -67,8 +67,7 @@ async fn await_owner(lab: &Lab, vips: &[IpAddr], node: &str) -> anyhow::Result<(
 
 /// What the address says of its connections.
 async fn connections_condition(lab: &Lab, vip: IpAddr) -> anyhow::Result<Option<Condition>> {
-    let conditions = lab.virtual_ip(vip).await?.and_then(|vip| vip.status).unwrap_or_default().conditions;
-    Ok(conditions.into_iter().find(|one| one.type_ == CONDITION_CONNECTIONS_REPLICATED))
+    lab.condition(vip, CONDITION_CONNECTIONS_REPLICATED).await
 }
 
 /// Waits until the addresses say so of their connections: `True Replicated`, with these words.

@@ -66,13 +66,11 @@ pub(crate) async fn await_replicated(
 ) -> anyhow::Result<()> {
     for (setup, vip) in addresses.iter().filter(|(setup, _)| *setup == Setup::Windlass) {
         await_that(&format!("{node} has the connections of {setup:?}"), LIMIT, async || {
-            let status = lab.virtual_ip(*vip).await?.and_then(|vip| vip.status).unwrap_or_default();
-            let is_told = status.conditions.iter().any(|one| {
-                one.type_ == CONDITION_CONNECTIONS_REPLICATED
-                    && one.reason == connections_replicated::REPLICATED
-                    && one.message.contains(node)
+            let condition = lab.condition(*vip, CONDITION_CONNECTIONS_REPLICATED).await?;
+            let is_told = condition.as_ref().is_some_and(|one| {
+                one.reason == connections_replicated::REPLICATED && one.message.contains(node)
             });
-            ensure!(is_told, "the conditions of {vip} are {:?}", status.conditions);
+            ensure!(is_told, "{vip} has {condition:?}");
             Ok(Some(()))
         })
         .await?;
