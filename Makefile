@@ -144,7 +144,7 @@ bench-distribution: ## Bandwidth of an address that several nodes serve, what fa
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" distribution
 
 .PHONY: bench-load
-bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
+bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass (as installed, with Replicate, with load sharing) and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass replicate sharing keepalived", SEED=…)
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" load
 

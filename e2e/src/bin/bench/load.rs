@@ -2,8 +2,9 @@
 //! their cable, by the death of the host, by a drain.
 //!
 //! n1, n2 and n3 share six addresses, of which each has two while all is well; the only backend is on n4, which stays, so that
-//! what a phase costs is what the moves of addresses cost. Windlass and keepalived have a lab each, one after the other: the same
-//! hosts, priorities as alike as can be, the same clients who think for the same times.
+//! what a phase costs is what the moves of addresses cost. With load sharing, n1, n2 and n3 have a backend each, which dies with its
+//! node. The systems have a lab each, one after the other: the same hosts, priorities as alike as can be, the same clients who think
+//! for the same times.
 
 mod keepalived;
 mod phases;
@@ -20,10 +21,13 @@ use crate::{results::publish, settings, system::System};
 
 /// The nodes that share the addresses.
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-/// The node of the backend.
+/// The node of the backend, without load sharing.
 const BACKEND: &str = "n4";
 /// Services, all before the same backend; the first has its name. Two for each node.
 const SERVICES: [&str; 6] = ["web", "web2", "web3", "web4", "web5", "web6"];
+/// Limit of the wait for a change: a check that failed counts for a minute, and a server that was silent often has its lots again five
+/// minutes after its return at the latest.
+const LIMIT: Duration = Duration::from_mins(6);
 /// Clients.
 const CLIENTS: usize = 10_000;
 /// Pauses of a client between an answer and its next question: 7 s on average, which makes 1,430 requests a second of 10,000 clients. See
@@ -51,4 +55,16 @@ pub(crate) fn bench() -> anyhow::Result<()> {
     let [system, phase] = ["system", "phase"];
     let title = format!("  {system:10} {phase:12} requests failed broken  p50 ms   p99 ms   max ms");
     publish("load", &title, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_name_the_systems_by_the_names_in_their_rows() {
+        let names: Vec<_> = System::value_variants().iter().map(|system| system.name()).collect();
+        assert_eq!(names, ["windlass", "replicate", "sharing", "keepalived"]);
+        assert_eq!(settings::keys::<System>(), names);
+    }
 }

@@ -13,7 +13,12 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// System that holds addresses of Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum System {
+    /// Windlass as installed.
     Windlass,
+    /// Windlass with `connections: Replicate`.
+    Replicate,
+    /// Windlass with `loadSharing: Local`, before Services with `externalTrafficPolicy: Local`.
+    Sharing,
     Keepalived,
 }
 
@@ -22,6 +27,8 @@ impl System {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
+            Self::Replicate => "replicate",
+            Self::Sharing => "sharing",
             Self::Keepalived => "keepalived",
         }
     }

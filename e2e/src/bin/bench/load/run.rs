@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use windlass_e2e::{CrowdOptions, Lab, SERVICE_PORT, await_that};
 
 use super::{
-    NODES, keepalived,
+    LIMIT, NODES, keepalived,
     phases::{self, Fault, Phase},
     report::{Row, pooled},
     windlass,
@@ -21,13 +21,11 @@ use crate::{
 pub(crate) const HOSTS: [&str; 4] = [CLIENT, "c2", "c3", "c4"];
 /// The shortest a phase may be: as long as clients think at most, so that each asks in each.
 const LENGTH: Duration = Duration::from_secs(10);
-/// Limit of the wait for a change: a check that failed counts for a minute.
-const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs them and returns a row for each kind.
 pub(crate) async fn run(lab: &Lab, system: System, options: CrowdOptions) -> anyhow::Result<Vec<Row>> {
     let addresses = match system {
-        System::Windlass => windlass::start(lab).await?,
+        System::Windlass | System::Replicate | System::Sharing => windlass::start(lab, system).await?,
         System::Keepalived => keepalived::start(lab).await?,
     };
     let homes = homes(lab, &addresses).await?;
@@ -70,6 +68,9 @@ async fn pass(
             for address in &homes[node] {
                 await_owner(lab, *address, node).await?;
             }
+            for address in homes.values().flatten() {
+                windlass::await_ready(lab, system, *address).await?;
+            }
         }
     }
     Ok(())
@@ -79,7 +80,9 @@ async fn take_down(lab: &Lab, system: System, fault: Fault, node: &str) -> anyho
     match (fault, system) {
         (Fault::Cable, _) => lab.node(node)?.pull_cable(),
         (Fault::Host, _) => lab.node(node)?.power_off().await,
-        (Fault::Drain, System::Windlass) => lab.node(node)?.exclude(true).await,
+        (Fault::Drain, System::Windlass | System::Replicate | System::Sharing) => {
+            lab.node(node)?.exclude(true).await
+        }
         (Fault::Drain, System::Keepalived) => lab.stop_keepalived(node).await,
     }
 }
@@ -87,15 +90,17 @@ async fn take_down(lab: &Lab, system: System, fault: Fault, node: &str) -> anyho
 async fn bring_back(lab: &Lab, system: System, fault: Fault, node: &str) -> anyhow::Result<()> {
     match (fault, system) {
         (Fault::Cable, _) => lab.node(node)?.plug_cable(),
-        (Fault::Host, System::Windlass) => {
+        (Fault::Host, System::Windlass | System::Replicate | System::Sharing) => {
             lab.node(node)?.power_on().await?;
-            lab.start_agent(node)
+            windlass::start_on(lab, system, node)
         }
         (Fault::Host, System::Keepalived) => {
             lab.node(node)?.power_on().await?;
             keepalived::start_on(lab, node)
         }
-        (Fault::Drain, System::Windlass) => lab.node(node)?.exclude(false).await,
+        (Fault::Drain, System::Windlass | System::Replicate | System::Sharing) => {
+            lab.node(node)?.exclude(false).await
+        }
         (Fault::Drain, System::Keepalived) => keepalived::start_on(lab, node),
     }
 }
