@@ -14,6 +14,9 @@ mod tests;
 
 /// Maximum time for which forgetting closed connections may hold up the announcement of what a peer hands over.
 const FORGETTING: Duration = Duration::from_millis(500);
+/// Time for which VIPs are gathered that join a virtual router whose other VIPs are here already: for each list the kernel walks its whole
+/// table of connections, and thousands of VIPs may come one by one.
+const GATHERING: Duration = Duration::from_secs(1);
 
 /// The VIPs that this node serves, and which of them are new here.
 #[derive(Debug, Default)]
@@ -22,6 +25,10 @@ pub(super) struct Arrivals {
     takeovers: BTreeMap<IpAddr, u64>,
     /// Closed connections to these are to be forgotten; with the time until which an announcement waits for that.
     new: BTreeMap<IpAddr, Time>,
+    /// Likewise, but these joined others that were here.
+    joined: BTreeSet<IpAddr>,
+    /// Time from which closed connections to those that joined are to be forgotten.
+    joined_due: Option<Time>,
     /// Closed connections to these are being forgotten.
     under_way: BTreeMap<IpAddr, Time>,
 }
@@ -29,30 +36,36 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// This node serves these VIPs now.
     pub(super) fn follow(&mut self, served: impl IntoIterator<Item = ServedVip>, now: Time) {
-        let mut takeovers = BTreeMap::new();
+        let before = std::mem::take(&mut self.takeovers);
+        let here: BTreeSet<u64> = before.values().copied().collect();
         for ServedVip { vip, interface: _, takeover, by } in served {
             let is_from_another = match by {
                 HandedOverBy::Peer(_) | HandedOverBy::SilentPeer(_) => true,
                 HandedOverBy::ThisNode | HandedOverBy::Nobody => false,
             };
-            if is_from_another && self.takeovers.get(&vip) != Some(&takeover) {
-                self.new.insert(vip, now + FORGETTING);
+            if is_from_another && before.get(&vip) != Some(&takeover) {
+                if here.contains(&takeover) {
+                    self.joined.insert(vip);
+                    self.joined_due.get_or_insert(now + GATHERING);
+                } else {
+                    self.new.insert(vip, now + FORGETTING);
+                }
             }
-            takeovers.insert(vip, takeover);
+            self.takeovers.insert(vip, takeover);
         }
-        self.takeovers = takeovers;
     }
 
     /// Returns true if there are VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from
     /// the same port is dropped, and comes again.
-    pub(super) fn has_new(&self) -> bool {
-        !self.new.is_empty()
+    pub(super) fn has_new(&self, now: Time) -> bool {
+        !self.new.is_empty() || self.joined_due.is_some_and(|due| due <= now)
     }
 
     /// Takes those VIPs; [`Self::forgotten`] is to be called next.
     pub(super) fn take_new(&mut self) -> BTreeSet<IpAddr> {
         self.under_way = std::mem::take(&mut self.new);
-        self.under_way.keys().copied().collect()
+        self.joined_due = None;
+        std::mem::take(&mut self.joined).into_iter().chain(self.under_way.keys().copied()).collect()
     }
 
     /// They are forgotten, as far as they will be.
@@ -68,8 +81,9 @@ impl Arrivals {
             && vips.any(|vip| waits(&vip, &self.new) || waits(&vip, &self.under_way))
     }
 
-    /// Returns when the next announcement no longer waits.
+    /// Returns when the next announcement no longer waits, or those that joined are gathered.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        self.new.values().chain(self.under_way.values()).filter(|until| **until > now).min().copied()
+        let all = self.new.values().chain(self.under_way.values()).chain(&self.joined_due);
+        all.filter(|at| **at > now).min().copied()
     }
 }

@@ -262,7 +262,8 @@ impl<'a> Holder<'a> {
         if !self.forgetting.is_idle() {
             return;
         }
-        let closed = self.arrivals.has_new().then(|| Forgotten::Closed(self.arrivals.take_new()));
+        let is_new = self.arrivals.has_new(clock::now());
+        let closed = is_new.then(|| Forgotten::Closed(self.arrivals.take_new()));
         let over = || {
             let moves = self.moves.as_mut()?;
             let over = moves.take_ended();
@@ -306,7 +307,7 @@ impl<'a> Holder<'a> {
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
-        let has_more = self.arrivals.has_new() || self.moves.as_ref().is_some_and(Moves::has_ended);
+        let has_more = self.arrivals.has_new(now) || self.moves.as_ref().is_some_and(Moves::has_ended);
         let forgets = (has_more && self.forgetting.is_idle()).then_some(self.forgets_from.max(now));
         let forgets = forgets.into_iter().chain(self.arrivals.due(now));
         let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();

@@ -35,7 +35,7 @@ fn an_announcement_waits_until_closed_connections_are_forgotten_but_not_for_long
     let served = |last, takeover| ServedVip { vip: vip(last), interface: 1, takeover, by };
     let mut arrivals = Arrivals::default();
     arrivals.follow([served(50, 1)], at(0));
-    assert!(arrivals.has_new() && arrivals.hold_up([vip(49), vip(50)].into_iter(), at(0)));
+    assert!(arrivals.has_new(at(0)) && arrivals.hold_up([vip(49), vip(50)].into_iter(), at(0)));
     assert!(!arrivals.hold_up([vip(49)].into_iter(), at(0)), "another's");
     assert_eq!(arrivals.take_new(), [vip(50)].into());
     arrivals.follow([served(50, 1), served(51, 2)], at(300));
@@ -44,9 +44,40 @@ fn an_announcement_waits_until_closed_connections_are_forgotten_but_not_for_long
     assert!(!arrivals.hold_up([vip(50)].into_iter(), at(500)), "it took too long");
     assert_eq!(arrivals.due(at(500)), Some(at(800)));
     arrivals.forgotten();
-    assert!(arrivals.has_new() && arrivals.hold_up([vip(51)].into_iter(), at(500)), "it came meanwhile");
+    assert!(
+        arrivals.has_new(at(500)) && arrivals.hold_up([vip(51)].into_iter(), at(500)),
+        "it came meanwhile"
+    );
     assert_eq!(arrivals.take_new(), [vip(51)].into());
     arrivals.forgotten();
-    assert!(!arrivals.has_new() && !arrivals.hold_up([vip(51)].into_iter(), at(500)));
+    assert!(!arrivals.has_new(at(500)) && !arrivals.hold_up([vip(51)].into_iter(), at(500)));
     assert_eq!(arrivals.due(at(500)), None);
+}
+
+#[test]
+fn vips_that_join_others_are_gathered_for_a_second_and_hold_nothing_up() {
+    let at = |ms| Time::default() + Duration::from_millis(ms);
+    let served = |last: u8, takeover| ServedVip {
+        vip: vip(last),
+        interface: 1,
+        takeover,
+        by: HandedOverBy::Peer(PEER),
+    };
+    let mut arrivals = Arrivals::default();
+    arrivals.follow([served(50, 1)], at(0));
+    arrivals.take_new();
+    arrivals.forgotten();
+    arrivals.follow([served(50, 1), served(51, 1)], at(100));
+    arrivals.follow([served(50, 1), served(51, 1), served(52, 1)], at(900));
+    assert!(!arrivals.has_new(at(1099)) && !arrivals.hold_up([vip(51)].into_iter(), at(100)));
+    assert_eq!(arrivals.due(at(900)), Some(at(1100)));
+    assert!(arrivals.has_new(at(1100)));
+    assert_eq!((arrivals.take_new(), arrivals.due(at(1100))), ([vip(51), vip(52)].into(), None));
+    arrivals.forgotten();
+    // With a takeover they go at once.
+    arrivals.follow([served(50, 1), served(51, 1), served(52, 1), served(53, 1), served(60, 2)], at(2000));
+    assert!(arrivals.has_new(at(2000)));
+    assert_eq!(arrivals.take_new(), [vip(53), vip(60)].into());
+    arrivals.forgotten();
+    assert!(!arrivals.has_new(at(9000)));
 }
