@@ -38,17 +38,17 @@ fn bird_as_the_page_sets_it_up_uses_the_route_and_comes_back_after_a_cut() {
     await_route();
     node.engine.speak(announced(Attributes::default().degraded()));
     await_some("degraded route", || bird.route("203.0.113.1/32").contains("BGP.local_pref: 0").then_some(()));
-    let await_bfd = |state: BfdState| {
-        await_some(&format!("BFD {state}"), || {
-            node.engine.bfd_status().sessions.values().any(|bfd| bfd.state == state).then_some(())
+    let await_detection = || {
+        await_some("BFD Up", || {
+            node.engine.bfd_status().sessions.values().any(|bfd| bfd.state == BfdState::Up).then_some(())
         });
     };
-    await_bfd(BfdState::Up);
+    await_detection();
     (0..2).for_each(|host| lan.part(host, true));
-    await_bfd(BfdState::Down);
-    await_session(&node, "router", |session| session.error.is_some());
+    let ended = await_session(&node, "router", |session| session.error.is_some());
+    assert_eq!(ended.error.unwrap(), "sent: cease: BFD down (6/10)");
     (0..2).for_each(|host| lan.part(host, false));
     await_established(&node, "router");
     await_route();
-    await_bfd(BfdState::Up);
+    await_detection();
 }
