@@ -37,7 +37,7 @@ const CONNECTIONS: usize = 120;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Connections whose pods are counted.
 const COUNTED: usize = 10_000;
-/// Those of one run of curl, which may take a minute.
+/// Connections of one run of curl, which may take a minute.
 const PART: usize = 2_500;
 
 /// Kind of measurement.

@@ -25,10 +25,8 @@ pub(super) struct Arrivals {
     takeovers: BTreeMap<IpAddr, u64>,
     /// Closed connections to these are to be forgotten; with the time until which an announcement waits for that.
     new: BTreeMap<IpAddr, Time>,
-    /// Likewise, but these joined others that were here.
-    joined: BTreeSet<IpAddr>,
-    /// Time from which closed connections to those that joined are to be forgotten.
-    joined_due: Option<Time>,
+    /// Likewise, but these joined others that were here; with the time until which more are gathered.
+    joined: BTreeMap<IpAddr, Time>,
     /// Closed connections to these are being forgotten.
     under_way: BTreeMap<IpAddr, Time>,
 }
@@ -45,8 +43,7 @@ impl Arrivals {
             };
             if is_from_another && before.get(&vip) != Some(&takeover) {
                 if here.contains(&takeover) {
-                    self.joined.insert(vip);
-                    self.joined_due.get_or_insert(now + GATHERING);
+                    self.joined.entry(vip).or_insert(now + GATHERING);
                 } else {
                     self.new.insert(vip, now + FORGETTING);
                 }
@@ -58,14 +55,13 @@ impl Arrivals {
     /// Returns true if there are VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from
     /// the same port is dropped, and comes again.
     pub(super) fn has_new(&self, now: Time) -> bool {
-        !self.new.is_empty() || self.joined_due.is_some_and(|due| due <= now)
+        !self.new.is_empty() || self.joined.values().any(|until| *until <= now)
     }
 
     /// Takes those VIPs; [`Self::forgotten`] is to be called next.
     pub(super) fn take_new(&mut self) -> BTreeSet<IpAddr> {
         self.under_way = std::mem::take(&mut self.new);
-        self.joined_due = None;
-        std::mem::take(&mut self.joined).into_iter().chain(self.under_way.keys().copied()).collect()
+        std::mem::take(&mut self.joined).into_keys().chain(self.under_way.keys().copied()).collect()
     }
 
     /// They are forgotten, as far as they will be.
@@ -83,7 +79,7 @@ impl Arrivals {
 
     /// Returns when the next announcement no longer waits, or those that joined are gathered.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let all = self.new.values().chain(self.under_way.values()).chain(&self.joined_due);
+        let all = self.new.values().chain(self.under_way.values()).chain(self.joined.values());
         all.filter(|at| **at > now).min().copied()
     }
 }

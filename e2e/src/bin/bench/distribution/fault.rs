@@ -18,7 +18,7 @@ use crate::system::{CLIENT, await_owner};
 
 /// Ports of the client for new connections, below those that its kernel chooses.
 const PORTS: Range<u16> = 20_000..20_100;
-/// From one new connection to the next, and the longest wait for an answer: the error of an outage.
+/// Interval between new connections, and the longest wait for an answer: the error of an outage.
 const ATTEMPT: Duration = Duration::from_millis(20);
 /// Least age of connections before the fault.
 const AGE: Duration = Duration::from_millis(1500);

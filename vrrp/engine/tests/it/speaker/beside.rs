@@ -35,7 +35,7 @@ fn bird_on_the_same_host_keeps_its_session_and_the_speaker_has_one_from_an_addre
     router.await_routes(&["203.0.113.101/32"]);
     let node = lan.hosts[0].engine();
     let announced = routes(&["203.0.113.1/32"]);
-    // From BIRD's address the router takes the speaker for the neighbour that it has a session with.
+    // The router takes a speaker at BIRD's address for the neighbour that it has a session with.
     node.engine.speak(speaker([("router", peer(1))], &announced));
     await_session(&node, "router", |session| {
         session.error.as_ref().is_some_and(|error| error.contains("collision"))
