@@ -95,6 +95,7 @@
 //!     ip ttl >= 9 ip ttl set 8
 //!     ip6 hoplimit <= 4 goto refuse
 //!     ip6 hoplimit >= 9 ip6 hoplimit set 8
+//!     ct state new iif != 0 th dport set 0   # hidden from kube-proxy's filters
 //!     counter
 //!     meta mark set meta mark & 0xffffff0f
 //!     ct mark & 0x00000010 != 0x00000000 meta mark set meta mark | 0x00000010
@@ -258,7 +259,9 @@
 //!   chain forward {
 //!     type filter hook forward priority filter + 10; policy accept;
 //!     ct state established,related accept
+//!     ip daddr . meta mark & 0x000000f0 @moved4 ct state new th dport 0 th dport set ct original proto-dst
 //!     ip daddr . meta mark & 0x000000f0 @moved4 accept
+//!     ip6 daddr . meta mark & 0x000000f0 @moved6 ct state new th dport 0 th dport set ct original proto-dst
 //!     ip6 daddr . meta mark & 0x000000f0 @moved6 accept
 //!     ip daddr @vips4 ct direction reply accept
 //!     ip6 daddr @vips6 ct direction reply accept
@@ -292,7 +295,9 @@
 //!
 //! `lead`, `take4` and the rules that lead there, with `moved4`, `window4` and `left4`, forward packets of connections that began on the
 //! previous Active: `ConnectionForwarding` of the engine. Such a packet is marked, and a routing rule leads packets with the mark
-//! to that node. Both marks keep their other bits ([`Guarded::marks`]).
+//! to that node. Both marks keep their other bits ([`Guarded::marks`]). From `lead` to `forward` the packet has port 0, which is no
+//! Service's: kube-proxy drops what is new to this node for a Service with `externalTrafficPolicy: Local` that has no endpoint here, and
+//! the packet's connection lives on another node.
 //!
 //! Packets of shared VIPs that this node does not know are passed to other nodes in the same way, by rules of `judge4` that are there only
 //! while there are shared VIPs: `guard/ruleset/passed_on.rs`.

@@ -37,8 +37,10 @@ pub enum Expression {
         /// Number of bytes.
         length: u32,
     },
-    /// Writes what was loaded into the network header: `length` bytes from `offset` on.
+    /// Writes what was loaded into the packet.
     Write {
+        /// Header from which `offset` counts.
+        base: Base,
         /// First byte.
         offset: u32,
         /// Number of bytes.
@@ -257,12 +259,9 @@ impl Expression {
             Self::Payload { base, offset, length } => {
                 data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
             }
-            Self::Write { offset, length, checksum } => {
-                let data = data
-                    .number(2, Base::Network as u32)
-                    .number(3, offset)
-                    .number(4, length)
-                    .number(5, register);
+            Self::Write { base, offset, length, checksum } => {
+                let data =
+                    data.number(2, base as u32).number(3, offset).number(4, length).number(5, register);
                 // Type 1 is the Internet checksum.
                 match checksum {
                     Some(at) => data.number(6, 1).number(7, at),

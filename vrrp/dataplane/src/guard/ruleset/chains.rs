@@ -15,6 +15,7 @@ use windlass_vrrp::Family;
 
 use super::super::set::{Kind, Set};
 use super::ended::{self, IS_ANSWER};
+use super::handed_over::hiding_port;
 use super::passed_on;
 use super::{
     AFTER_CONNECTION_TRACKING, AFTER_KUBE_PROXY_FILTER, AFTER_KUBE_PROXY_NAT, BEFORE_KUBE_PROXY_NAT,
@@ -99,7 +100,8 @@ fn common(with: Parts) -> Vec<Chain> {
     ];
     if with.forwards {
         let marked = marks::to_packet(with.marks.get());
-        chains.push(chain(LEAD, [passed_on::with_few_hops(), vec![vec![Counter]], marked].concat()));
+        let led = [passed_on::with_few_hops(), vec![hiding_port(), vec![Counter]], marked];
+        chains.push(chain(LEAD, led.concat()));
         chains.extend(Kind::Window.sets().map(|set| chain(set.take(), set.taking(with.marks))));
     }
     chains
@@ -182,9 +184,7 @@ fn with_hooks(with: Parts) -> Vec<Chain> {
         vec![[Connection(State), Mask(GOES_ON), Compare(NotEqual, &[0; 4]), Verdict(Accept)].to_vec()];
     let forwarding = |rules: Rules| if with.forwards { rules } else { Vec::new() };
     // The previous Active judges its own connections: among them are answers of backends, to ports that are no Service's.
-    let elsewhere = forwarding(
-        Kind::Moved.sets().map(|set| [set.is_led(with.marks), vec![Verdict(Accept)]].concat()).into(),
-    );
+    let elsewhere = forwarding(Kind::Moved.sets().map(|set| set.led_elsewhere(with.marks)).concat());
     let unchanged = forwarding(Kind::Moved.sets().map(|set| set.untranslated(with.marks)).into());
     let masqueraded = Kind::Movable.sets().map(|set| set.with_vip_as_source(with.masquerade_mark)).to_vec();
     // The node's packets are routed again where their mark has changed.

@@ -6,11 +6,11 @@ use windlass_kernel::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::{Mark, State},
     Expression::{
-        self, AddTo, Compare, Connection, Counter, From, In, Mask, MaskAt, MaskByte, Meta, Payload,
-        TranslateTo, Verdict,
+        self, AddTo, Compare, Connection, Counter, From, In, Load, Mask, MaskAt, MaskByte, Meta, OriginalPort,
+        Payload, TranslateTo, Verdict, Write,
     },
-    Meta::{Mark as PacketMark, Protocol},
-    Verdict::{Drop, Goto},
+    Meta::{InputInterface, Mark as PacketMark, Protocol},
+    Verdict::{Accept, Drop, Goto},
 };
 use windlass_kernel::netfilter::marks::{self, LEAD};
 use windlass_kernel::netfilter::packet::{PORT, SOURCE_PORT, destination, is_of, number, source, words};
@@ -25,15 +25,26 @@ use super::{
 
 const CONNECTION_MARK: Expression = Connection(Mark);
 const PACKET_MARK: Expression = Meta(PacketMark);
+/// Port that no Service has.
+const NO_PORT: &[u8] = &[0; 2];
+/// Writes the destination port. The checksum stays, as the port is another only within this node.
+const SET_PORT: Expression = Write { base: Base::Transport, offset: 2, length: 2, checksum: None };
+
+/// The rule that hides the port of a packet which goes to another node. kube-proxy drops what is new to this node for the port of a Service
+/// with `externalTrafficPolicy: Local` and no endpoint here, also of connections that another node has.
+pub(super) fn hiding_port() -> Vec<Expression> {
+    let from_elsewhere = [Meta(InputInterface), Compare(NotEqual, &[0; 4])];
+    [IS_NEW.as_slice(), &from_elsewhere, &[Load(NO_PORT), SET_PORT]].concat()
+}
 
 impl Set {
     /// Rule matches: "the packet is for a VIP of the set, and its connection has the mark that the set has with it".
-    pub(super) fn is_marked(self, marks: MarkMask) -> Vec<Expression> {
+    fn is_marked(self, marks: MarkMask) -> Vec<Expression> {
         self.has_mark(&CONNECTION_MARK, marks)
     }
 
     /// Rule matches: "the packet is for a VIP of the set, and has the mark that the set has with it".
-    pub(super) fn is_led(self, marks: MarkMask) -> Vec<Expression> {
+    fn is_led(self, marks: MarkMask) -> Vec<Expression> {
         self.has_mark(&PACKET_MARK, marks)
     }
 
@@ -42,6 +53,13 @@ impl Set {
         let ours = MaskAt(word, marks.get().to_ne_bytes());
         let marked = [*destination(self.family), From(word, mark), ours, In(self.name())];
         [is_of(self.family).as_slice(), &marked].concat()
+    }
+
+    /// The rules for packets that go to another node, after kube-proxy's filters: each gets the port back that [`hiding_port`] took.
+    pub(super) fn led_elsewhere(self, marks: MarkMask) -> [Vec<Expression>; 2] {
+        let has_no_port = [PORT, Compare(Equal, NO_PORT), OriginalPort, SET_PORT];
+        let is_led = self.is_led(marks);
+        [[is_led.as_slice(), &IS_NEW, &has_no_port].concat(), [is_led.as_slice(), &[Verdict(Accept)]].concat()]
     }
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.

@@ -101,7 +101,7 @@ fn limited(family: Family, to: u8) -> Vec<Expression> {
         Compare(AtLeast, const { &[MOST_HOPS + 1] }),
         Payload { base: Base::Network, offset, length: 4 },
         Change(kept, hops_at),
-        Write { offset, length: 4, checksum },
+        Write { base: Base::Network, offset, length: 4, checksum },
     ]
 }
 

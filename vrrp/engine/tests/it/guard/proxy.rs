@@ -42,6 +42,26 @@ impl Mode {
         }
     }
 
+    /// The node has no endpoints any more: new connections to its ports are dropped.
+    pub(crate) fn serve_nothing(self, node: &Host) {
+        const PORTS: [(&str, u16); 2] = [("tcp", 80), ("udp", 53)];
+        match self {
+            Self::Nftables => {
+                for (family, vip) in [("ip", IpAddr::from(VIP)), ("ip6", VIP6.into())] {
+                    let dropped = PORTS.map(|(protocol, port)| format!("{vip} . {protocol} . {port} : drop"));
+                    let script = format!(
+                        "flush chain {family} kube-proxy services
+                         add element {family} kube-proxy no-endpoint-services {{ {} }}\n",
+                        dropped.join(", ")
+                    );
+                    run(node, "nft -f -", &script);
+                }
+            }
+            Self::Iptables => serve_nothing(node, ["iptables-nft", "ip6tables-nft"], &PORTS),
+            Self::IptablesLegacy => serve_nothing(node, ["iptables-legacy", "ip6tables-legacy"], &PORTS),
+        }
+    }
+
     /// The rules as they are.
     pub(super) fn rules(self, node: &Host) -> String {
         match self {
@@ -89,9 +109,26 @@ fn iptables(node: &Host, programs: [&str; 2]) {
                 run(node, &format!("{program} -t nat -A {chain} {to_pod}"), "");
             }
         }
-        for chain in ["INPUT", "FORWARD", "OUTPUT"] {
-            let dropped = format!("-d {vip} -p tcp --dport 81 -m conntrack --ctstate NEW -j DROP");
-            run(node, &format!("{program} -A {chain} {dropped}"), "");
+    }
+    drop_new(node, programs, &[("tcp", 81)]);
+}
+
+fn serve_nothing(node: &Host, programs: [&str; 2], ports: &[(&str, u16)]) {
+    for program in programs {
+        run(node, &format!("{program} -t nat -F"), "");
+    }
+    drop_new(node, programs, ports);
+}
+
+/// Drops new connections to these ports of the VIPs that nothing translates.
+fn drop_new(node: &Host, programs: [&str; 2], ports: &[(&str, u16)]) {
+    for (program, vip) in programs.into_iter().zip([IpAddr::from(VIP), VIP6.into()]) {
+        for (protocol, port) in ports {
+            for chain in ["INPUT", "FORWARD", "OUTPUT"] {
+                let dropped =
+                    format!("-d {vip} -p {protocol} --dport {port} -m conntrack --ctstate NEW -j DROP");
+                run(node, &format!("{program} -A {chain} {dropped}"), "");
+            }
         }
     }
 }

@@ -127,6 +127,36 @@ fn connections_and_flows_keep_their_server_when_nodes_join_and_leave_and_the_dir
     assert!(without[5] < [2 * TCP, 2 * UDP], "nothing has moved");
 }
 
+/// By the hash, about half of the lots ask that server first.
+#[test]
+fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    for mode in Mode::all() {
+        let scene = Scene::with(NODES, mode, Some(ConnectionForwarding::default()));
+        let all = |server, former: &[u8]| {
+            let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
+            shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
+        };
+        scene.share_all(&all(2, &[]));
+        let mut clients = Clients::new(&scene);
+        scene.share_all(&all(1, &[2]));
+        mode.serve_nothing(&scene.lan.hosts[1]);
+        scene.share_all(&all(0, &[1, 2]));
+        let answers = clients.ask();
+        let new = Clients::new(&scene);
+        let is_new = |answer: &String| answer.starts_with("0 ");
+        let begun = [
+            new.tcp.iter().filter(|client| is_new(&client.answer)).count(),
+            new.udp.iter().filter(|(_, answer)| is_new(answer)).count(),
+        ];
+        eprintln!("{mode:?}: TCP and UDP, kept: {answers:?}, begun: {begun:?}");
+        assert_eq!([answers, begun], [[2 * TCP, 2 * UDP]; 2], "{mode:?}");
+    }
+}
+
 #[test]
 fn a_client_whose_connections_are_shared_by_its_address_keeps_them_when_its_lot_moves() {
     if !require_root() {

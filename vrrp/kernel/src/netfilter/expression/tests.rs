@@ -6,7 +6,7 @@ use crate::lab::unhex;
 #[cfg(target_endian = "little")]
 fn expressions_are_the_golden_bytes() {
     use Expression as E;
-    let table: [(E, &[&str]); 33] = [
+    let table: [(E, &[&str]); 34] = [
         (
             E::Load(&[0x10, 4, 0, 0]),
             &[
@@ -317,7 +317,7 @@ fn expressions_are_the_golden_bytes() {
             ],
         ),
         (
-            E::Write { offset: 6, length: 4, checksum: Some(10) },
+            E::Write { base: Base::Network, offset: 6, length: 4, checksum: Some(10) },
             &[
                 "44000180",
                 "0c000100",
@@ -329,6 +329,19 @@ fn expressions_are_the_golden_bytes() {
                 "0800050000000001",
                 "0800060000000001",
                 "080007000000000a",
+            ],
+        ),
+        (
+            E::Write { base: Base::Transport, offset: 2, length: 2, checksum: None },
+            &[
+                "34000180",
+                "0c000100",
+                "7061796c6f616400",
+                "24000280",
+                "0800020000000002",
+                "0800030000000002",
+                "0800040000000002",
+                "0800050000000001",
             ],
         ),
         (E::Untrack, &["10000180", "0c000100", "6e6f747261636b00"]),
