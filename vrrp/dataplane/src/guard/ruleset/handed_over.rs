@@ -6,8 +6,8 @@ use windlass_kernel::netfilter::expression::{
     Comparison::{Equal, NotEqual},
     Connection::{Mark, State},
     Expression::{
-        self, AddTo, Compare, Connection, Counter, From, In, Load, Mask, MaskAt, MaskByte, Meta, OriginalPort,
-        Payload, TranslateTo, Verdict, Write,
+        self, AddTo, Compare, Connection, Counter, From, In, Load, Mask, MaskAt, MaskByte, Meta,
+        OriginalPort, Payload, TranslateTo, Verdict, Write,
     },
     Meta::{InputInterface, Mark as PacketMark, Protocol},
     Verdict::{Accept, Drop, Goto},
@@ -59,7 +59,10 @@ impl Set {
     pub(super) fn led_elsewhere(self, marks: MarkMask) -> [Vec<Expression>; 2] {
         let has_no_port = [PORT, Compare(Equal, NO_PORT), OriginalPort, SET_PORT];
         let is_led = self.is_led(marks);
-        [[is_led.as_slice(), &IS_NEW, &has_no_port].concat(), [is_led.as_slice(), &[Verdict(Accept)]].concat()]
+        [
+            [is_led.as_slice(), &IS_NEW, &has_no_port].concat(),
+            [is_led.as_slice(), &[Verdict(Accept)]].concat(),
+        ]
     }
 
     /// The rule that sends packets of connections with the mark of the set to where they were sent before.
