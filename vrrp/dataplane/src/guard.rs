@@ -102,6 +102,7 @@
 //!     ct mark & 0x00000020 != 0x00000000 meta mark set meta mark | 0x00000020
 //!     ct mark & 0x00000040 != 0x00000000 meta mark set meta mark | 0x00000040
 //!     ct mark & 0x00000080 != 0x00000000 meta mark set meta mark | 0x00000080
+//!     accept
 //!   }
 //!   chain take4 {                         # nft does not know the type of what a map has, and shows its bytes
 //!     ct mark set ct mark & 0xffffff0f

@@ -100,7 +100,13 @@ fn common(with: Parts) -> Vec<Chain> {
     ];
     if with.forwards {
         let marked = marks::to_packet(with.marks.get());
-        let led = [passed_on::with_few_hops(), vec![hiding_port(), vec![Counter]], marked];
+        // No further rule: each would judge the packet by a port that it does not have.
+        let led = [
+            passed_on::with_few_hops(),
+            vec![hiding_port(), vec![Counter]],
+            marked,
+            vec![vec![Verdict(Accept)]],
+        ];
         chains.push(chain(LEAD, led.concat()));
         chains.extend(Kind::Window.sets().map(|set| chain(set.take(), set.taking(with.marks))));
     }
