@@ -1,4 +1,4 @@
-//! Nodes with a guard, kube-proxy's rules and a pod each, and a client; three of them, where a test does not say more. The first node is Active for the VIPs of both families.
+//! Nodes with a guard of ports and sources, kube-proxy's rules and a pod each, and a client; three of them, where a test does not say more. The first node is Active for the VIPs of both families.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use windlass_engine::{
-    ConnectionForwarding, LOTS, Priority, Protocol, RouterConfig, RouterStatus, Share, SharedBy, Shares,
-    State, lot,
+    ConnectionForwarding, LOTS, Priority, Protocol, ProtocolPort, Restrictions, RouterConfig, RouterStatus,
+    Share, SharedBy, Shares, State, lot,
 };
 
 use crate::guard::proxy::Mode;
@@ -50,6 +50,7 @@ impl Scene {
                 options.guard = true;
                 options.connection_forwarding = forwarding;
             });
+            Self::guard_ports_and_sources(&node);
             scene.nodes.push(node);
             scene.elect(n);
             if n == 0 {
@@ -58,6 +59,19 @@ impl Scene {
         }
         scene.share_all(&shares(|lot| lot % NODES, SharedBy::Connection));
         scene
+    }
+
+    /// Has the guard of a node keep out all but this LAN's hosts, and what is for other ports.
+    fn guard_ports_and_sources(node: &Node) {
+        let ports = [(Protocol::Tcp, 80), (Protocol::Udp, 53)];
+        let ports = ports.map(|(protocol, port)| ProtocolPort { protocol, port });
+        let clients = ["192.0.2.0/24", "2001:db8::/64"].map(|range| range.parse().unwrap());
+        let mut restrictions = Restrictions::default();
+        for vip in VIPS {
+            restrictions.only_ports(vip, ports);
+            restrictions.restrict(vip, ports, clients);
+        }
+        node.engine.restrict(Arc::new(restrictions));
     }
 
     /// Has the node take part in the election for the VIPs.

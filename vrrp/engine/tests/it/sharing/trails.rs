@@ -55,14 +55,15 @@ struct Clients {
 }
 
 impl Clients {
-    fn new(scene: &Scene) -> Self {
-        let tcp = VIPS.iter().flat_map(|vip| (0..TCP).map(|_| scene.connect(*vip).unwrap()));
+    /// So many of each to each VIP.
+    fn new(scene: &Scene, tcp: usize, udp: usize) -> Self {
+        let tcp = VIPS.iter().flat_map(|vip| (0..tcp).map(|_| scene.connect(*vip).unwrap()));
         let flow = |(vip, n)| {
             let socket = scene.socket_to(n % NODES, vip);
             let answer = ask(&socket, 1).unwrap();
             (socket, answer)
         };
-        let flows = VIPS.iter().flat_map(|vip| (0..UDP).map(move |n| (*vip, n)));
+        let flows = VIPS.iter().flat_map(|vip| (0..udp).map(move |n| (*vip, n)));
         Self { tcp: tcp.collect(), udp: flows.map(flow).collect() }
     }
 
@@ -78,7 +79,7 @@ impl Clients {
 fn kept(with_former: bool) -> Vec<[usize; 2]> {
     let scene = Scene::with(4, Mode::Nftables, Some(ConnectionForwarding::default()));
     let mut history = History::new();
-    let mut clients = Clients::new(&scene);
+    let mut clients = Clients::new(&scene, TCP, UDP);
     let mut step = |leave: &[u8], join: &[u8], stay: &[u8], director, first: usize| {
         history.moved(leave, join, stay);
         let former: Vec<_> = (1..4).map(|place| history.at(place)).collect();
@@ -141,7 +142,7 @@ fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
             shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
         };
         scene.share_all(&all(2, &[]));
-        let mut clients = Clients::new(&scene);
+        let mut clients = Clients::new(&scene, TCP / 5, UDP / 5);
         scene.share_all(&all(1, &[2]));
         mode.serve_nothing(&scene.lan.hosts[1]);
         scene.share_all(&all(0, &[1, 2]));
@@ -151,7 +152,7 @@ fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
         for (socket, first) in &clients.udp {
             assert_eq!(ask(socket, 1).unwrap(), *first, "{mode:?}");
         }
-        let new = Clients::new(&scene);
+        let new = Clients::new(&scene, TCP / 5, UDP / 5);
         let answers =
             new.tcp.iter().map(|client| &client.answer).chain(new.udp.iter().map(|(_, answer)| answer));
         for answer in answers {
