@@ -1,4 +1,4 @@
-//! VIPs that came here from another node: what the kernel still knows of closed connections to them is of an earlier time. Pure.
+//! VIPs, and lots of shared addresses, that came here from another node: what the kernel still knows of closed connections to them is of an earlier time. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,6 +17,8 @@ const FORGETTING: Duration = Duration::from_millis(500);
 /// Time for which VIPs are gathered that join a virtual router whose other VIPs are here already: for each list the kernel walks its whole
 /// table of connections, and thousands of VIPs may come one by one.
 const GATHERING: Duration = Duration::from_secs(1);
+/// The same for shared addresses whose lots have moved: less than the time after which packets are directed to the new servers.
+const GATHERING_LOTS: Duration = Duration::from_millis(200);
 
 /// The VIPs that this node serves, and which of them are new here.
 #[derive(Debug, Default)]
@@ -25,10 +27,12 @@ pub(super) struct Arrivals {
     takeovers: BTreeMap<IpAddr, u64>,
     /// Closed connections to these are to be forgotten; with the time until which an announcement waits for that.
     new: BTreeMap<IpAddr, Time>,
-    /// Likewise, but these joined others that were here; with the time until which more are gathered.
+    /// Likewise, but these joined others that were here, or lots of theirs have moved; with the time until which more are gathered.
     joined: BTreeMap<IpAddr, Time>,
     /// Closed connections to these are being forgotten.
     under_way: BTreeMap<IpAddr, Time>,
+    /// How often lots of shared addresses have moved.
+    moves: BTreeMap<IpAddr, u32>,
 }
 
 impl Arrivals {
@@ -49,6 +53,17 @@ impl Arrivals {
                 }
             }
             self.takeovers.insert(vip, takeover);
+        }
+    }
+
+    /// Lots of these shared addresses have moved so often, to this node or to one that passes on to it what it does not know.
+    pub(super) fn follow_lots(&mut self, moves: &BTreeMap<IpAddr, u32>, now: Time) {
+        let before = |vip| self.moves.get(vip).copied().unwrap_or_default();
+        for (vip, _) in moves.iter().filter(|(vip, moves)| **moves != before(vip)) {
+            self.joined.entry(*vip).or_insert(now + GATHERING_LOTS);
+        }
+        if self.moves != *moves {
+            self.moves.clone_from(moves);
         }
     }
 

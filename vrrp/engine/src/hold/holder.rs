@@ -153,6 +153,8 @@ impl<'a> Holder<'a> {
         // Without a guard it is as if this node forwarded nothing.
         if self.net_admin && self.guard_keeper.is_some() {
             self.arrivals.follow(moves::served(requests), now);
+            let trails = shared.passing.trails().unwrap_or_default();
+            self.arrivals.follow_lots(&trails.addresses, now);
         }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };

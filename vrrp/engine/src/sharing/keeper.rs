@@ -42,6 +42,8 @@ pub(super) struct Keeper<'a> {
     declared: VecDeque<(Time, Arc<Shares>)>,
     /// Nodes that may have connections of lots.
     trails: Option<(Arc<Trails>, TrailInputs)>,
+    /// How often lots of shared addresses have moved.
+    moves: BTreeMap<IpAddr, u32>,
     /// Shares and links that the table was last changed to: its contents take time to compute.
     applied: Option<Inputs>,
     begun: Time,
@@ -64,6 +66,7 @@ impl<'a> Keeper<'a> {
             is_clean: false,
             declared: VecDeque::new(),
             trails: None,
+            moves: BTreeMap::new(),
             applied: None,
             begun: now,
             watch: Watch::default(),
@@ -120,11 +123,20 @@ impl<'a> Keeper<'a> {
     /// Finds the nodes that may have connections of lots anew, if what they follow from has changed. A server that is silent is not asked.
     fn follow_trails(&mut self, shares: &Arc<Shares>, links: &BTreeMap<String, SharingLink>, now: Time) {
         let (silent, was_away) = (self.watch.silent(), self.watch.was_away(now));
+        let known = self.trails.as_ref().map(|(_, ((known, _), ..))| Arc::clone(known)).unwrap_or_default();
+        if !Arc::ptr_eq(&known, shares) {
+            let addresses: BTreeSet<IpAddr> = shares.services.keys().map(|(vip, _)| *vip).collect();
+            self.moves.retain(|vip, _| addresses.contains(vip));
+            for vip in moved(&known, shares).collect::<BTreeSet<_>>() {
+                let moves = self.moves.entry(vip).or_default();
+                *moves = moves.wrapping_add(1);
+            }
+        }
         self.trails.take_if(|(_, ((of, known), out, away))| {
             !Arc::ptr_eq(of, shares) || known != links || out != silent || *away != was_away
         });
         self.trails.get_or_insert_with(|| {
-            let trails = Trails::of(shares, links, silent, was_away);
+            let trails = Trails::of(shares, links, silent, &self.moves, was_away);
             (Arc::new(trails), ((Arc::clone(shares), links.clone()), silent.clone(), was_away))
         });
     }
@@ -132,7 +144,8 @@ impl<'a> Keeper<'a> {
     /// Returns the shares by which packets are directed now. Lots that have moved from nodes with connections follow later.
     fn directed(&mut self, newest: &Arc<Shares>, now: Time) -> Arc<Shares> {
         if !self.declared.back().is_some_and(|(_, shares)| Arc::ptr_eq(shares, newest)) {
-            let is_moved = self.declared.back().is_some_and(|(_, shares)| moves_lots(shares, newest));
+            let is_moved =
+                self.declared.back().is_some_and(|(_, shares)| moved(shares, newest).next().is_some());
             let from = if is_moved { now + SETTLE } else { now };
             self.declared.push_back((from, Arc::clone(newest)));
         }
@@ -247,10 +260,11 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Returns true if lots have moved from servers that may have connections.
-fn moves_lots(old: &Shares, new: &Shares) -> bool {
-    new.services.iter().any(|(service, share)| {
-        let had_other = |old: &Share| (&old.servers, &old.lots) != (&share.servers, &share.lots);
-        !share.former.is_empty() && old.services.get(service).is_some_and(had_other)
-    })
+/// Returns the addresses of which lots have moved from servers that may have connections.
+fn moved(old: &Shares, new: &Shares) -> impl Iterator<Item = IpAddr> {
+    let has_moved = |service, share: &Share| {
+        let is_other = |old: &Share| (&old.servers, &old.lots) != (&share.servers, &share.lots);
+        !share.former.is_empty() && old.services.get(service).is_none_or(is_other)
+    };
+    new.services.iter().filter(move |(service, share)| has_moved(*service, share)).map(|((vip, _), _)| *vip)
 }

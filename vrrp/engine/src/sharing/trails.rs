@@ -16,8 +16,8 @@ mod tests;
 /// Shared addresses, and the nodes that may have connections of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trails {
-    /// All shared addresses.
-    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// All shared addresses, and how often lots of each have moved.
+    pub(crate) addresses: BTreeMap<IpAddr, u32>,
     /// Nodes that are asked one after the other about a packet of a lot, for addresses with such lots.
     pub(crate) services: BTreeMap<(IpAddr, Protocol), Trail>,
 }
@@ -66,12 +66,13 @@ pub(crate) struct Trail {
 }
 
 impl Trails {
-    /// Returns the trails on a node with these interfaces, without `silent` nodes. If it was away, it also asks the substitutes of each lot
+    /// Returns the trails on a node with these interfaces, without `silent` nodes. `moves`: how often lots of an address have moved. If the node was away, it also asks the substitutes of each lot
     /// about connections of TCP: a flow of UDP would begin at the last node that is asked, so at a substitute.
     pub(crate) fn of(
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
         silent: &BTreeSet<IpAddr>,
+        moves: &BTreeMap<IpAddr, u32>,
         was_away: bool,
     ) -> Self {
         let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
@@ -84,8 +85,9 @@ impl Trails {
             };
             (!trail.lots.is_empty()).then_some(((*vip, *protocol), trail))
         });
+        let addresses = shares.services.keys().map(|(vip, _)| vip);
         Self {
-            addresses: shares.services.keys().map(|(vip, _)| *vip).collect(),
+            addresses: addresses.map(|vip| (*vip, moves.get(vip).copied().unwrap_or_default())).collect(),
             services: services.collect(),
         }
     }

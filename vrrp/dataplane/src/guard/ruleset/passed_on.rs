@@ -7,6 +7,7 @@
 //! chain judge4 {
 //!   tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip ttl > 4 jump ask4
 //!   meta l4proto udp ct state new ct status ! dnat ip ttl > 4 jump ask4
+//!   tcp flags & (fin | rst) != 0 ct state invalid ip ttl > 4 jump ask-ends4
 //!   icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state invalid ip ttl > 4 jump ask-errors4
 //! }
 //! chain ask4 {
@@ -20,8 +21,9 @@
 //! }
 //! ```
 //!
-//! `ask-errors4` and `pass-errors4` do the same by the packet that an ICMP error is about, with the packet's mark: the error has no connection.
-//! It is taken from connection tracking, because kube-proxy drops what is invalid.
+//! `ask-ends4` and `pass-ends4` do the same with the packet's mark: of a connection whose first packet here ends it there is none. `ask-errors4`
+//! and `pass-errors4` do so by the packet that an ICMP error is about. Such packets are taken from connection tracking, because kube-proxy drops
+//! what is invalid. One that belongs to no connection of any node is dropped by the last, and never answered.
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::netfilter::chain::Chain;
@@ -43,7 +45,7 @@ use windlass_vrrp::Family;
 use super::super::set::{Kind, Set};
 use super::super::trails::{FEWEST_HOPS, MOST_TIMES, bit_of};
 use super::ended::IS_UNTRANSLATED;
-use super::{FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_NEW, SYN, TCP, TYPE, UDP};
+use super::{FLAGS, FLAGS_THAT_END, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_NEW, SYN, TCP, TYPE, UDP};
 use crate::sharing::{SharedBy, is_about_plain, lot_of_error, lot_of_packet};
 
 type Rules = Vec<Vec<Expression>>;
@@ -56,6 +58,8 @@ const BOTH: [SharedBy; 2] = [SharedBy::Connection, SharedBy::Client];
 #[derive(Clone, Copy)]
 enum Unknown {
     Packet,
+    /// TCP packet that ends its connection.
+    End,
     Error,
 }
 
@@ -65,6 +69,8 @@ impl Unknown {
         match (self, family) {
             (Self::Packet, Family::V4) => ("ask4", ["pass4", "pass-sticky4"]),
             (Self::Packet, Family::V6) => ("ask6", ["pass6", "pass-sticky6"]),
+            (Self::End, Family::V4) => ("ask-ends4", ["pass-ends4", "pass-sticky-ends4"]),
+            (Self::End, Family::V6) => ("ask-ends6", ["pass-ends6", "pass-sticky-ends6"]),
             (Self::Error, Family::V4) => ("ask-errors4", ["pass-errors4", "pass-sticky-errors4"]),
             (Self::Error, Family::V6) => ("ask-errors6", ["pass-errors6", "pass-sticky-errors6"]),
         }
@@ -73,7 +79,7 @@ impl Unknown {
     /// Loads the mark of the next node and the bit for how often the packet is passed on, if there is a next one.
     fn next(self, family: Family, by: SharedBy) -> Vec<Expression> {
         let lot = match self {
-            Self::Packet => lot_of_packet(family, by),
+            Self::Packet | Self::End => lot_of_packet(family, by),
             Self::Error => lot_of_error(family, by),
         };
         [lot, vec![Map(Set { kind: Kind::Next(by), family }.name())]].concat()
@@ -127,7 +133,9 @@ pub(super) fn unknown(family: Family) -> Rules {
     let begins_nothing =
         [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_MATTER), Compare(NotEqual, SYN)];
     let (packets, _) = Unknown::Packet.chains(family);
+    let (ends, _) = Unknown::End.chains(family);
     let (errors, _) = Unknown::Error.chains(family);
+    let invalid = [Connection(State), Mask(INVALID), Compare(NotEqual, &[0; 4])];
     let packet = |matches: &[Expression]| {
         [matches, &IS_NEW, &IS_UNTRANSLATED, &has_hops(family), &[Verdict(Jump(packets))]].concat()
     };
@@ -137,11 +145,13 @@ pub(super) fn unknown(family: Family) -> Rules {
             Family::V6 => ICMPV6,
         };
         let kind = [&[Meta(Protocol), Compare(Equal, protocol), TYPE], matches].concat();
-        let invalid = [Connection(State), Mask(INVALID), Compare(NotEqual, &[0; 4])];
         [kind.as_slice(), &invalid, &is_about_plain(family), &has_hops(family), &[Verdict(Jump(errors))]]
             .concat()
     };
-    let mut rules = vec![packet(&begins_nothing), packet(&[Meta(Protocol), Compare(Equal, UDP)])];
+    let is_end =
+        [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
+    let end = [is_end.as_slice(), &invalid, &has_hops(family), &[Verdict(Jump(ends))]].concat();
+    let mut rules = vec![packet(&begins_nothing), packet(&[Meta(Protocol), Compare(Equal, UDP)]), end];
     match family {
         // Unreachable, time exceeded, parameter problem.
         Family::V4 => rules.extend([&[3], &[11], &[12]].map(|kind| error(&[Compare(Equal, kind)]))),
@@ -165,7 +175,7 @@ pub(super) fn chains(family: Family, marks: MarkMask) -> Vec<Chain> {
             next.iter().zip(pass).map(|(next, pass)| chain(pass, passed(unknown, next, family, marks)));
         passed.chain([asked]).collect::<Vec<_>>()
     };
-    [Unknown::Packet, Unknown::Error].into_iter().flat_map(of).collect()
+    [Unknown::Packet, Unknown::End, Unknown::Error].into_iter().flat_map(of).collect()
 }
 
 /// The rules that send a packet to the node whose mark `next` loads.
@@ -179,7 +189,7 @@ fn passed(unknown: Unknown, next: &[Expression], family: Family, marks: MarkMask
         Unknown::Packet => {
             [marks::to_connection(marks.get(), next), hops, vec![vec![Verdict(Goto(LEAD))]]].concat()
         }
-        Unknown::Error => {
+        Unknown::End | Unknown::Error => {
             let marked = marks::to_packet_from(marks.get(), next);
             [vec![vec![Untrack]], marked, hops, vec![vec![Counter, Verdict(Accept)]]].concat()
         }

@@ -81,3 +81,26 @@ fn vips_that_join_others_are_gathered_for_a_second_and_hold_nothing_up() {
     arrivals.forgotten();
     assert!(!arrivals.has_new(at(9000)));
 }
+
+#[test]
+fn shared_addresses_whose_lots_have_moved_are_new_a_moment_later_and_hold_nothing_up() {
+    let at = |ms| Time::default() + Duration::from_millis(ms);
+    let moves = |moves: &[(u8, u32)]| moves.iter().map(|(last, moves)| (vip(*last), *moves)).collect();
+    let mut arrivals = Arrivals::default();
+    arrivals.follow_lots(&moves(&[(50, 0), (51, 1)]), at(0));
+    arrivals.follow_lots(&moves(&[(50, 1), (51, 1)]), at(100));
+    assert!(!arrivals.has_new(at(199)) && !arrivals.hold_up([vip(50), vip(51)].into_iter(), at(100)));
+    assert_eq!(arrivals.due(at(100)), Some(at(200)));
+    assert!(arrivals.has_new(at(200)));
+    assert_eq!((arrivals.take_new(), arrivals.due(at(200))), ([vip(50), vip(51)].into(), None));
+    arrivals.forgotten();
+    arrivals.follow_lots(&moves(&[(50, 1), (51, 2)]), at(1000));
+    arrivals.follow_lots(&moves(&[(50, 1), (51, 2)]), at(1100));
+    assert!(arrivals.has_new(at(1200)), "gathered since the first of them");
+    assert_eq!(arrivals.take_new(), [vip(51)].into());
+    arrivals.forgotten();
+    // It is shared no more, and is again.
+    arrivals.follow_lots(&BTreeMap::new(), at(2000));
+    arrivals.follow_lots(&moves(&[(51, 2)]), at(3000));
+    assert!(!arrivals.has_new(at(2000)) && arrivals.has_new(at(3200)));
+}

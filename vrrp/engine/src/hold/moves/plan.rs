@@ -111,7 +111,7 @@ impl MovePlan {
         let mut refused = BTreeSet::new();
         let mut present = BTreeSet::new();
         for ServedVip { vip, interface, takeover, by } in served {
-            if self.trails.as_ref().is_some_and(|trails| trails.addresses.contains(&vip)) {
+            if self.trails.as_ref().is_some_and(|trails| trails.addresses.contains_key(&vip)) {
                 continue;
             }
             present.insert(vip);
@@ -160,8 +160,8 @@ impl MovePlan {
             self.asked = asked.collect();
             self.passed.extend(&self.asked);
             if let Some(trails) = &trails {
-                self.served.retain(|vip| !trails.addresses.contains(vip));
-                self.left.retain(|vip, _| !trails.addresses.contains(vip));
+                self.served.retain(|vip| !trails.addresses.contains_key(vip));
+                self.left.retain(|vip, _| !trails.addresses.contains_key(vip));
             }
             self.trails = trails;
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use windlass_engine::{
     ConnectionForwarding, LOTS, Priority, Protocol, ProtocolPort, Restrictions, RouterConfig, RouterStatus,
     Share, SharedBy, Shares, State, lot,
@@ -148,6 +148,16 @@ impl Scene {
         Self::greeted(stream)
     }
 
+    /// The same from this end of an earlier connection, which has ended.
+    pub(super) fn connect_again(&self, own: SocketAddr, vip: IpAddr) -> io::Result<TcpClient> {
+        let stream = self.client().run(move || {
+            let socket = Socket::new(Domain::for_address(own), Type::STREAM, None)?;
+            socket.bind(&own.into())?;
+            socket.connect_timeout(&SocketAddr::new(vip, 80).into(), LIMIT).map(|()| TcpStream::from(socket))
+        })?;
+        Self::greeted(stream)
+    }
+
     fn greeted(stream: TcpStream) -> io::Result<TcpClient> {
         stream.set_read_timeout(Some(LIMIT))?;
         let own = stream.local_addr()?;
@@ -205,6 +215,11 @@ impl TcpClient {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(answer.trim_end().to_owned()),
         }
+    }
+
+    /// Ends the connection by a reset, so that its port is free at once.
+    pub(super) fn reset(self) {
+        SockRef::from(self.stream.get_ref()).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// The node of its lot, where these are shared evenly.

@@ -161,6 +161,36 @@ fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
     }
 }
 
+/// The former servers still know the closed connections from the same ports.
+#[test]
+fn connections_from_reused_ports_keep_their_server_when_their_lots_move() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
+    let all = |server, former: &[u8]| {
+        let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
+        shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
+    };
+    scene.share_all(&all(2, &[]));
+    let closed = VIPS.iter().flat_map(|vip| (0..TCP / 5).map(|_| (*vip, scene.connect(*vip).unwrap())));
+    let closed: Vec<_> = closed.collect();
+    scene.share_all(&all(1, &[2]));
+    let again = closed.into_iter().map(|(vip, client)| {
+        let own = client.own;
+        client.reset();
+        scene.connect_again(own, vip).unwrap()
+    });
+    let mut again: Vec<_> = again.collect();
+    for shares in [all(0, &[1, 2]), all(2, &[0, 1])] {
+        scene.share_all(&shares);
+        for client in &mut again {
+            assert_eq!(client.ask().unwrap(), answer_of(1, client.own));
+        }
+    }
+}
+
 #[test]
 fn a_client_whose_connections_are_shared_by_its_address_keeps_them_when_its_lot_moves() {
     if !require_root() {

@@ -249,7 +249,7 @@ fn trails(peers: &[u8]) -> Arc<Trails> {
     let hops = peers.iter().map(|n| NextHop { interface: 2, address: peer(*n) }).collect();
     let trail = Trail { by: SharedBy::Connection, lots: [(7, hops)].into() };
     let services = if peers.is_empty() { BTreeMap::new() } else { [((vip(0), Protocol::Tcp), trail)].into() };
-    Arc::new(Trails { addresses: [vip(0)].into(), services })
+    Arc::new(Trails { addresses: [(vip(0), 0)].into(), services })
 }
 
 /// The step of that lot.
