@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use windlass_engine::{
     ConnectionForwarding, LOTS, Priority, Protocol, ProtocolPort, Restrictions, RouterConfig, RouterStatus,
     Share, SharedBy, Shares, State, lot,
@@ -148,10 +148,12 @@ impl Scene {
         Self::greeted(stream)
     }
 
-    /// The same from this end of an earlier connection, which has ended.
-    pub(super) fn connect_again(&self, own: SocketAddr, vip: IpAddr) -> io::Result<TcpClient> {
+    /// The same from this end, which an earlier one may have had that was made so as well and has been closed for a second.
+    pub(super) fn connect_from(&self, own: SocketAddr, vip: IpAddr) -> io::Result<TcpClient> {
         let stream = self.client().run(move || {
+            std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "1")?;
             let socket = Socket::new(Domain::for_address(own), Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
             socket.bind(&own.into())?;
             socket.connect_timeout(&SocketAddr::new(vip, 80).into(), LIMIT).map(|()| TcpStream::from(socket))
         })?;
@@ -217,9 +219,10 @@ impl TcpClient {
         }
     }
 
-    /// Ends the connection by a reset, so that its port is free at once.
-    pub(super) fn reset(self) {
-        SockRef::from(self.stream.get_ref()).set_linger(Some(Duration::ZERO)).unwrap();
+    /// Closes the connection; returns when the server has closed it as well.
+    pub(super) fn close(mut self) -> io::Result<()> {
+        self.stream.get_ref().shutdown(Shutdown::Write)?;
+        self.stream.read_to_end(&mut Vec::new()).map(drop)
     }
 
     /// The node of its lot, where these are shared evenly.

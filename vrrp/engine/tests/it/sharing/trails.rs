@@ -1,6 +1,6 @@
 //! Connections and flows of lots that move: the node that has them is asked.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
@@ -9,7 +9,7 @@ use windlass_engine::{ConnectionForwarding, LOTS, MarkMask, SharedBy};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::run;
-use crate::lab::{require_root, take_all_turns, take_turn};
+use crate::lab::{await_some, require_root, take_all_turns, take_turn};
 
 use super::packets::{await_error, send_error};
 use super::scene::{NODES, Scene, TcpClient, VIPS, answer_of, ask, shares_after};
@@ -174,19 +174,28 @@ fn connections_from_reused_ports_keep_their_server_when_their_lots_move() {
         shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
     };
     scene.share_all(&all(2, &[]));
-    let closed = VIPS.iter().flat_map(|vip| (0..TCP / 5).map(|_| (*vip, scene.connect(*vip).unwrap())));
-    let closed: Vec<_> = closed.collect();
+    let any = |vip: &IpAddr| match vip {
+        IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+        IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+    };
+    let clients =
+        VIPS.iter().flat_map(|vip| (0..TCP / 5).map(|_| scene.connect_from(any(vip), *vip).unwrap()));
+    let clients: Vec<_> = clients.collect();
+    let ends: Vec<_> = clients.iter().map(|client| client.own).collect();
+    let close = |client: TcpClient| client.close().expect("its server closes it, too");
+    let (before, after): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.own.port() % 4 < 2);
+    before.into_iter().for_each(close);
     scene.share_all(&all(1, &[2]));
-    let again = closed.into_iter().map(|(vip, client)| {
-        let own = client.own;
-        client.reset();
-        scene.connect_again(own, vip).unwrap()
+    after.into_iter().for_each(close);
+    let again = ends.into_iter().map(|own| {
+        let vip = VIPS.into_iter().find(|vip| vip.is_ipv4() == own.is_ipv4()).unwrap();
+        await_some("a connection from the same port", || scene.connect_from(own, vip).ok())
     });
     let mut again: Vec<_> = again.collect();
     for shares in [all(0, &[1, 2]), all(2, &[0, 1])] {
         scene.share_all(&shares);
         for client in &mut again {
-            assert_eq!(client.ask().unwrap(), answer_of(1, client.own));
+            assert_eq!(client.ask().unwrap(), client.answer);
         }
     }
 }
