@@ -11,7 +11,7 @@ use windlass_vrrp::Time;
 mod tests;
 
 /// Time between two questions to a server, in which it has to answer. A kernel answers within about 1 ms.
-const QUESTION_INTERVAL: Duration = Duration::from_millis(100);
+const QUESTION_INTERVAL: Duration = Duration::from_millis(80);
 /// Questions in a row without an answer after which a server is out.
 const UNANSWERED: u8 = 3;
 /// Time for which a server answers again before its lots return to it: by then it passes on what began elsewhere, for which the hold thread
