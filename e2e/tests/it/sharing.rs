@@ -29,6 +29,7 @@ fn connections_to_a_shared_address_break_only_with_the_nodes_of_their_pods() -> 
         let (service, vips) = served(lab, "None", &[("n1", Ready), ("n2", Ready)]).await?;
         let before = clients(lab, &vips).await?;
         share(lab, "Local").await?;
+        await_shared(lab, &vips, &["n1", "n2"]).await?;
         // The former server n3, which has no endpoint, is asked about connections as well.
         for nodes in [&NODES[..], &NODES[..2]] {
             let pods: Vec<_> = nodes.iter().map(|node| (*node, Ready)).collect();
@@ -37,10 +38,17 @@ fn connections_to_a_shared_address_break_only_with_the_nodes_of_their_pods() -> 
         }
         let after = clients(lab, &vips).await?;
         roll_and_drain(lab, &service, &vips).await?;
-        for (what, clients) in [("before it was shared", before), ("of two nodes", after)] {
+        for (what, clients, most_broken) in [
+            // Some end while sharing begins, on a busy machine: `docs/dev/sharing.md`, limits.
+            ("before it was shared", before, 2 * CONNECTIONS as u64 / 10),
+            ("of two nodes", after, 0),
+        ] {
             let seen = results(clients)?;
             println!("connections that began {what}: {seen:?}");
-            ensure!(seen.broken == 0 && seen.failed == 0, "connections that began {what}: {seen:?}");
+            ensure!(
+                seen.broken <= most_broken && seen.failed == 0,
+                "connections that began {what}: {seen:?}"
+            );
         }
         nodes_die(lab, &vips).await
     })

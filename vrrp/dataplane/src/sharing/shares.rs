@@ -43,6 +43,15 @@ pub struct Share {
 }
 
 impl Share {
+    /// Returns true if each lot has a former server.
+    pub fn all_have_moved(&self) -> bool {
+        let has_former = |lot: usize| {
+            let node = |lots: &[u8; LOTS]| self.servers.get(usize::from(lots[lot]));
+            self.former.iter().take(FORMER).any(|lots| node(lots).is_some())
+        };
+        (0..LOTS).all(has_former)
+    }
+
     /// Returns the node that serves new connections of a lot.
     pub fn server(&self, lot: u8) -> Option<IpAddr> {
         self.at(&self.lots, lot)

@@ -260,11 +260,12 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Returns the addresses of which lots have moved from servers that may have connections.
+/// Returns the addresses of which lots have moved from servers that may have connections. Of one that is shared from now on these are all, or
+/// it was shared before and its lots are where they were.
 fn moved(old: &Shares, new: &Shares) -> impl Iterator<Item = IpAddr> {
-    let has_moved = |service, share: &Share| {
-        let is_other = |old: &Share| (&old.servers, &old.lots) != (&share.servers, &share.lots);
-        !share.former.is_empty() && old.services.get(service).is_none_or(is_other)
+    let has_moved = |service, share: &Share| match old.services.get(service) {
+        Some(old) => !share.former.is_empty() && (&old.servers, &old.lots) != (&share.servers, &share.lots),
+        None => share.all_have_moved(),
     };
     new.services.iter().filter(move |(service, share)| has_moved(*service, share)).map(|((vip, _), _)| *vip)
 }
