@@ -1,6 +1,7 @@
 //! The thread `windlass-sharing`: keeps the table that directs packets for shared addresses, and learns the link-layer addresses of the
 //! other nodes and which of them live for it. No election needs it, and it has no real-time priority.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ impl SharingThread {
 
     /// Has the thread put these in force.
     pub(crate) fn follow(&self, shares: Arc<Shares>) {
+        // First: the caller may next have this node take over.
+        self.shared.passing.set_pending(pending(&shares, &self.status.load()));
         self.wanted.store(Some(shares));
         self.shared.sharing_waker().wake();
     }
@@ -122,7 +125,9 @@ impl SharingThread {
             let shares = self.wanted.load_full().unwrap_or_default();
             let is_new = !installed.as_ref().is_some_and(|installed| Arc::ptr_eq(installed, &shares));
             let status = keeper.round(&shares, follower.table(), self.directs(&shares, begun), begun);
-            if status.error.is_none() && self.shared.passing.set_trails(keeper.trails()) {
+            let passing = &self.shared.passing;
+            let are_other = status.error.is_none() && passing.set_trails(keeper.trails());
+            if passing.set_pending(pending(&shares, &status)) || are_other {
                 self.shared.wake_hold();
             }
             self.status.store(Arc::new(status));
@@ -158,4 +163,13 @@ impl SharingThread {
         let mut descriptors: Vec<_> = all.map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
         poll(&mut descriptors, limit, "orders and changes of interfaces and nftables")
     }
+}
+
+/// Returns the addresses for which packets are to be directed and are not yet. Nothing waits for what is not possible.
+fn pending(shares: &Shares, status: &SharingStatus) -> BTreeSet<IpAddr> {
+    if status.error.is_some() {
+        return BTreeSet::new();
+    }
+    let services = shares.services.keys().filter(|service| !status.in_force.services.contains_key(service));
+    services.map(|(vip, _)| *vip).collect()
 }

@@ -174,7 +174,11 @@ impl<'a> Holder<'a> {
         }
         let now = clock::now();
         let is_prepared = |request: &&BindingRequest| {
-            request.serves && !self.is_in_doubt(request) && !self.waits_for_forgetting(request, now)
+            let waits_for_table = request.is_handed_over() && shared.passing.are_pending(request.addresses());
+            request.serves
+                && !waits_for_table
+                && !self.is_in_doubt(request)
+                && !self.waits_for_forgetting(request, now)
         };
         let prepared = requests.iter().filter(is_prepared);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))

@@ -27,6 +27,8 @@ pub(crate) struct Trails {
 pub(crate) struct Passing {
     trails: ArcSwapOption<Trails>,
     without_mark: ArcSwap<BTreeSet<IpAddr>>,
+    /// Shared addresses for which packets are not directed yet.
+    pending: ArcSwap<BTreeSet<IpAddr>>,
 }
 
 impl Passing {
@@ -40,6 +42,21 @@ impl Passing {
         let is_new = self.trails() != trails;
         if is_new {
             self.trails.store(trails);
+        }
+        is_new
+    }
+
+    /// Returns true if packets to one of these are to be directed and are not yet.
+    pub(crate) fn are_pending(&self, mut addresses: impl Iterator<Item = IpAddr>) -> bool {
+        let pending = self.pending.load();
+        !pending.is_empty() && addresses.any(|address| pending.contains(&address))
+    }
+
+    /// Replaces those addresses. Returns true if they are others.
+    pub(crate) fn set_pending(&self, addresses: BTreeSet<IpAddr>) -> bool {
+        let is_new = **self.pending.load() != addresses;
+        if is_new {
+            self.pending.store(Arc::new(addresses));
         }
         is_new
     }

@@ -1,9 +1,13 @@
 //! Changes of peers, interfaces and the table while it is in force.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
 
-use windlass_engine::{SharedBy, Shares};
+use windlass_engine::{ConnectionForwarding, SharedBy, Shares};
 
+use crate::guard::proxy::Mode;
 use crate::guard::scene::run;
 use crate::lab::{address, await_some, require_root, take_turn};
 
@@ -35,6 +39,38 @@ fn lots_of_a_peer_that_has_not_answered_are_served_where_they_arrive_until_it_do
     await_some("the peer's answer", || director.sharing_status().unknown_peers.is_empty().then_some(()));
     let client = scene.connect(VIPS[0]).unwrap();
     assert_eq!(client.answer, answer_of(2, client.own));
+}
+
+/// The node's first table waits for a peer that does not answer.
+#[test]
+fn a_director_to_be_leaves_the_address_to_the_present_one_until_its_table_is_in_force() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let forwarding = Some(ConnectionForwarding::default());
+    let mut scene = Scene::with(NODES, Mode::Nftables, forwarding);
+    scene.share_all(&shares(|_| 2, SharedBy::Connection));
+    let clients = VIPS.iter().flat_map(|vip| (0..5).map(|_| scene.connect(*vip).unwrap()));
+    let mut clients: Vec<_> = clients.collect();
+    scene.restart(1, forwarding);
+    let mut wanted = shares(|_| 2, SharedBy::Connection);
+    wanted.peers.values_mut().for_each(|peers| peers.extend([IpAddr::from(address(9))]));
+    scene.nodes[1].engine.share(Arc::new(wanted));
+    let (telling, told) = mpsc::channel::<()>();
+    let asked = &mut clients;
+    thread::scope(|scope| {
+        let asking = scope.spawn(move || {
+            while told.try_recv() == Err(TryRecvError::Empty) {
+                for client in asked.iter_mut() {
+                    assert_eq!(client.ask().unwrap(), client.answer);
+                }
+            }
+        });
+        scene.make_director(1);
+        drop(telling);
+        asking.join().unwrap();
+    });
 }
 
 #[test]

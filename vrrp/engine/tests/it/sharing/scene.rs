@@ -46,12 +46,7 @@ impl Scene {
         let pods = (0..nodes).map(|n| pod(n, &lan.hosts[n], mode)).collect();
         let mut scene = Self { lan, pods, nodes: Vec::new() };
         for n in 0..nodes {
-            let node = scene.lan.hosts[n].engine_with(|options| {
-                options.guard = true;
-                options.connection_forwarding = forwarding;
-            });
-            Self::guard_ports_and_sources(&node);
-            scene.nodes.push(node);
+            scene.nodes.push(scene.engine(n, forwarding));
             scene.elect(n);
             if n == 0 {
                 scene.await_director();
@@ -59,6 +54,22 @@ impl Scene {
         }
         scene.share_all(&shares(|lot| lot % NODES, SharedBy::Connection));
         scene
+    }
+
+    fn engine(&self, n: usize, forwarding: Option<ConnectionForwarding>) -> Node {
+        let node = self.lan.hosts[n].engine_with(|options| {
+            options.guard = true;
+            options.connection_forwarding = forwarding;
+        });
+        Self::guard_ports_and_sources(&node);
+        node
+    }
+
+    /// Ends the node's engine, and starts another.
+    pub(super) fn restart(&mut self, n: usize, forwarding: Option<ConnectionForwarding>) {
+        // The former one releases its sockets first.
+        drop(self.nodes.remove(n));
+        self.nodes.insert(n, self.engine(n, forwarding));
     }
 
     /// Has the guard of a node keep out all but this LAN's hosts, and what is for other ports.
