@@ -1,4 +1,5 @@
-//! VIPs, and lots of shared addresses, that came here from another node: what the kernel still knows of closed connections to them is of an earlier time. Pure.
+//! VIPs, and lots of shared addresses, that came here from another node: what the kernel still knows of closed connections to them is of an
+//! earlier time. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -31,7 +32,7 @@ pub(super) struct Arrivals {
     joined: BTreeMap<IpAddr, Time>,
     /// Closed connections to these are being forgotten.
     under_way: BTreeMap<IpAddr, Time>,
-    /// How often lots of shared addresses have moved.
+    /// Number of moves of lots, by shared address.
     moves: BTreeMap<IpAddr, u32>,
 }
 
@@ -56,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// Lots of these shared addresses have moved so often, to this node or to one that passes on to it what it does not know.
+    /// Records how often lots of each shared address have moved, to this node or to one that passes packets on to it.
     pub(super) fn follow_lots(&mut self, moves: &BTreeMap<IpAddr, u32>, now: Time) {
         let before = |vip| self.moves.get(vip).copied().unwrap_or_default();
         for (vip, _) in moves.iter().filter(|(vip, moves)| **moves != before(vip)) {

@@ -42,7 +42,7 @@ pub(super) struct Keeper<'a> {
     declared: VecDeque<(Time, Arc<Shares>)>,
     /// Nodes that may have connections of lots.
     trails: Option<(Arc<Trails>, TrailInputs)>,
-    /// How often lots of shared addresses have moved.
+    /// Number of moves of lots, by shared address.
     moves: BTreeMap<IpAddr, u32>,
     /// Shares and links that the table was last changed to: its contents take time to compute.
     applied: Option<Inputs>,
@@ -260,8 +260,8 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Returns the addresses of which lots have moved from servers that may have connections. Of one that is shared from now on these are all, or
-/// it was shared before and its lots are where they were.
+/// Returns the addresses of which lots have moved from servers that may have connections. One that is new counts if all its lots have former
+/// servers: of the others this node would not know the server until it directs their packets.
 fn moved(old: &Shares, new: &Shares) -> impl Iterator<Item = IpAddr> {
     let has_moved = |service, share: &Share| match old.services.get(service) {
         Some(old) => !share.former.is_empty() && (&old.servers, &old.lots) != (&share.servers, &share.lots),

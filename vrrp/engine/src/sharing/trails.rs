@@ -83,8 +83,9 @@ pub(crate) struct Trail {
 }
 
 impl Trails {
-    /// Returns the trails on a node with these interfaces, without `silent` nodes. `moves`: how often lots of an address have moved. If the node was away, it also asks the substitutes of each lot
-    /// about connections of TCP: a flow of UDP would begin at the last node that is asked, so at a substitute.
+    /// Returns the trails on a node with these interfaces, without `silent` nodes. `moves`: number of moves of lots, by address. A node that
+    /// was away also asks the substitutes of each lot about connections of TCP: a flow of UDP would begin at the last node that is asked, so
+    /// at a substitute.
     pub(crate) fn of(
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
