@@ -213,9 +213,7 @@ impl Set {
 
     /// The rule that has the kernel report that one side of a connection has closed: a new label is an event.
     fn telling_ends(self) -> Vec<Expression> {
-        let ends =
-            [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
-        [ends.as_slice(), &self.is_of_connection(), &[Load(&LABEL), LabelConnection]].concat()
+        [IS_END.as_slice(), &self.is_of_connection(), &[Load(&LABEL), LabelConnection]].concat()
     }
 
     /// Rule matches: "the packet's connection began towards one of the set's addresses", with its port where the set has ports.
@@ -268,6 +266,9 @@ impl Set {
     }
 }
 
+/// Rule matches: "a TCP packet with FIN or RST".
+const IS_END: [Expression; 5] =
+    [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
 const IS_NEW: [Expression; 3] = [Connection(State), Mask(NEW), Compare(NotEqual, &[0; 4])];
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
 /// The beginning of what an echo request has echoed.

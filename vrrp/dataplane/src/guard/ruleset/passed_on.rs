@@ -45,7 +45,7 @@ use windlass_vrrp::Family;
 use super::super::set::{Kind, Set};
 use super::super::trails::{FEWEST_HOPS, MOST_TIMES, bit_of};
 use super::ended::IS_UNTRANSLATED;
-use super::{FLAGS, FLAGS_THAT_END, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_NEW, SYN, TCP, TYPE, UDP};
+use super::{FLAGS, FLAGS_THAT_MATTER, ICMP, ICMPV6, INVALID, IS_END, IS_NEW, SYN, TCP, TYPE, UDP};
 use crate::sharing::{SharedBy, is_about_plain, lot_of_error, lot_of_packet};
 
 type Rules = Vec<Vec<Expression>>;
@@ -148,9 +148,7 @@ pub(super) fn unknown(family: Family) -> Rules {
         [kind.as_slice(), &invalid, &is_about_plain(family), &has_hops(family), &[Verdict(Jump(errors))]]
             .concat()
     };
-    let is_end =
-        [Meta(Protocol), Compare(Equal, TCP), FLAGS, MaskByte(FLAGS_THAT_END), Compare(NotEqual, &[0])];
-    let end = [is_end.as_slice(), &invalid, &has_hops(family), &[Verdict(Jump(ends))]].concat();
+    let end = [IS_END.as_slice(), &invalid, &has_hops(family), &[Verdict(Jump(ends))]].concat();
     let mut rules = vec![packet(&begins_nothing), packet(&[Meta(Protocol), Compare(Equal, UDP)]), end];
     match family {
         // Unreachable, time exceeded, parameter problem.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 
-use windlass_engine::{ConnectionForwarding, LOTS, MarkMask, SharedBy};
+use windlass_engine::{ConnectionForwarding, LOTS, MarkMask, SharedBy, Shares};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::run;
@@ -48,6 +48,12 @@ impl History {
     }
 }
 
+/// Shares with all lots at one node, after these ones.
+fn all_at(server: u8, former: &[u8], by: SharedBy) -> Shares {
+    let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
+    shares_after(NODES, [server; LOTS], &former, by)
+}
+
 /// Connections and flows that live, each with its first answer.
 struct Clients {
     tcp: Vec<TcpClient>,
@@ -55,7 +61,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// So many of each to each VIP.
+    /// Opens these numbers of connections and flows to each VIP.
     fn new(scene: &Scene, tcp: usize, udp: usize) -> Self {
         let tcp = VIPS.iter().flat_map(|vip| (0..tcp).map(|_| scene.connect(*vip).unwrap()));
         let flow = |(vip, n)| {
@@ -137,10 +143,7 @@ fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
     let _turn = take_turn();
     for mode in Mode::all() {
         let scene = Scene::with(NODES, mode, Some(ConnectionForwarding::default()));
-        let all = |server, former: &[u8]| {
-            let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
-            shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
-        };
+        let all = |server, former: &[u8]| all_at(server, former, SharedBy::Connection);
         scene.share_all(&all(2, &[]));
         let mut clients = Clients::new(&scene, TCP / 5, UDP / 5);
         scene.share_all(&all(1, &[2]));
@@ -169,10 +172,7 @@ fn connections_from_reused_ports_keep_their_server_when_their_lots_move() {
     }
     let _turn = take_turn();
     let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
-    let all = |server, former: &[u8]| {
-        let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
-        shares_after(NODES, [server; LOTS], &former, SharedBy::Connection)
-    };
+    let all = |server, former: &[u8]| all_at(server, former, SharedBy::Connection);
     scene.share_all(&all(2, &[]));
     let any = |vip: &IpAddr| match vip {
         IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
@@ -207,10 +207,7 @@ fn a_client_whose_connections_are_shared_by_its_address_keeps_them_when_its_lot_
     }
     let _turn = take_turn();
     let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
-    let all = |server, former: &[u8]| {
-        let former: Vec<_> = former.iter().map(|node| [*node; LOTS]).collect();
-        shares_after(NODES, [server; LOTS], &former, SharedBy::Client)
-    };
+    let all = |server, former: &[u8]| all_at(server, former, SharedBy::Client);
     scene.share_all(&all(2, &[]));
     let mut clients: Vec<_> = VIPS.iter().map(|vip| scene.connect(*vip).unwrap()).collect();
     scene.share_all(&all(1, &[2]));
