@@ -408,11 +408,11 @@ fn a_flood_of_bfd_packets_costs_neither_an_election_nor_a_bgp_session() {
         node.engine.apply(vec![windlass_engine::RouterConfig { peers, ..virtual_router(host, 3) }]);
     }
     node.await_state(windlass_engine::State::Active);
+    let neighbour = || router.neighbour("192.0.2.1");
+    // FRR 8.4 may end a session that begins at the moment in which its start timer expires.
+    await_some("FRR's start timer", || (neighbour()["bgpState"] == "Active").then_some(()));
     node.engine.speak(speaker(near(timers(300, 300, 10)), &routes(&["203.0.113.1/32"])));
     await_up(&node, 3000);
-    // A busy router may have ended the first one before BFD was Up.
-    let sessions = || router.neighbour("192.0.2.1")["connectionsEstablished"].as_u64();
-    let before = sessions();
     let [own, peer, stranger] = [0, 1, 2].map(address);
     let floods = [
         (stranger, 255, forged(0, 1)),
@@ -434,7 +434,7 @@ fn a_flood_of_bfd_packets_costs_neither_an_election_nor_a_bgp_session() {
     println!("dropped: {:?}", status.dropped);
     assert!(status.dropped["no_session"] > 0 && status.dropped["filtered"] > 0, "{status:?}");
     assert_eq!(detection(&node).unwrap().flaps, 0);
-    assert!(before.is_some() && sessions() == before, "sessions before: {before:?}, now: {:?}", sessions());
+    assert_eq!(neighbour()["connectionsEstablished"], 1);
     let became_active = [&node, &backup].map(|node| node.status().counters.became_active);
     assert_eq!(became_active, [1, 0]);
 }
