@@ -9,7 +9,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use windlass_dataplane::sharing::Sharing;
 use windlass_engine::SharedBy;
 
-use crate::lab::{Capture, Host, mac, require_root, take_turn};
+use crate::guard::scene::try_run;
+use crate::lab::{Capture, Host, LIMIT, mac, require_root, take_turn};
 
 use super::scene::{Scene, VIPS, answer_of, ask, directed, shares};
 
@@ -68,6 +69,55 @@ fn fragments_are_served_by_the_node_that_has_the_address() {
         let socket = scene.socket_to(1, vip);
         let own = socket.local_addr().unwrap();
         assert_eq!(ask(&socket, 4000).unwrap(), answer_of(0, own));
+    }
+}
+
+/// A host beyond the client host, to which packets of at most 1,300 bytes pass. It has addresses of the LAN, for which the client host answers.
+fn beyond(router: &Host) -> Host {
+    let beyond = Host::new();
+    router.ip(&format!("link add beyond0 mtu 1300 type veth peer name eth0 mtu 1500 netns {}", beyond.tid()));
+    beyond.ip("link set eth0 up");
+    router.ip("link set beyond0 up");
+    for setting in [
+        "ipv4/ip_forward",
+        "ipv4/conf/eth0/proxy_arp",
+        "ipv6/conf/all/forwarding",
+        "ipv6/conf/eth0/proxy_ndp",
+    ] {
+        router.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap());
+    }
+    router.ip("addr add 203.0.113.1/24 dev beyond0");
+    router.ip("-6 addr add fe80::1/64 dev beyond0 nodad");
+    router.ip("route add 192.0.2.77/32 dev beyond0");
+    router.ip("-6 route add 2001:db8::77/128 dev beyond0");
+    router.ip("-6 neigh add proxy 2001:db8::77 dev eth0");
+    beyond.ip("addr add 203.0.113.2/24 dev eth0");
+    beyond.ip("addr add 192.0.2.77/32 dev eth0");
+    beyond.ip("-6 addr add 2001:db8::77/128 dev eth0 nodad");
+    beyond.ip("route add default via 203.0.113.1 src 192.0.2.77");
+    beyond.ip("-6 route add default via fe80::1 dev eth0");
+    beyond
+}
+
+#[test]
+fn servers_learn_the_mtu_of_the_path_from_errors_that_the_director_receives() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::new();
+    let beyond = beyond(scene.client());
+    for (vip, client) in VIPS.into_iter().zip(["192.0.2.77", "2001:db8::77"]) {
+        for (node, pod) in scene.pods.iter().enumerate() {
+            let mut client_of_node = scene.connect_at(&beyond, node, vip, LIMIT).unwrap();
+            assert_eq!(client_of_node.answer, answer_of(node, client_of_node.own));
+            // Some 60,000 bytes, in full packets.
+            for answer in client_of_node.ask_often(3000).unwrap() {
+                assert_eq!(answer, client_of_node.answer);
+            }
+            let route = try_run(pod, &format!("ip route get {client}"), "").unwrap();
+            assert!(route.contains("mtu 1300"), "{route}");
+        }
     }
 }
 

@@ -152,7 +152,18 @@ impl Scene {
 
     /// The same from a port whose lot is this node's, if it is there before the time is over.
     pub(super) fn connect_to(&self, node: usize, vip: IpAddr, limit: Duration) -> io::Result<TcpClient> {
-        let stream = self.client().run(move || {
+        self.connect_at(self.client(), node, vip, limit)
+    }
+
+    /// The same of another host.
+    pub(super) fn connect_at(
+        &self,
+        client: &Host,
+        node: usize,
+        vip: IpAddr,
+        limit: Duration,
+    ) -> io::Result<TcpClient> {
+        let stream = client.run(move || {
             let socket = bound(node, SocketAddr::new(vip, 80), Type::STREAM);
             socket.connect_timeout(&SocketAddr::new(vip, 80).into(), limit).map(|()| TcpStream::from(socket))
         })?;
@@ -220,6 +231,12 @@ impl TcpClient {
     pub(super) fn ask(&mut self) -> io::Result<String> {
         self.stream.get_mut().write_all(b"?")?;
         self.read()
+    }
+
+    /// Sends so many questions at once; returns the answers.
+    pub(super) fn ask_often(&mut self, times: usize) -> io::Result<Vec<String>> {
+        self.stream.get_mut().write_all(&vec![b'?'; times])?;
+        (0..times).map(|_| self.read()).collect()
     }
 
     fn read(&mut self) -> io::Result<String> {
