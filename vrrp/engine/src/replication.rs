@@ -83,7 +83,7 @@ pub(crate) fn run(shared: &SharedState, settings: ConnectionReplication, helper:
             return;
         }
         let now = clock::now();
-        let routers = interfaces.routers(&shared.handles(), now);
+        let routers = interfaces.routers(&shared.handles(), shared.passing.trails().as_deref(), now);
         // First: what is taken over is announced when its connections are there.
         let settled = settled(&routers, now);
         replication.take_over(&waited_for(&settled, &shared.forwarded()), now);

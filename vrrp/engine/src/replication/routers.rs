@@ -9,11 +9,14 @@ use windlass_vrrp::Time;
 use super::plan::ReplicatedRouter;
 use crate::config::Hold;
 use crate::handle::{Plan, RouterHandle};
+use crate::sharing::trails::Trails;
 
 /// A virtual router at the beginning of a round.
 pub(super) struct Router {
     pub(super) handle: Arc<RouterHandle>,
     pub(super) plan: Arc<Plan>,
+    /// Its VIPs but for shared ones: of these each server has its connections alone.
+    vips: Arc<[IpAddr]>,
     /// Number of its interface, also while that is away; `None` if it was never there.
     interface: Option<u32>,
     takeover: u64,
@@ -26,10 +29,15 @@ pub(super) struct Router {
 pub(super) struct Interfaces(BTreeMap<String, u32>);
 
 impl Interfaces {
-    /// The virtual routers as they are now.
-    pub(super) fn routers(&mut self, handles: &[Arc<RouterHandle>], now: Time) -> Vec<Router> {
+    /// The virtual routers as they are now. `trails`: of shared addresses.
+    pub(super) fn routers(
+        &mut self,
+        handles: &[Arc<RouterHandle>],
+        trails: Option<&Trails>,
+        now: Time,
+    ) -> Vec<Router> {
         self.0.retain(|name, _| handles.iter().any(|handle| handle.key.interface == *name));
-        handles.iter().map(|handle| Router::of(handle, self, now)).collect()
+        handles.iter().map(|handle| Router::of(handle, trails, self, now)).collect()
     }
 
     /// The number of an interface that is there as `present`, or is away.
@@ -48,18 +56,25 @@ impl PartialEq for Router {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.handle, &other.handle)
             && Arc::ptr_eq(&self.plan, &other.plan)
+            && self.vips == other.vips
             && self.active == other.active
     }
 }
 
 impl Router {
-    fn of(handle: &Arc<RouterHandle>, interfaces: &mut Interfaces, now: Time) -> Self {
+    fn of(
+        handle: &Arc<RouterHandle>,
+        trails: Option<&Trails>,
+        interfaces: &mut Interfaces,
+        now: Time,
+    ) -> Self {
         // The takeover before whether there is one: what comes in between is for the next round.
         let (takeover, _) = handle.takeover();
         let (plan, active) = (handle.plan(), handle.is_active(now));
         let present = plan.link.as_ref().map(|link| link.index);
         let interface = interfaces.number(&handle.key.interface, present);
-        Self { handle: Arc::clone(handle), plan, interface, takeover, active }
+        let vips = without_shared(&plan.addresses, trails);
+        Self { handle: Arc::clone(handle), plan, vips, interface, takeover, active }
     }
 
     /// Returns what is shared of it; `None` if its interface never was there.
@@ -71,7 +86,7 @@ impl Router {
             Hold::Address | Hold::Vmac => Arc::default(),
         };
         Some(ReplicatedRouter {
-            vips: Arc::clone(&plan.addresses),
+            vips: Arc::clone(&self.vips),
             active: self.active,
             source: plan.standing.source(),
             interface,
@@ -90,6 +105,16 @@ impl Router {
     /// connections are forwarded to it.
     fn is_settled(&self, now: Time) -> bool {
         self.active && self.handle.is_prepared(self.takeover, now)
+    }
+}
+
+/// Returns the addresses that are not shared.
+fn without_shared(addresses: &Arc<[IpAddr]>, trails: Option<&Trails>) -> Arc<[IpAddr]> {
+    let is_shared = |vip: &IpAddr| trails.is_some_and(|trails| trails.addresses.contains_key(vip));
+    if addresses.iter().any(is_shared) {
+        addresses.iter().copied().filter(|vip| !is_shared(vip)).collect()
+    } else {
+        Arc::clone(addresses)
     }
 }
 
@@ -116,6 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn connections_of_shared_addresses_are_not_replicated() {
+        let all: Arc<[IpAddr]> = [1, 2, 3].map(|n| IpAddr::from([192, 0, 2, n])).into();
+        let shared = |vips: &[IpAddr]| Trails {
+            addresses: vips.iter().map(|vip| (*vip, 0)).collect(),
+            ..Trails::default()
+        };
+        let rows = [(None, &all[..]), (Some(shared(&[])), &all), (Some(shared(&all[1..])), &all[..1])];
+        for (trails, expected) in rows {
+            assert_eq!(*without_shared(&all, trails.as_ref()), *expected, "{trails:?}");
+        }
+    }
+
+    #[test]
     fn an_interface_that_is_away_is_known_by_its_last_number() {
         let mut interfaces = Interfaces::default();
         for (name, present, expected) in [
@@ -130,7 +168,7 @@ mod tests {
         ] {
             assert_eq!(interfaces.number(name, present), expected, "{name} {present:?}");
         }
-        assert_eq!(interfaces.routers(&[], Time::default()).len(), 0);
+        assert_eq!(interfaces.routers(&[], None, Time::default()).len(), 0);
         assert_eq!(interfaces.number("eth0", None), None, "no router is on it any more");
     }
 }
