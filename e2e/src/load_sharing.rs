@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use windlass_api::{CONDITION_LOAD_SHARED, load_shared};
+use kube::{Api, api::ListParams};
+use windlass_api::{CONDITION_LOAD_SHARED, VirtualIP, load_shared};
 
 use crate::{backend::BACKEND_HTTP, lab::Lab, service::SERVICE_PORT, wait::await_that};
 
@@ -42,11 +43,31 @@ impl Lab {
         let pods: BTreeSet<String> = nodes.iter().map(|node| format!("web-{node}")).collect();
         await_that(&format!("{vip} is shared by {nodes:?}"), limit, async || {
             let message = self.await_load_shared(vip, load_shared::SHARED, limit).await?;
-            let shares = message.split_once(" of ").map_or("", |(shares, _)| shares).split(", ");
-            let serving: Vec<_> = shares.filter_map(|share| share.split(' ').next()).collect();
-            ensure!(serving == nodes, "{message}");
+            ensure!(servers(&message) == nodes, "{message}");
             let servers = self.curl_each(client, vip, SERVICE_PORT, IN_A_ROW, &[]).await?;
             ensure!(servers == pods, "{servers:?} answer");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Waits until exactly these nodes have lots of each of so many addresses, by the condition `LoadShared`.
+    pub async fn await_all_shared(
+        &self,
+        count: usize,
+        nodes: &[&str],
+        limit: Duration,
+    ) -> anyhow::Result<()> {
+        let vips: Api<VirtualIP> = Api::all(self.client());
+        await_that(&format!("{count} addresses are shared by {nodes:?}"), limit, async || {
+            let list = vips.list(&ListParams::default()).await?;
+            let conditions =
+                list.iter().filter_map(|vip| vip.status.as_ref()).flat_map(|status| &status.conditions);
+            let shared = conditions
+                .filter(|one| one.type_ == CONDITION_LOAD_SHARED && one.reason == load_shared::SHARED)
+                .filter(|one| servers(&one.message) == nodes)
+                .count();
+            ensure!(shared == count, "{shared} are");
             Ok(Some(()))
         })
         .await
@@ -64,4 +85,10 @@ impl Lab {
         };
         list.lines().map(|line| client(line).with_context(|| format!("no client in {line:?}"))).collect()
     }
+}
+
+/// The nodes with lots by the message of `LoadShared`, which begins as `n1 60, n2 60 of 120 lots`.
+fn servers(message: &str) -> Vec<&str> {
+    let shares = message.split_once(" of ").map_or("", |(shares, _)| shares);
+    shares.split(", ").filter_map(|share| share.split(' ').next()).collect()
 }

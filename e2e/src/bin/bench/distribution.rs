@@ -6,6 +6,7 @@
 //! - **Faults**: a node joins, a pod leaves, two pods are rolled out, a server dies, the director dies. Before each, connections are opened
 //!   to pods on two or three nodes, half of them busy and half idle. One is expected to be kept if its pod lives.
 //! - **spread**: 10,000 short connections, counted by pod.
+//! - **services**: 1,000 Services at once, in a lab of their own.
 //!
 //! The file has a row of the kernel's table as well, which needs no cluster (`vrrp/engine/benches/dataplane/sharing.rs`).
 
@@ -13,6 +14,7 @@ mod download;
 mod fault;
 mod report;
 mod scene;
+mod services;
 
 use std::time::Duration;
 
@@ -35,10 +37,16 @@ const SECONDS: u64 = 5;
 const CONNECTIONS: usize = 120;
 /// Interval between the requests of a busy connection.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Interval between new connections, and the longest wait for an answer: the error of an outage.
+const ATTEMPT: Duration = Duration::from_millis(20);
+/// Time that clients continue when the address is served again: what breaks late is to be seen, too.
+const AFTER: Duration = Duration::from_secs(2);
 /// Connections whose pods are counted.
 const COUNTED: usize = 10_000;
 /// Connections of one run of curl, which may take a minute.
 const PART: usize = 2_500;
+/// Services that are shared at once.
+const SERVICES: usize = 1000;
 
 /// Kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -50,6 +58,7 @@ enum Case {
     Server,
     Director,
     Spread,
+    Services,
 }
 
 /// Runs the benchmark.
@@ -59,21 +68,31 @@ pub(crate) fn bench() -> anyhow::Result<()> {
     let connections = settings::number("CONNECTIONS", CONNECTIONS, &(8..=10_000))?;
     let systems = settings::some_of("SYSTEMS", System::value_variants())?;
     let cases = settings::some_of("CASES", Case::value_variants())?;
+    let services = settings::number("SERVICES", SERVICES, &(1..=4000))?;
     let kept = KeptOptions { connections, pause: PAUSE };
-    println!("bench: starting the lab");
-    let lab = Lab::builder().nodes(4).client(CLIENT).light().interactive();
-    let rows = Lab::run("bench-distribution", lab, async |lab| {
-        let scene = Scene::start(lab).await?;
-        let mut rows = Vec::new();
-        for system in systems {
-            scene.share(system).await?;
-            for &case in &cases {
-                let measured = measure(&scene, system, case, rounds, time, kept).await;
-                rows.extend(measured.with_context(|| format!("{}, {case:?}", system.name()))?);
+    let (many, one): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(|case| *case == Case::Services);
+    let mut rows = Vec::new();
+    if !one.is_empty() {
+        println!("bench: starting the lab");
+        let lab = Lab::builder().nodes(4).client(CLIENT).light().interactive();
+        rows.extend(Lab::run("bench-distribution", lab, async |lab| {
+            let scene = Scene::start(lab).await?;
+            let mut rows = Vec::new();
+            for &system in &systems {
+                scene.share(system).await?;
+                for &case in &one {
+                    let measured = measure(&scene, system, case, rounds, time, kept).await;
+                    rows.extend(measured.with_context(|| format!("{}, {case:?}", system.name()))?);
+                }
             }
-        }
-        Ok(rows)
-    })?;
+            Ok(rows)
+        })?);
+    }
+    if !many.is_empty() && systems.contains(&System::Windlass) {
+        println!("bench: starting the lab of {services} Services");
+        let lab = crate::services::lab(3).client(CLIENT);
+        rows.extend(Lab::run("bench-distribution", lab, async |lab| services::measure(lab, services).await)?);
+    }
     let id = |row: &Value| [row["system"].clone(), row["case"].clone()];
     let measured: Vec<_> =
         rows.iter().map(|row| serde_json::to_value(row).map(|row| id(&row))).collect::<Result<_, _>>()?;
@@ -93,6 +112,7 @@ async fn measure(
         (Case::Download, _) => return download::measure(scene, system, rounds, time).await,
         (Case::Spread, System::Windlass) => return Ok(vec![spread(scene).await?]),
         (Case::Spread, System::None | System::Keepalived) | (_, System::Keepalived) => return Ok(Vec::new()),
+        (Case::Services, _) => return Ok(Vec::new()),
         (Case::Join, _) => Fault::Join,
         (Case::Leave, _) => Fault::Leave,
         (Case::Rollout, _) => Fault::Rollout,
@@ -102,10 +122,10 @@ async fn measure(
     let mut samples = Vec::new();
     for round in 1..=rounds {
         let sample = scene.measure(system, fault, kept).await?;
-        println!("bench: round {round}: {}", FaultRow::new(system, fault, &[&sample]));
+        println!("bench: round {round}: {}", FaultRow::new(system, fault.name(), &[&sample]));
         samples.push(sample);
     }
-    Ok(vec![Row::Fault(FaultRow::new(system, fault, &samples.iter().collect::<Vec<_>>()))])
+    Ok(vec![Row::Fault(FaultRow::new(system, fault.name(), &samples.iter().collect::<Vec<_>>()))])
 }
 
 /// Counts the connections of each pod.
@@ -131,6 +151,6 @@ mod tests {
     fn settings_name_systems_and_cases_by_these_keys() {
         assert_eq!(settings::keys::<System>(), ["windlass", "none", "keepalived"]);
         let cases = settings::keys::<Case>().join(" ");
-        assert_eq!(cases, "download join leave rollout server director spread");
+        assert_eq!(cases, "download join leave rollout server director spread services");
     }
 }

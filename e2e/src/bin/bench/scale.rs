@@ -10,7 +10,7 @@
 
 mod report;
 mod times;
-mod usage;
+pub(crate) mod usage;
 
 use std::time::{Duration, Instant};
 

@@ -13,17 +13,16 @@ use windlass_e2e::{
     KeptConnection, KeptOptions, SERVICE_PORT,
 };
 
-use super::scene::{DIRECTOR, NODES, Scene, System};
+use super::{
+    AFTER, ATTEMPT,
+    scene::{DIRECTOR, NODES, Scene, System},
+};
 use crate::system::{CLIENT, await_owner};
 
 /// Ports of the client for new connections, below those that its kernel chooses.
-const PORTS: Range<u16> = 20_000..20_100;
-/// Interval between new connections, and the longest wait for an answer: the error of an outage.
-const ATTEMPT: Duration = Duration::from_millis(20);
+pub(crate) const PORTS: Range<u16> = 20_000..20_100;
 /// Least age of connections before the fault.
 const AGE: Duration = Duration::from_millis(1500);
-/// Time that clients continue when the address is served again: what breaks late is to be seen, too.
-const AFTER: Duration = Duration::from_secs(2);
 
 /// Fault of a node or of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

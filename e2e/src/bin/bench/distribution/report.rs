@@ -5,11 +5,8 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::Serialize;
 use windlass_e2e::statistics::{Sorted, add_counts, float, milliseconds, rounded};
 
-use super::{
-    fault::{Fault, Sample},
-    scene::System,
-};
-use crate::results::Errors;
+use super::{fault::Sample, scene::System};
+use crate::{results::Errors, scale::usage::Usage};
 
 /// Row of one case.
 #[derive(Debug, PartialEq, Serialize)]
@@ -18,6 +15,7 @@ pub(crate) enum Row {
     Download(DownloadRow),
     Fault(FaultRow),
     Spread(SpreadRow),
+    Services(ServicesRow),
 }
 
 /// Downloads with pods on a number of nodes.
@@ -58,6 +56,43 @@ pub(crate) struct SpreadRow {
     share_max_over_mean: f64,
 }
 
+/// Many Services that are shared: what it takes until they are.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct ServicesRow {
+    system: &'static str,
+    case: &'static str,
+    services: usize,
+    virtual_routers: usize,
+    seconds: f64,
+    controller_cpu_s: f64,
+    /// All three together.
+    agents_cpu_s: f64,
+    agent_peak_mb: f64,
+}
+
+impl ServicesRow {
+    /// Row of so many Services with so many virtual routers.
+    pub(crate) fn new(
+        case: &'static str,
+        [services, virtual_routers]: [usize; 2],
+        time: Duration,
+        usage: [&Usage; 2],
+    ) -> Self {
+        let [before, after] = usage;
+        let cpu = after.since(before);
+        Self {
+            system: System::Windlass.name(),
+            case,
+            services,
+            virtual_routers,
+            seconds: rounded(time.as_secs_f64(), 100.0),
+            controller_cpu_s: cpu.controller,
+            agents_cpu_s: cpu.agents,
+            agent_peak_mb: rounded(after.agent_peak_mb, 10.0),
+        }
+    }
+}
+
 impl Row {
     /// Row of these rates in bits a second.
     pub(crate) fn download(system: System, nodes: usize, rates: &Sorted<u64>) -> Self {
@@ -83,7 +118,7 @@ impl Row {
 
 impl FaultRow {
     /// Row of these rounds.
-    pub(crate) fn new(system: System, fault: Fault, samples: &[&Sample]) -> Self {
+    pub(crate) fn new(system: System, case: &'static str, samples: &[&Sample]) -> Self {
         let connections = || samples.iter().flat_map(|sample| &sample.connections);
         let stalls: Sorted<Duration> =
             connections().filter_map(|one| one.stall.as_ref().ok()).copied().collect();
@@ -92,7 +127,7 @@ impl FaultRow {
         add_counts(&mut errors, ended.map(|error| (error.clone(), 1)));
         Self {
             system: system.name(),
-            case: fault.name(),
+            case,
             rounds: samples.len(),
             connections: connections().count(),
             expected: samples.iter().map(|sample| sample.expected).sum(),
@@ -111,6 +146,20 @@ impl fmt::Display for Row {
                 write!(f, "{system:10} {case:9} {nodes} nodes: {mbit_s:.1} Mbit/s")
             }
             Self::Fault(row) => row.fmt(f),
+            Self::Services(ServicesRow {
+                system,
+                case,
+                services,
+                virtual_routers,
+                seconds,
+                controller_cpu_s,
+                agents_cpu_s,
+                agent_peak_mb,
+            }) => write!(
+                f,
+                "{system:10} {case:9} {services} Services in {virtual_routers} virtual routers, {seconds:.1} s; processor: \
+                 controller {controller_cpu_s} s, agents {agents_cpu_s} s; agent {agent_peak_mb} MB"
+            ),
             Self::Spread(SpreadRow { case, pods, connections, share_max_over_mean }) => write!(
                 f,
                 "windlass   {case:9} {connections} connections, {pods} pods: {share_max_over_mean:.3} times the mean at most"
@@ -148,7 +197,7 @@ mod tests {
     #[test]
     fn the_row_of_a_fault_has_the_sums_and_the_longest_outages_of_its_rounds() {
         let rounds = [sample(&[300, 10], 1, 2, Some(350)), sample(&[20], 2, 1, Some(20))];
-        let row = FaultRow::new(System::Windlass, Fault::Server, &rounds.iter().collect::<Vec<_>>());
+        let row = FaultRow::new(System::Windlass, "server", &rounds.iter().collect::<Vec<_>>());
         assert_eq!((row.rounds, row.connections, row.expected, row.kept), (2, 6, 3, 3));
         assert_eq!((row.outage_ms, row.new_outage_ms), (Some(300.0), Some(350.0)));
         assert_eq!(row.errors, BTreeMap::from([("reset".to_owned(), 3)]));
@@ -157,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_no_connection_outlives_has_no_outage() {
-        let row = FaultRow::new(System::None, Fault::Director, &[&sample(&[], 2, 0, None)]);
+        let row = FaultRow::new(System::None, "director", &[&sample(&[], 2, 0, None)]);
         assert_eq!((row.kept, row.outage_ms, row.new_outage_ms), (0, None, None));
         assert!(row.to_string().contains("outage -, of new connections -"), "{row}");
     }
