@@ -159,6 +159,10 @@ pub struct InterfaceInfo {
     /// the same on every node. Absent: it is no such bridge, or the agent is older than this field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
+    /// Longest packet, in bytes. Absent: the agent is older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::optional_mtu")]
+    pub mtu: Option<u32>,
 }
 
 /// A VRRP or CARP router that is not ours.

@@ -153,6 +153,11 @@ pub(crate) fn octet(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 255 })
 }
 
+/// Longest packet of an interface, in bytes.
+pub(crate) fn optional_mtu(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int64", "nullable": true, "minimum": 0, "maximum": u32::MAX })
+}
+
 /// Number of a port.
 pub(crate) fn port(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 65535 })

@@ -115,6 +115,7 @@ pub(crate) fn interfaces(
                 addresses: v4.chain(v6).collect(),
                 link_local: link_local.into_iter().map(|(address, _)| address).min(),
                 isolated: interface.isolated,
+                mtu: Some(interface.mtu),
             }
         })
         .filter(|interface| !interface.addresses.is_empty())

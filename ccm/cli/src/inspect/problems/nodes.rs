@@ -1,7 +1,8 @@
 //! Nodes and their agents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use windlass_api::{NODE_CONDITION_REPORT_BELIEVED, NodeNetwork};
@@ -28,6 +29,7 @@ pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
         problems.extend(node_problems(snapshot, node));
     }
     problems.extend(versions(snapshot));
+    problems.extend(differing_mtus(snapshot));
     problems
 }
 
@@ -87,6 +89,30 @@ fn node_problems(snapshot: &Snapshot, node: &Node) -> Vec<Problem> {
 pub(in crate::inspect) fn announced_by(snapshot: &Snapshot, node: &str) -> usize {
     let active = |vip: &windlass_api::VirtualIP| vip.is_announced() && vip.active_node() == Some(node);
     snapshot.vips.objects.iter().filter(|vip| active(vip)).count()
+}
+
+/// Subnets in which nodes have interfaces of several MTUs: a node drops packets that another sends on to it and that are too long for it.
+fn differing_mtus(snapshot: &Snapshot) -> Vec<Problem> {
+    let mut by_subnet: BTreeMap<IpNet, BTreeMap<u32, BTreeSet<String>>> = BTreeMap::new();
+    for network in &snapshot.networks.objects {
+        for interface in network.spec.interfaces.iter().filter(|interface| !interface.isolated) {
+            let Some(mtu) = interface.mtu else { continue };
+            let subnets = interface.addresses.iter().filter_map(|one| one.parse::<IpNet>().ok());
+            for subnet in subnets.filter(|subnet| subnet.prefix_len() < subnet.max_prefix_len()) {
+                let nodes = by_subnet.entry(subnet.trunc()).or_default().entry(mtu).or_default();
+                nodes.insert(format!("{} {}", network.name_any(), interface.name));
+            }
+        }
+    }
+    let differ = by_subnet.into_iter().filter(|(_, by_mtu)| by_mtu.len() > 1);
+    let problem = |(subnet, by_mtu): (IpNet, BTreeMap<u32, BTreeSet<String>>)| {
+        let told: Vec<String> =
+            by_mtu.iter().map(|(mtu, nodes)| format!("{mtu} on {}", first_of(nodes.iter(), 3))).collect();
+        let message = format!("nodes have several MTUs: {}: longer packets are lost", told.join("; "));
+        let remedy = "set the same MTU on all nodes of the subnet, not above the switch's (ip link set dev INTERFACE mtu BYTES)";
+        Problem::warning("Subnet", subnet.to_string(), "MTUDiffers").says(message, remedy)
+    };
+    differ.map(problem).collect()
 }
 
 /// Agents of several versions: an update that did not end.

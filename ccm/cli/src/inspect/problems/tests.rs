@@ -267,6 +267,19 @@ fn what_is_wrong_is_told_once_with_its_object_its_reason_and_a_remedy() {
             "Versions",
         ),
         (
+            "nodes of a subnet with several MTUs",
+            |it| {
+                for (index, mtu) in [1500, 9000].into_iter().enumerate() {
+                    let network = network(&format!("n{}", index + 1));
+                    it.networks.objects[index] = object(with(network, "/spec/interfaces/0/mtu", json!(mtu)));
+                }
+            },
+            Warning,
+            "Subnet",
+            "198.51.100.0/24",
+            "MTUDiffers",
+        ),
+        (
             "a kind that cannot be read",
             |it| {
                 it.vips.missing = Some(Missing {
@@ -400,6 +413,7 @@ fn the_page_has_each_reason_that_is_told_here_for_the_first_time() {
         "Lease",
         "Node",
         "DaemonSet",
+        "Subnet",
         "True",
         "False",
     ];

@@ -52,6 +52,7 @@ fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_li
         let mut info = windlass_engine::InterfaceInfo::default();
         info.name = name.to_owned();
         info.mac = [2, 0, 0, 0, 0xab, 1];
+        info.mtu = 1500;
         info.ipv4 = v4.iter().map(|(address, length)| (address.parse().unwrap(), *length)).collect();
         info.ipv6 = v6.iter().map(|(address, length)| (address.parse().unwrap(), *length)).collect();
         info
@@ -76,6 +77,7 @@ fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_li
         addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
         link_local: link_local.map(|address| address.parse().unwrap()),
         isolated: false,
+        mtu: Some(1500),
     };
     assert_eq!(
         got,

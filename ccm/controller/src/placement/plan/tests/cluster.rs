@@ -139,6 +139,7 @@ impl Cluster {
                 format!("fe80::{}", node.trim_matches(char::is_alphabetic)).parse().expect("address")
             }),
             isolated: false,
+            mtu: None,
         });
         let foreign_routers = foreign.iter().map(|(interface, vrid)| ForeignRouter {
             interface: (*interface).into(),
