@@ -138,13 +138,13 @@ bench-bgp-racks: ## How long requests to API servers in two racks fail whose VIP
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" bgp
 
 .PHONY: bench-distribution
-bench-distribution: ## Bandwidth of an address that several nodes serve, what faults cost its connections, and its table in the kernel: target/bench/distribution.json (ROUNDS=2 SECONDS=5 CONNECTIONS=120 SYSTEMS="windlass none keepalived" CASES="download join leave rollout server director spread")
+bench-distribution: ## Bandwidth of an address that several nodes serve, what faults cost its connections, and its table in the kernel: target/bench/distribution.json (ROUNDS=2 SECONDS=5 CONNECTIONS=120 SYSTEMS="windlass none keepalived" CASES="download join leave rollout server director spread services" SERVICES=1000)
 	@CASES=table e2e/tools/bench dataplane
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" distribution
 
 .PHONY: bench-load
-bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass (as installed, with Replicate, with load sharing) and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass replicate sharing keepalived", SEED=…)
+bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass (as installed, with Forward, with Local Services) and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass forward sharing keepalived", SEED=…)
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench) && exec e2e/tools/as-root "$$program" load
 

@@ -96,12 +96,12 @@ pub struct AnnouncementSpec {
     pub address_conflict: AddressConflictPolicy,
     /// Handling of established TCP connections when an address moves. `Forward`: they stay established while the former node lives, which
     /// receives their packets. `Replicate`: they also survive the death of the node, if their backend lives. `None`: they end. Default:
-    /// Forward.
+    /// Replicate.
     #[serde(default)]
     pub connections: ConnectionPolicy,
     /// Sharing of an address's connections among nodes. `None`: the node that announces the address serves all. `Local`: if its Services
     /// have `externalTrafficPolicy: Local`, all nodes with ready endpoints serve, by their number of endpoints. `All`: also other Services,
-    /// by all nodes that may announce the address, in equal parts. Default: None.
+    /// by all nodes that may announce the address, in equal parts. Default: Local.
     #[serde(default)]
     pub load_sharing: LoadSharing,
     /// Settings of VRRP, by which the nodes elect the one that announces.
@@ -180,16 +180,21 @@ impl AddressConflictPolicy {
 pub enum ConnectionPolicy {
     /// The next nodes know the connections as well: when the node dies, connections whose backend lives stay established. Where answers of
     /// backends do not arrive, as over some overlay networks, it is as `Forward`.
+    #[default]
     Replicate,
     /// Connections stay established while the node that had the address lives: their packets are forwarded to it.
-    #[default]
     Forward,
     /// They end.
     None,
 }
 
 impl ConnectionPolicy {
-    /// Returns true if it is the default.
+    /// Returns the policy of a virtual router that names none.
+    pub const fn forward() -> Self {
+        Self::Forward
+    }
+
+    /// Returns true if it is that.
     pub const fn is_forward(&self) -> bool {
         matches!(self, Self::Forward)
     }

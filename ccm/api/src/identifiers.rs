@@ -62,9 +62,10 @@ identifiers! {
     /// `True` while some node answers for the address; with a reason of [`announced`].
     CONDITION_ANNOUNCED = "Announced";
     /// `True` while another node has the connections to the address, so that they continue if the announcing node dies; with a reason of
-    /// [`connections_replicated`]. Absent unless its Announcement has `connections: Replicate`.
+    /// [`connections_replicated`]. Absent where its Announcement has other `connections`, and where the nodes that serve it see its clients.
     CONDITION_CONNECTIONS_REPLICATED = "ConnectionsReplicated";
-    /// `True` while several nodes serve the address; with a reason of [`load_shared`]. Absent unless its Announcement has `loadSharing`.
+    /// `True` while several nodes serve the address; with a reason of [`load_shared`]. Absent where `loadSharing`
+    /// does not apply.
     CONDITION_LOAD_SHARED = "LoadShared";
 }
 
@@ -186,28 +187,31 @@ pub mod connections_replicated {
     pub const REPLICATED: &str = "Replicated";
 
     identifiers! {
-        /// Reasons of `False`.
-        FAULTS:
+        /// Reasons of `False`: the cluster or the Announcement does not allow it.
+        OBSTACLES:
         /// Pods are reached by a tunnel, and whether answers of backends to the address would arrive outside of it cannot be asked.
         OVERLAY = "Overlay";
         /// Pods are reached by a tunnel, and no answer of their nodes arrives outside of it.
         NO_WAY_BACK = "NoWayBack";
-        /// The node cannot read its routes.
-        ROUTES_UNKNOWN = "RoutesUnknown";
         /// It is not known that kube-proxy serves the node in nftables or iptables mode.
         SERVICE_PROXY = "ServiceProxy";
         /// The agent's guard does nothing on the node.
         UNGUARDED = "Unguarded";
         /// No other node may announce the address.
         NO_OTHER_NODE = "NoOtherNode";
+        /// The address is at the virtual MAC address.
+        VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
+    }
+
+    identifiers! {
+        /// Reasons of `False`: it fails.
+        FAULTS:
+        /// The node cannot read its routes.
+        ROUTES_UNKNOWN = "RoutesUnknown";
         /// No other node has had all connections for ten seconds.
         NOT_IN_SYNC = "NotInSync";
         /// The kernel of the node, or a socket, does not allow replication of its connections.
         REPLICATION_FAILED = "ReplicationFailed";
-        /// The Services have `externalTrafficPolicy: Local`.
-        LOCAL_TRAFFIC = "LocalTraffic";
-        /// The address is at the virtual MAC address.
-        VIRTUAL_MAC_ADDRESS = "VirtualMACAddress";
     }
 }
 

@@ -27,9 +27,9 @@ const NO_NODE: char = '-';
 )]
 pub enum LoadSharing {
     /// The node that announces the address serves all its connections.
-    #[default]
     None,
     /// All nodes with a ready endpoint serve an address of Services with `externalTrafficPolicy: Local`, by their number of endpoints.
+    #[default]
     Local,
     /// Likewise, and all nodes that may announce an address of Services with `Cluster` serve it, in equal parts.
     All,

@@ -226,8 +226,8 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`, `AddressConflict` while another host uses the address, too, `ConnectionsReplicated` if its Announcement
-    /// has `connections: Replicate`, and `LoadShared` if it has `loadSharing: Local` or `All`.
+    /// `Announced`, `AddressConflict` while another host uses the address, too, `ConnectionsReplicated` where they are
+    /// to be, and `LoadShared` where its `loadSharing` applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,
@@ -260,6 +260,12 @@ impl VirtualIP {
 
     fn condition(&self, type_: &str) -> Option<&Condition> {
         self.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_)
+    }
+
+    /// Returns true if connections end with the node that serves them, whatever other nodes know: its pods serve them, or several nodes
+    /// serve the address together.
+    pub fn ends_with_its_servers(&self) -> bool {
+        !self.spec.external_traffic_policy.is_cluster() || self.spec.load_sharing.is_some()
     }
 
     /// Returns true if the controller has placed the address: nodes are to announce it. Whether one does: [`Self::is_announced`].

@@ -83,7 +83,7 @@ pub struct VirtualRouterSpec {
     #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
     pub address_conflict: AddressConflictPolicy,
     /// Handling of established connections when another node takes over.
-    #[serde(default, skip_serializing_if = "ConnectionPolicy::is_forward")]
+    #[serde(default = "ConnectionPolicy::forward", skip_serializing_if = "ConnectionPolicy::is_forward")]
     pub connections: ConnectionPolicy,
     /// UID of the virtual router that it replaces, with the same nodes under another VRID: the addresses that the old one still carries
     /// move here, and no other address moves because of it. Absent: it replaces none.

@@ -82,9 +82,9 @@ impl<'a> Scene<'a> {
             start_agent(lab, node)?;
         }
         let [of_all, of_shared] = ANNOUNCEMENTS;
-        lab.announcement(of_all, json!({"unschedulableNodes": "Yield"})).await?;
+        lab.announcement(of_all, json!({"loadSharing": "None", "unschedulableNodes": "Yield"})).await?;
         let labels = json!([{"matchLabels": {SHARED: "true"}}]);
-        let spec = json!({"priority": 50, "serviceSelectors": labels, "loadSharing": "Local", "unschedulableNodes": "Yield"});
+        let spec = json!({"priority": 50, "serviceSelectors": labels, "unschedulableNodes": "Yield"});
         lab.announcement(of_shared, spec).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         lab.backend(BACKEND, &["n4"]).await?;

@@ -365,12 +365,12 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
         let announcements: Api<DynamicObject> =
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "loadSharing": "None", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Replicate", "loadSharing": "Local", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
         let own = json!({
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "loadSharing": "None", "excludeInterfaces": [],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Replicate", "loadSharing": "Local", "excludeInterfaces": [],
             "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
@@ -382,7 +382,7 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
                 },
                 { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
             ],
-            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Forward", "loadSharing": "None", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "connections": "Replicate", "loadSharing": "Local", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });

@@ -20,8 +20,10 @@ use windlass_e2e::{Lab, LoadOptions, SERVICE_PORT, await_that, scenario};
 use crate::setup::{LIMIT, lab, other, served};
 
 #[test]
-fn connections_end_with_the_active_by_default() -> anyhow::Result<()> {
+fn connections_end_with_a_dead_active_where_they_are_forwarded() -> anyhow::Result<()> {
     scenario("connections-forward", lab(), async |lab| {
+        lab.install_manifests().await?;
+        lab.announcement("forward", json!({"connections": "Forward"})).await?;
         let vip = served(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;
         let clients = LoadOptions { connections: 20, requests_per_second: 10 };

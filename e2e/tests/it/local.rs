@@ -6,6 +6,7 @@ use std::{net::IpAddr, time::Duration};
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
 use windlass_e2e::{
     EndpointState::{Ready, Starting, Terminating},
     Lab, Pods, Protocol, ProxyMode, SERVICE_PORT, await_that, scenario,
@@ -128,6 +129,8 @@ fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
 /// Windlass on every node, and the Service `web` with a server on each, of which these are pods.
 pub(crate) async fn served_locally(lab: &Lab, pods: Pods<'_>) -> anyhow::Result<(Service, IpAddr)> {
     lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
+    // One node serves all, and the address follows the pods.
+    lab.announcement("alone", json!({"loadSharing": "None"})).await?;
     lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
     lab.backend("web", &["n1", "n2", "n3"]).await?;
     let local = |service: &mut Service| {

@@ -81,25 +81,11 @@ pub(super) fn of_announced(reason: &str) -> &'static str {
 /// Returns the remedy for a VirtualIP's condition ConnectionsReplicated (docs/conditions.md).
 pub(super) fn of_connections(reason: &str) -> &'static str {
     match reason {
-        connections_replicated::OVERLAY | connections_replicated::NO_WAY_BACK => {
-            "route pods over the LAN instead of a tunnel, or set connections: Forward"
-        }
-        connections_replicated::SERVICE_PROXY => {
-            "run kube-proxy in nftables or iptables mode, and let the agent read the mode at its metrics address"
-        }
-        connections_replicated::UNGUARDED => "run the agent of that node with the guard",
-        connections_replicated::NO_OTHER_NODE => "run an agent on another node of the subnet",
         connections_replicated::NOT_IN_SYNC => {
             "wait some seconds; if the condition is still False, allow UDP port 10112 between the nodes"
         }
         connections_replicated::ROUTES_UNKNOWN | connections_replicated::REPLICATION_FAILED => {
             "read the log of the node's agent"
-        }
-        connections_replicated::LOCAL_TRAFFIC => {
-            "use externalTrafficPolicy: Cluster, or set connections: Forward"
-        }
-        connections_replicated::VIRTUAL_MAC_ADDRESS => {
-            "remove virtualMAC from the Announcement, or set connections: Forward"
         }
         _ => OTHER,
     }

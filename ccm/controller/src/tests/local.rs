@@ -86,9 +86,8 @@ async fn whatever_pods_policies_and_controllers_do_an_address_is_where_it_is_ser
         let mut below = |end: u64| usize::try_from(dice.below(end)).expect("small");
         let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({}))]);
         let shares = seed % 2 == 0;
-        if shares {
-            rig.api.put(custom("Announcement", "shares", &json!({ "loadSharing": "Local" })));
-        }
+        let load_sharing = if shares { "Local" } else { "None" };
+        rig.api.put(custom("Announcement", "shares", &json!({ "loadSharing": load_sharing })));
         let mut pods: BTreeMap<&str, [Pod; 2]> = SERVICES.map(|service| (service, [READY, None])).into();
         let mut is_local: BTreeMap<&str, bool> = SERVICES.map(|service| (service, true)).into();
         for service in SERVICES {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use jiff::Timestamp;
-use windlass_api::{ExternalTrafficPolicy, connections_replicated as reasons};
+use windlass_api::connections_replicated as reasons;
 use windlass_common::priorities;
 use windlass_engine::{Priority, ReplicationStatus, RouterConfig, RouterKey, State};
 
@@ -421,11 +421,6 @@ fn out_of_scope(assignment: &Assignment) -> Option<Finding> {
         let why =
             "its Announcement wants the virtual MAC address, with which the address is on the node itself";
         (reasons::VIRTUAL_MAC_ADDRESS, why)
-    } else if assignment.external_traffic_policy == ExternalTrafficPolicy::Local {
-        (
-            reasons::LOCAL_TRAFFIC,
-            "its Service has externalTrafficPolicy: Local, so that their backends die with it",
-        )
     } else if assignment.replicas.is_empty() {
         (reasons::NO_OTHER_NODE, "no other node may announce the address")
     } else {

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::{
     AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_CONNECTIONS_REPLICATED,
-    CONDITION_LOAD_SHARED, CONDITION_MULTICAST_HEARD, ConnectionPolicy, REASON_DEFENDED, RankedNode,
-    VirtualIP, VirtualRouter, announced, multicast_heard,
+    CONDITION_LOAD_SHARED, CONDITION_MULTICAST_HEARD, REASON_DEFENDED, RankedNode, VirtualIP, VirtualRouter,
+    announced, multicast_heard,
 };
 use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
@@ -346,14 +346,13 @@ fn load(context: NodeContext<'_>, vip: &VirtualIP) -> Further {
     Further::unless_shown(desired, shown)
 }
 
-/// Returns the change of the condition about connections: do those to the address outlive this node?
+/// Returns the change of the condition about connections: do those to the address outlive this node? Those of Services with
+/// `externalTrafficPolicy: Local`, and of shared addresses, end with the node that serves them.
 fn connections(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Further {
     let status = vip.status.as_ref();
     let shown = status.and_then(|status| find(&status.conditions, CONDITION_CONNECTIONS_REPLICATED));
-    match active.assignment.connections {
-        ConnectionPolicy::Replicate => {}
-        ConnectionPolicy::Forward | ConnectionPolicy::None if shown.is_some() => return Further::Over,
-        ConnectionPolicy::Forward | ConnectionPolicy::None => return Further::AsShown,
+    if vip.ends_with_its_servers() || !active.assignment.replicates() {
+        return if shown.is_some() { Further::Over } else { Further::AsShown };
     }
     let Some(finding) = context.connections.get(&active.key) else { return Further::AsShown };
     let desired = DesiredCondition {

@@ -146,7 +146,7 @@ fn the_page_has_every_reason_of_every_condition_and_no_other() {
     let of_announced = all(&[announced::FAULTS, announced::UNPLACED, &[announced::QUARANTINED]]);
     assert_eq!(column(&page, "reason of `Announced` = `False`", 1), of_announced);
     let of_connections = column(&page, "reason of `ConnectionsReplicated` = `False`", 1);
-    assert_eq!(of_connections, all(&[connections_replicated::FAULTS]));
+    assert_eq!(of_connections, all(&[connections_replicated::OBSTACLES, connections_replicated::FAULTS]));
     let of_sharing = column(&page, "reason of `LoadShared` = `False`", 1);
     assert_eq!(of_sharing, all(&[load_shared::FAULTS]));
     assert_eq!(column(&page, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn settings_name_the_systems_by_the_names_in_their_rows() {
         let names: Vec<_> = System::value_variants().iter().map(|system| system.name()).collect();
-        assert_eq!(names, ["windlass", "replicate", "sharing", "keepalived"]);
+        assert_eq!(names, ["windlass", "forward", "sharing", "keepalived"]);
         assert_eq!(settings::keys::<System>(), names);
     }
 }

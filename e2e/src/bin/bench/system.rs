@@ -15,9 +15,9 @@ const LIMIT: Duration = Duration::from_mins(3);
 pub(crate) enum System {
     /// Windlass as installed.
     Windlass,
-    /// Windlass with `connections: Replicate`.
-    Replicate,
-    /// Windlass with `loadSharing: Local`, before Services with `externalTrafficPolicy: Local`.
+    /// Windlass with `connections: Forward`.
+    Forward,
+    /// Windlass as installed, before Services with `externalTrafficPolicy: Local`.
     Sharing,
     Keepalived,
 }
@@ -27,7 +27,7 @@ impl System {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
-            Self::Replicate => "replicate",
+            Self::Forward => "forward",
             Self::Sharing => "sharing",
             Self::Keepalived => "keepalived",
         }

@@ -59,7 +59,6 @@ fn all_features(name: &str, backend: FlannelBackend, nftables: bool, proxy: Prox
             {"weight": 100, "selector": on(&["n1"])[0]}], "advertisementIntervalMilliseconds": UNHURRIED}),
         )
         .await?;
-        announce(lab, "shared", json!({"loadSharing": "Local"})).await?;
         lab.deploy_windlass(&NODES).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         moved(lab).await.context("a planned move")?;

@@ -20,6 +20,7 @@ const DEPLOYMENT: &str = "web-n1";
 fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds() -> anyhow::Result<()> {
     scenario("local-pods", Lab::builder().nodes(3).client("c1"), async |lab| {
         lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
+        lab.announcement("alone", json!({"loadSharing": "None"})).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
         lab.backend("web", &["n1"]).await?;
         // What a workload needs to lose nothing beside any load balancer: it goes on serving until the last one knows.

@@ -33,6 +33,7 @@ fn health_check_port_follows_the_type_beside_kube_proxy_in_iptables_mode() -> an
 /// `LoadBalancer` with `externalTrafficPolicy: Local`, `ClusterIP`, and the first again.
 async fn local_and_back(lab: &Lab) -> anyhow::Result<()> {
     lab.deploy_windlass(&["n1", "n2"]).await?;
+    lab.announcement("alone", json!({"loadSharing": "None"})).await?;
     lab.pool_with("default", &["192.0.2.200-192.0.2.250"], json!({"quarantineSeconds": 600})).await?;
     // Whichever node has the address, it has an endpoint; n3 has none.
     lab.backend("web", &["n1", "n2"]).await?;

@@ -257,6 +257,10 @@ fn connections(vip: Option<&VirtualIP>, router: Option<&VirtualRouter>) -> Strin
         (ConnectionPolicy::Replicate, Some(condition)) => {
             format!("Replicate, and as Forward for now. {}: {}", condition.reason, condition.message)
         }
+        (ConnectionPolicy::Replicate, None) if vip.is_some_and(VirtualIP::ends_with_its_servers) => {
+            "TCP connections continue when it moves from a node that is up, and end with the node of their pod"
+                .to_owned()
+        }
         (ConnectionPolicy::Replicate, None) => {
             "Replicate: no node has reported yet whether they outlive it".to_owned()
         }

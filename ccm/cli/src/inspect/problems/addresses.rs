@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use windlass_api::{
     CONDITION_CONNECTIONS_REPLICATED, CONDITION_MULTICAST_HEARD, VirtualIP, VirtualRouter, address_allocated,
+    connections_replicated,
 };
 use windlass_ccm::conditions::find;
 use windlass_common::listing::first_of;
@@ -119,10 +120,11 @@ fn disagreement(snapshot: &Snapshot, vip: &VirtualIP, router: Option<&VirtualRou
     Some(Problem::warning("VirtualIP", vip.spec.address.to_string(), "NodesDisagree").says(message, remedy))
 }
 
+/// What a cluster cannot have is no problem: replication is tried by default.
 fn connections_problem(vip: &VirtualIP) -> Option<Problem> {
     let conditions = &vip.status.as_ref()?.conditions;
     let condition = find(conditions, CONDITION_CONNECTIONS_REPLICATED)?;
-    let is_fault = condition.status != "True" && vip.is_announced();
+    let is_fault = connections_replicated::FAULTS.contains(&&*condition.reason) && vip.is_announced();
     let address = vip.spec.address.to_string();
     is_fault
         .then(|| Problem::of(Severity::Warning, "VirtualIP", address, condition, remedies::of_connections))

@@ -217,7 +217,7 @@ pub(crate) fn why_not_shared(address: IpAddr, reason: &str) -> String {
         load_shared::NO_SERVER => "no node of its subnet has a ready endpoint",
         load_shared::AGENT_TOO_OLD => {
             "less than two nodes that could serve it have LoadSharing in spec.capabilities of their NodeNetworks. Update \
-             the agents"
+             their agents, or see what they lack with windlass check --host"
         }
         load_shared::VIRTUAL_MAC_ADDRESS => {
             "its Announcement has virtualMAC. Remove that, or set loadSharing: None"

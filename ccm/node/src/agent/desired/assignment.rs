@@ -78,7 +78,7 @@ pub(crate) struct Assignment {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) address_conflict: AddressConflictPolicy,
     /// Policy for established connections when another node takes over.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default = "ConnectionPolicy::forward", skip_serializing_if = "ConnectionPolicy::is_forward")]
     pub(crate) connections: ConnectionPolicy,
     /// Traffic policy of the Services whose addresses these are.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -116,10 +116,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Assignment {
-    /// Returns true if its connections are replicated to other nodes.
+    /// Returns true if its connections are replicated to other nodes. With `externalTrafficPolicy: Local` their backends die with the node.
     pub(crate) fn replicates(&self) -> bool {
         match self.connections {
-            ConnectionPolicy::Replicate => true,
+            ConnectionPolicy::Replicate => self.external_traffic_policy.is_cluster(),
             ConnectionPolicy::Forward | ConnectionPolicy::None => false,
         }
     }

@@ -1,4 +1,4 @@
-use windlass_api::ConnectionPolicy;
+use windlass_api::{ConnectionPolicy, ExternalTrafficPolicy};
 use windlass_vrrp::Vrid;
 
 use super::super::desired::Replica;
@@ -366,10 +366,8 @@ fn of_a_node_that_has_no_room_for_them_it_is_told_what_helps() {
 
 #[test]
 fn what_no_node_could_go_on_with_is_not_replicated_and_the_active_says_why() {
-    let local = Assignment { external_traffic_policy: ExternalTrafficPolicy::Local, ..assignment() };
     let rows = [
         (Assignment { virtual_mac: true, ..assignment() }, reasons::VIRTUAL_MAC_ADDRESS),
-        (local, reasons::LOCAL_TRAFFIC),
         (Assignment { replicas: vec![], ..assignment() }, reasons::NO_OTHER_NODE),
     ];
     for (assignment, expected) in rows {
@@ -399,13 +397,20 @@ fn while_the_engines_replication_is_away_nobody_is_said_to_know_and_a_backup_wai
 
 #[test]
 fn a_router_that_replicates_no_more_is_forgotten() {
-    let mut rig = Rig::new();
-    rig.look(0, ACTIVE, &known(&[peer(SECOND, true, true)]));
-    assert!(!rig.replication.is_idle());
-    rig.assignment.connections = ConnectionPolicy::Forward;
-    let way = |_: &Assignment| Ok(&[][..]);
-    rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), way, &known(&[]), rig.start, wall(0));
-    assert!(rig.replication.is_idle() && rig.replication.findings().is_empty());
+    let changes: [fn(&mut Assignment); 2] = [
+        |assignment| assignment.connections = ConnectionPolicy::Forward,
+        |assignment| assignment.external_traffic_policy = ExternalTrafficPolicy::Local,
+    ];
+    for change in changes {
+        let mut rig = Rig::new();
+        rig.look(0, ACTIVE, &known(&[peer(SECOND, true, true)]));
+        assert!(!rig.replication.is_idle());
+        change(&mut rig.assignment);
+        let way = |_: &Assignment| Ok(&[][..]);
+        let (start, wall) = (rig.start, wall(0));
+        rig.replication.look(&[rig.assignment.clone()], &BTreeMap::new(), way, &known(&[]), start, wall);
+        assert!(rig.replication.is_idle() && rig.replication.findings().is_empty());
+    }
 }
 
 #[test]

@@ -269,15 +269,26 @@ fn conditions_by(
     host: Option<[u8; 6]>,
     shown: &[Condition],
 ) -> Vec<Condition> {
+    conditions_of(vip(Some("n1"), shown.to_vec()), node, active, host)
+}
+
+/// The same of this address.
+fn conditions_of(
+    vip: Arc<VirtualIP>,
+    node: NodeContext<'_>,
+    active: &Assignment,
+    host: Option<[u8; 6]>,
+) -> Vec<Condition> {
     let claimants = host.map(|mac| (ADDRESS, Claimant { mac, heard: node.now })).into_iter().collect();
     let activities = [(active.key().unwrap(), RouterActivity { claimants, ..activity(1) })].into();
     let assignments = std::slice::from_ref(active);
     let routers: [Arc<VirtualRouter>; 0] = [];
-    let vips = [vip(Some("n1"), shown.to_vec())];
+    let shown = vip.status.as_ref().unwrap().conditions.clone();
+    let vips = [vip];
     let active = ActiveRouter::among(assignments, &activities);
     let patches = patches(node, &active, &[], &routers, &vips, &Reported::default(), 100);
     match &patches[..] {
-        [] => shown.to_vec(),
+        [] => shown,
         [patch] => serde_json::from_value(patch.body["status"]["conditions"].clone()).unwrap(),
         more => panic!("{more:?}"),
     }

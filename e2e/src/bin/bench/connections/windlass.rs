@@ -1,4 +1,4 @@
-//! Windlass' side: two addresses of the same agents, one with `connections: Replicate`, one with the default.
+//! Windlass' side: two addresses of the same agents, one with the default, one with `connections: Forward`.
 
 use std::net::IpAddr;
 
@@ -35,8 +35,8 @@ pub(crate) async fn start(
                 {"weight": 100, "selector": {"matchLabels": {"kubernetes.io/hostname": FIRST}}},
             ],
         });
-        if setup == Setup::Windlass {
-            announcement["connections"] = json!("Replicate");
+        if setup != Setup::Windlass {
+            announcement["connections"] = json!("Forward");
         }
         lab.announcement(&key, announcement).await?;
         for place in Place::ALL {

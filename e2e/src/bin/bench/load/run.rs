@@ -25,7 +25,7 @@ const LENGTH: Duration = Duration::from_secs(10);
 /// Runs them and returns a row for each kind.
 pub(crate) async fn run(lab: &Lab, system: System, options: CrowdOptions) -> anyhow::Result<Vec<Row>> {
     let addresses = match system {
-        System::Windlass | System::Replicate | System::Sharing => windlass::start(lab, system).await?,
+        System::Windlass | System::Forward | System::Sharing => windlass::start(lab, system).await?,
         System::Keepalived => keepalived::start(lab).await?,
     };
     let homes = homes(lab, &addresses).await?;
@@ -80,7 +80,7 @@ async fn take_down(lab: &Lab, system: System, fault: Fault, node: &str) -> anyho
     match (fault, system) {
         (Fault::Cable, _) => lab.node(node)?.pull_cable(),
         (Fault::Host, _) => lab.node(node)?.power_off().await,
-        (Fault::Drain, System::Windlass | System::Replicate | System::Sharing) => {
+        (Fault::Drain, System::Windlass | System::Forward | System::Sharing) => {
             lab.node(node)?.exclude(true).await
         }
         (Fault::Drain, System::Keepalived) => lab.stop_keepalived(node).await,
@@ -90,7 +90,7 @@ async fn take_down(lab: &Lab, system: System, fault: Fault, node: &str) -> anyho
 async fn bring_back(lab: &Lab, system: System, fault: Fault, node: &str) -> anyhow::Result<()> {
     match (fault, system) {
         (Fault::Cable, _) => lab.node(node)?.plug_cable(),
-        (Fault::Host, System::Windlass | System::Replicate | System::Sharing) => {
+        (Fault::Host, System::Windlass | System::Forward | System::Sharing) => {
             lab.node(node)?.power_on().await?;
             windlass::start_on(lab, system, node)
         }
@@ -98,7 +98,7 @@ async fn bring_back(lab: &Lab, system: System, fault: Fault, node: &str) -> anyh
             lab.node(node)?.power_on().await?;
             keepalived::start_on(lab, node)
         }
-        (Fault::Drain, System::Windlass | System::Replicate | System::Sharing) => {
+        (Fault::Drain, System::Windlass | System::Forward | System::Sharing) => {
             lab.node(node)?.exclude(false).await
         }
         (Fault::Drain, System::Keepalived) => keepalived::start_on(lab, node),

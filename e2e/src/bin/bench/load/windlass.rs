@@ -1,9 +1,9 @@
-//! Windlass' side, with every setting as it is without an Announcement, but for the one that the system is about.
+//! Windlass' side, with every setting as it is without an Announcement, but for `connections: Forward`.
 
 use std::net::IpAddr;
 
 use anyhow::ensure;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_api::CONDITION_CONNECTIONS_REPLICATED;
 use windlass_e2e::{Lab, await_that};
 
@@ -13,8 +13,8 @@ use crate::system::{CLIENT, System};
 /// A pool and the Services, whose addresses are ready.
 pub(crate) async fn start(lab: &Lab, system: System) -> anyhow::Result<Vec<IpAddr>> {
     lab.deploy_windlass(&NODES).await?;
-    if let Some(spec) = announcement(system) {
-        lab.announcement("load", spec).await?;
+    if system == System::Forward {
+        lab.announcement("load", json!({"connections": "Forward"})).await?;
     }
     lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
     lab.backend(SERVICES[0], servers(system)).await?;
@@ -45,8 +45,8 @@ pub(crate) fn start_on(lab: &Lab, system: System, node: &str) -> anyhow::Result<
 /// Waits until all other nodes have the connections to an address, or all nodes serve it, where the system does that.
 pub(crate) async fn await_ready(lab: &Lab, system: System, address: IpAddr) -> anyhow::Result<()> {
     match system {
-        System::Windlass | System::Keepalived => Ok(()),
-        System::Replicate => {
+        System::Forward | System::Keepalived => Ok(()),
+        System::Windlass => {
             await_that(&format!("all nodes have the connections to {address}"), LIMIT, async || {
                 let owner = lab.await_owner(CLIENT, address).await?;
                 let condition = lab.condition(address, CONDITION_CONNECTIONS_REPLICATED).await?;
@@ -66,41 +66,17 @@ fn names_all(message: &str, owner: &str) -> bool {
         && NODES.iter().all(|node| message.contains(node))
 }
 
-/// Spec of the Announcement, which selects all addresses; `None`: there is none.
-fn announcement(system: System) -> Option<Value> {
-    match system {
-        System::Windlass | System::Keepalived => None,
-        System::Replicate => Some(json!({"connections": "Replicate"})),
-        System::Sharing => Some(json!({"loadSharing": "Local"})),
-    }
-}
-
 /// The nodes with a server. Only nodes with an agent can share an address.
 fn servers(system: System) -> &'static [&'static str] {
     match system {
-        System::Windlass | System::Replicate | System::Keepalived => &[BACKEND],
+        System::Windlass | System::Forward | System::Keepalived => &[BACKEND],
         System::Sharing => &NODES,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use windlass_api::{AnnouncementSpec, ConnectionPolicy, LoadSharing};
-
     use super::*;
-
-    #[test]
-    fn an_announcement_sets_what_the_system_is_about_and_nothing_else() {
-        let spec = |system| {
-            let spec = announcement(system).unwrap_or_else(|| json!({}));
-            serde_json::from_value::<AnnouncementSpec>(spec).unwrap()
-        };
-        let installed = spec(System::Windlass);
-        let replicate = AnnouncementSpec { connections: ConnectionPolicy::Replicate, ..installed.clone() };
-        let sharing = AnnouncementSpec { load_sharing: LoadSharing::Local, ..installed };
-        assert_eq!(spec(System::Replicate), replicate);
-        assert_eq!(spec(System::Sharing), sharing);
-    }
 
     #[test]
     fn connections_are_replicated_when_the_owner_reports_that_both_other_nodes_have_them() {

@@ -13,7 +13,7 @@ use windlass_api::{Transport, VirtualRouter};
 use windlass_e2e::{
     ControllerOptions,
     EndpointState::{Ready, Starting, Terminating},
-    Keepalived, Lab, SERVICE_PORT, Signal, await_that,
+    IN_A_ROW, Keepalived, Lab, SERVICE_PORT, Signal, await_that,
 };
 
 use super::meter::Meter;
@@ -218,11 +218,11 @@ async fn rollout(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
     lab.remove_service("local").await
 }
 
+/// Waits until this node's pod has all new connections, whichever node has the address.
 async fn await_served_by(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
-    await_owner(lab, vip, node).await?;
     await_that(&format!("{node}'s pod answers at {vip}"), LIMIT, async || {
-        let answer = lab.curl(CLIENT, vip, SERVICE_PORT).await?;
-        ensure!(answer == format!("local-{node}"), "{answer} answers");
+        let servers = lab.curl_each(CLIENT, vip, SERVICE_PORT, IN_A_ROW, &[]).await?;
+        ensure!(servers == [format!("local-{node}")].into(), "{servers:?} answer");
         Ok(Some(()))
     })
     .await

@@ -293,9 +293,9 @@ impl Cluster {
     /// VIPs of a family that every node serves, with their virtual routers.
     fn carried(&self, is_ipv6: bool) -> Vec<(&VirtualIP, &VirtualRouter)> {
         let vips = self.input.vips.iter().filter(|vip| vip.spec.address.is_ipv6() == is_ipv6);
-        let vips = vips.filter(|vip| vip.spec.external_traffic_policy.is_cluster());
         let router = |name: &String| self.input.routers.iter().find(|router| router.name_any() == *name);
-        vips.filter_map(|vip| Some((&**vip, &**router(vip.spec.virtual_router.as_ref()?)?))).collect()
+        let carried = vips.filter_map(|vip| Some((&**vip, &**router(vip.spec.virtual_router.as_ref()?)?)));
+        carried.filter(|(_, router)| router.spec.external_traffic_policy.is_cluster()).collect()
     }
 
     fn each_is_alone(&self) -> Result<(), TestCaseError> {

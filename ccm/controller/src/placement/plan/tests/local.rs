@@ -1,5 +1,7 @@
 //! VIPs whose Services have `externalTrafficPolicy: Local`.
 
+use windlass_api::LoadSharing;
+
 use super::*;
 
 const WEB: &str = "192.0.2.100";
@@ -9,10 +11,20 @@ use EndpointState::{JustReady, Ready, Terminating};
 /// What each node has.
 type Pods<'a> = &'a [(&'a str, EndpointState)];
 
+/// One node serves each address.
+fn one_serves(mut cluster: Cluster) -> Cluster {
+    cluster.announce("a", one_server());
+    cluster
+}
+
+fn one_server() -> AnnouncementSpec {
+    AnnouncementSpec { load_sharing: LoadSharing::None, ..AnnouncementSpec::default() }
+}
+
 // shows: allocation 88 to 91
 #[test]
 fn a_local_vip_has_a_router_of_its_own_whose_node_has_an_endpoint() {
-    let mut cluster = Cluster::of(4);
+    let mut cluster = one_serves(Cluster::of(4));
     for last in 100..104 {
         cluster.vip(&format!("192.0.2.{last}"));
     }
@@ -34,7 +46,7 @@ fn a_local_vip_has_a_router_of_its_own_whose_node_has_an_endpoint() {
 // shows: placement P-21
 #[test]
 fn it_follows_a_pod_from_node_to_node_once_kube_proxy_serves_it_there_and_never_goes_back_by_itself() {
-    let mut cluster = Cluster::of(3);
+    let mut cluster = one_serves(Cluster::of(3));
     cluster.vip(WEB);
     let rows: [(&str, Pods<'_>, &str); 10] = [
         ("one pod", &[("n2", Ready)], "n2"),
@@ -60,7 +72,7 @@ fn it_follows_a_pod_from_node_to_node_once_kube_proxy_serves_it_there_and_never_
 
 #[test]
 fn a_drained_node_with_an_endpoint_is_better_than_a_healthy_one_without() {
-    let mut cluster = Cluster::of(2);
+    let mut cluster = one_serves(Cluster::of(2));
     cluster.vip(WEB);
     cluster.node("n1", false);
     cluster.endpoints(WEB, &[("n1", Ready)]);
@@ -72,7 +84,7 @@ fn a_drained_node_with_an_endpoint_is_better_than_a_healthy_one_without() {
 // shows: allocation 88 to 91
 #[test]
 fn of_the_nodes_that_may_take_over_the_one_with_the_most_endpoints_is_next() {
-    let mut cluster = Cluster::of(4);
+    let mut cluster = one_serves(Cluster::of(4));
     cluster.vip(WEB);
     cluster.endpoints(WEB, &[("n1", Ready)]);
     cluster.plan();
@@ -89,7 +101,7 @@ fn of_the_nodes_that_may_take_over_the_one_with_the_most_endpoints_is_next() {
 #[test]
 fn a_service_that_changes_its_policy_keeps_its_node_if_that_has_an_endpoint() {
     for number in 1..=3 {
-        let mut cluster = Cluster::of(3);
+        let mut cluster = one_serves(Cluster::of(3));
         cluster.vip(WEB);
         let plan = cluster.plan();
         let node = names(&plan, &plan.routers_by_vip[WEB])[0].clone();
@@ -108,7 +120,7 @@ fn a_service_that_changes_its_policy_keeps_its_node_if_that_has_an_endpoint() {
 
 #[test]
 fn hundreds_of_local_vips_with_all_sorts_of_nodes_fit_into_the_vrids() {
-    let mut cluster = Cluster::of(9);
+    let mut cluster = one_serves(Cluster::of(9));
     let nodes = ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
     for number in 0..240_usize {
         let address = format!("192.0.2.{}", 10 + number);
@@ -129,7 +141,7 @@ fn hundreds_of_local_vips_with_all_sorts_of_nodes_fit_into_the_vrids() {
 #[test]
 fn sharers_part_when_no_node_serves_both_and_stay_together_if_there_is_no_vrid() {
     for (last_free, parts) in [(80, true), (64, false)] {
-        let mut cluster = Cluster::of(3);
+        let mut cluster = one_serves(Cluster::of(3));
         let both = ["192.0.2.100", "192.0.2.101"];
         for address in both {
             cluster.vip(address);
@@ -138,7 +150,7 @@ fn sharers_part_when_no_node_serves_both_and_stay_together_if_there_is_no_vrid()
         // All but those up to the last one are taken.
         let vrid_range = Some(windlass_api::VridRange { first: 64, last: 144 });
         let vrrp = windlass_api::VrrpSettings { vrid_range, ..windlass_api::VrrpSettings::default() };
-        cluster.announce("a", AnnouncementSpec { vrrp, ..AnnouncementSpec::default() });
+        cluster.announce("a", AnnouncementSpec { vrrp, ..one_server() });
         let foreign: Vec<_> = (last_free + 1..=144).map(|vrid| ("eth0", vrid)).collect();
         cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &foreign);
         assert_eq!(cluster.plan().routers.len(), 1, "they share it");
@@ -154,7 +166,7 @@ fn sharers_part_when_no_node_serves_both_and_stay_together_if_there_is_no_vrid()
 
 #[test]
 fn in_a_large_cluster_a_node_that_gets_an_endpoint_finds_its_place() {
-    let mut cluster = Cluster::of(200);
+    let mut cluster = one_serves(Cluster::of(200));
     cluster.vip("192.0.2.250");
     cluster.endpoints("192.0.2.250", &[("n7", Ready)]);
     let plan = cluster.plan();
@@ -170,7 +182,7 @@ fn in_a_large_cluster_a_node_that_gets_an_endpoint_finds_its_place() {
 
 #[test]
 fn the_vips_of_one_local_service_are_on_different_nodes() {
-    let mut cluster = Cluster::of(3);
+    let mut cluster = one_serves(Cluster::of(3));
     let all = ["192.0.2.100", "192.0.2.101", "192.0.2.102"];
     for address in all {
         cluster.vip_for("p", address, &["web"]);
@@ -183,7 +195,7 @@ fn the_vips_of_one_local_service_are_on_different_nodes() {
 
 #[test]
 fn a_router_that_is_left_is_used_again() {
-    let mut cluster = Cluster::of(2);
+    let mut cluster = one_serves(Cluster::of(2));
     cluster.vip(WEB);
     cluster.endpoints(WEB, &[("n1", Ready)]);
     cluster.plan();
@@ -198,7 +210,7 @@ fn a_router_that_is_left_is_used_again() {
 // shows: field-reports F-42
 #[test]
 fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_may() {
-    let mut cluster = Cluster::of(3);
+    let mut cluster = one_serves(Cluster::of(3));
     cluster.vip(WEB);
     for node in ["n1", "n2"] {
         cluster.label(node, "edge", "yes");
@@ -207,7 +219,7 @@ fn where_no_node_that_may_announce_it_has_a_pod_the_vip_says_which_do_and_which_
         match_labels: Some([("edge".to_owned(), "yes".to_owned())].into()),
         ..Default::default()
     };
-    cluster.announce("a", AnnouncementSpec { node_selectors: vec![edge], ..AnnouncementSpec::default() });
+    cluster.announce("a", AnnouncementSpec { node_selectors: vec![edge], ..one_server() });
     let says = |cluster: &mut Cluster| {
         let plan = cluster.plan();
         plan.flaws(&cluster.input()).into_values().next().map(|flaw| flaw.message)

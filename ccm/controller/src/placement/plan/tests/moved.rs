@@ -1,7 +1,7 @@
 //! What an admin wants of a virtual router (`windlass move`).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass_api::{ANNOTATION_PREFERRED_NODE, PreferredNodes, Transport, VrrpSettings};
+use windlass_api::{ANNOTATION_PREFERRED_NODE, LoadSharing, PreferredNodes, Transport, VrrpSettings};
 
 use super::*;
 
@@ -80,6 +80,8 @@ fn it_comes_before_the_nodes_that_the_announcement_prefers_and_not_before_its_se
 #[test]
 fn with_local_it_comes_first_of_those_that_have_pods() {
     let mut cluster = Cluster::of(3);
+    let load_sharing = LoadSharing::None;
+    cluster.announce("a", AnnouncementSpec { load_sharing, ..AnnouncementSpec::default() });
     cluster.vip(VIP);
     cluster.endpoints(VIP, &[("n1", EndpointState::Ready), ("n2", EndpointState::Ready)]);
     let router = cluster.router(VIP).expect("a router");

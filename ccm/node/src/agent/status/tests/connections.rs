@@ -1,3 +1,5 @@
+use serde_json::json;
+use windlass_api::{CONDITION_CONNECTIONS_REPLICATED, SharedLoad};
 use windlass_engine::State;
 
 use super::super::super::replication::{Known, Replication, Standing};
@@ -41,4 +43,15 @@ fn whether_connections_outlive_the_node_is_told_where_that_is_wanted_and_found_o
         told[..1],
         "and goes when it is wanted no more"
     );
+    let nodes = json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
+    let shared: SharedLoad =
+        serde_json::from_value(json!({ "nodes": nodes, "lots": "a".repeat(120) })).unwrap();
+    let of = |policy, load_sharing| {
+        let mut vip = Arc::unwrap_or_clone(vip(Some("n1"), told.clone()));
+        (vip.spec.external_traffic_policy, vip.spec.load_sharing) = (policy, load_sharing);
+        let told = conditions_of(vip.into(), found, &replicates, None);
+        told.iter().any(|one| one.type_ == CONDITION_CONNECTIONS_REPLICATED)
+    };
+    assert!(of(ExternalTrafficPolicy::Cluster, None));
+    assert!(!of(ExternalTrafficPolicy::Local, None) && !of(ExternalTrafficPolicy::Cluster, Some(shared)));
 }
