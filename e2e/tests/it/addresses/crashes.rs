@@ -9,13 +9,18 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use futures::try_join;
-use k8s_openapi::api::core::v1::{Event, Node, Service};
+use k8s_openapi::{
+    api::core::v1::{Event, Node, Service},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::json;
-use windlass_api::{ANNOTATION_POOL, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{
+    ANNOTATION_POOL, CONDITION_CONNECTIONS_REPLICATED, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter,
+};
 use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario, soak::Random};
 
 use crate::setup::{LIMIT, annotate, await_answer, await_ingresses, await_verdict, lab, served, services};
@@ -70,10 +75,21 @@ fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Resul
     })
 }
 
-/// Versions of the objects once two looks in a row are alike.
+/// Versions of the objects once two looks in a row are alike, and all that is said of addresses has been said.
 async fn settled(lab: &Lab) -> anyhow::Result<BTreeMap<String, String>> {
+    let vips: Api<VirtualIP> = Api::all(lab.client());
     let mut last = BTreeMap::new();
     await_that("the cluster has settled", LIMIT, async || {
+        for vip in vips.list(&ListParams::default()).await?.items.iter().filter(|vip| vip.is_placed()) {
+            let conditions = vip.status.iter().flat_map(|status| &status.conditions);
+            let is_said =
+                |one: &&Condition| one.type_ == CONDITION_CONNECTIONS_REPLICATED && one.status == "True";
+            ensure!(
+                conditions.filter(is_said).count() == 1,
+                "connections to {} are not replicated",
+                vip.spec.address
+            );
+        }
         let now = versions(lab).await?;
         Ok(if std::mem::replace(&mut last, now.clone()) == now { Some(now) } else { None })
     })

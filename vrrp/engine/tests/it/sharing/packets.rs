@@ -94,8 +94,9 @@ fn beyond(router: &Host) -> Host {
     beyond.ip("addr add 203.0.113.2/24 dev eth0");
     beyond.ip("addr add 192.0.2.77/32 dev eth0");
     beyond.ip("-6 addr add 2001:db8::77/128 dev eth0 nodad");
-    beyond.ip("route add default via 203.0.113.1 src 192.0.2.77");
-    beyond.ip("-6 route add default via fe80::1 dev eth0");
+    // It sends no longer packets itself, and says that it takes some.
+    beyond.ip("route add default via 203.0.113.1 src 192.0.2.77 mtu 1300 advmss 1460");
+    beyond.ip("-6 route add default via fe80::1 dev eth0 mtu 1300 advmss 1440");
     beyond
 }
 
