@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::ensure;
+use serde_json::json;
 use windlass_e2e::{Answering, Lab, await_that, scenario};
 
 use crate::setup::LIMIT;
@@ -18,6 +19,8 @@ fn a_node_whose_link_flaps_takes_addresses_back_at_once_and_then_only_when_it_ha
     let builder = Lab::builder().nodes(2).client("c1").light().without_proxy();
     scenario("flapping", builder, async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
+        // Without kube-proxy, a node would wait until it is sure that there are no connections to wait for.
+        lab.announcement("forward", json!({"connections": "Forward"})).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
         lab.load_balancer("web", |_| ()).await?;
         let vip = lab.ingress("web", LIMIT).await?;

@@ -24,6 +24,8 @@ use way_back::Astray;
 
 /// Longest time for which a node that comes back leaves the Active in place because it lacks the connections.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// The same where the Active does not answer, or this node cannot replicate yet: mostly there are no connections to wait for.
+const SILENT_WAIT: Duration = Duration::from_secs(10);
 /// Lag of another node after which it is reported.
 const LAG: Duration = Duration::from_secs(10);
 /// Time after becoming Active within which a missing copy of the connections is not reported: 200,000 take up to five seconds.
@@ -268,8 +270,11 @@ impl Router {
             Ok(astray) => astray,
             Err(obstacle) => {
                 let waits = obstacle.may_pass();
-                let succession =
-                    if waits { self.succession(standing, OwnCopy::Lacking, now) } else { Succession::Whole };
+                let succession = if waits {
+                    self.succession(standing, OwnCopy::Lacking, SILENT_WAIT, now)
+                } else {
+                    Succession::Whole
+                };
                 let share = Share { succession, ..Share::default() };
                 let (active_since, waits_since) = (self.active_since, self.waits_since);
                 *self = Self { waits_since, active_since, ..Self::new(share) };
@@ -299,9 +304,10 @@ impl Router {
         } else if self.has_worked && !self.share.vip_as_source {
             self.replicates_since = Timestamp::from_second(wall.as_second()).ok();
         }
-        let in_sync = peers().any(|peer| peer.in_sync && standing.active == Some(peer.address));
-        let own_copy = self.own_copy(in_sync, assignment, now);
-        let succession = self.succession(standing, own_copy, now);
+        let of_active = || peers().filter(|peer| standing.active == Some(peer.address));
+        let own_copy = self.own_copy(of_active().any(|peer| peer.in_sync), assignment, now);
+        let longest = if of_active().any(|peer| peer.answers) { LONGEST_WAIT } else { SILENT_WAIT };
+        let succession = self.succession(standing, own_copy, longest, now);
         self.share = Share {
             replicas: told.iter().flat_map(|replica| &replica.addresses).copied().collect(),
             vip_as_source: self.has_worked,
@@ -333,8 +339,14 @@ impl Router {
     }
 
     /// Returns the rule of succession. Without a known Active the node takes over in any case. Between two Actives it trails the nodes that
-    /// know the connections if it did before: so the nodes that know them keep their order.
-    fn succession(&mut self, standing: Standing, own_copy: OwnCopy, now: Instant) -> Succession {
+    /// know the connections if it did before: so the nodes that know them keep their order. `longest`: wait for those that it lacks.
+    fn succession(
+        &mut self,
+        standing: Standing,
+        own_copy: OwnCopy,
+        longest: Duration,
+        now: Instant,
+    ) -> Succession {
         let waits_since = self.waits_since.take();
         match (standing.state, standing.active, own_copy) {
             (State::Active, ..) => {
@@ -345,7 +357,7 @@ impl Router {
             (State::Backup, Some(_), OwnCopy::OfTheSilent) => Succession::OfTheDead,
             (State::Backup, Some(_), OwnCopy::Lacking) => {
                 let since = *self.waits_since.insert(waits_since.unwrap_or(now));
-                let waits = now.duration_since(since) < LONGEST_WAIT;
+                let waits = now.duration_since(since) < longest;
                 if waits { Succession::Trailing } else { Succession::Whole }
             }
             (State::Backup, None, _) => match self.share.succession {
