@@ -111,8 +111,9 @@ async fn measure(
     let fault = match (case, system) {
         (Case::Download, _) => return download::measure(scene, system, rounds, time).await,
         (Case::Spread, System::Windlass) => return Ok(vec![spread(scene).await?]),
-        (Case::Spread, System::None | System::Keepalived) | (_, System::Keepalived) => return Ok(Vec::new()),
-        (Case::Services, _) => return Ok(Vec::new()),
+        (Case::Spread, System::None | System::Keepalived) | (Case::Services, _) | (_, System::Keepalived) => {
+            return Ok(Vec::new());
+        }
         (Case::Join, _) => Fault::Join,
         (Case::Leave, _) => Fault::Leave,
         (Case::Rollout, _) => Fault::Rollout,
