@@ -120,7 +120,7 @@ fn disagreement(snapshot: &Snapshot, vip: &VirtualIP, router: Option<&VirtualRou
     Some(Problem::warning("VirtualIP", vip.spec.address.to_string(), "NodesDisagree").says(message, remedy))
 }
 
-/// What a cluster cannot have is no problem: replication is tried by default.
+/// Problem of an address whose connections are not replicated though they could be.
 fn connections_problem(vip: &VirtualIP) -> Option<Problem> {
     let conditions = &vip.status.as_ref()?.conditions;
     let condition = find(conditions, CONDITION_CONNECTIONS_REPLICATED)?;
