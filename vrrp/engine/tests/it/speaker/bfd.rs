@@ -368,7 +368,7 @@ fn a_busy_machine_costs_no_session_of_50_ms() {
     }
     let _turn = take_all_turns();
     let lan = lan(1);
-    let (node, _witness, router) = played(&lan, timers(50, 50, 3));
+    let (node, mut witness, router) = played(&lan, timers(50, 50, 3));
     await_up(&node, 150);
     let seconds = std::env::var("WINDLASS_BUSY_SECONDS").ok().and_then(|text| text.parse().ok());
     let enough = router.received() + 20 * seconds.unwrap_or(2);
@@ -376,6 +376,7 @@ fn a_busy_machine_costs_no_session_of_50_ms() {
     let mut last = router.received();
     while last < enough {
         last = await_some("packets", || Some(router.received()).filter(|received| *received > last));
+        witness.keep_alive();
     }
     drop(busy);
     let changes = router.changes();

@@ -62,12 +62,20 @@ pub(crate) fn greeting() -> Vec<u8> {
 /// A BGP session with a router that behaves, to see that nothing disturbs it.
 pub(crate) struct Witness(pub(crate) TcpListener, pub(crate) TcpStream);
 
+#[allow(dead_code, reason = "tests of panics use a part of it")]
 impl Witness {
     /// Accepts the speaker's connection and answers it.
     pub(crate) fn meet(listener: TcpListener) -> Self {
         let mut stream = accept(&listener);
         stream.write_all(&greeting()).unwrap();
         Self(listener, stream)
+    }
+
+    /// Keeps the session, which ends after its hold time otherwise.
+    pub(crate) fn keep_alive(&mut self) {
+        let mut bytes = Vec::new();
+        keepalive(&mut bytes);
+        self.1.write_all(&bytes).unwrap();
     }
 }
 
