@@ -110,7 +110,7 @@ fn servers_learn_the_mtu_of_the_path_from_errors_that_the_director_receives() {
     let beyond = beyond(scene.client());
     for (vip, client) in VIPS.into_iter().zip(["192.0.2.77", "2001:db8::77"]) {
         for (node, pod) in scene.pods.iter().enumerate() {
-            let mut client_of_node = scene.connect_at(&beyond, node, vip, LIMIT).unwrap();
+            let mut client_of_node = Scene::connect_at(&beyond, node, vip, LIMIT).unwrap();
             assert_eq!(client_of_node.answer, answer_of(node, client_of_node.own));
             // Some 60,000 bytes, in full packets.
             for answer in client_of_node.ask_often(3000).unwrap() {

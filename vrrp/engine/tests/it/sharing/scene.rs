@@ -152,12 +152,11 @@ impl Scene {
 
     /// The same from a port whose lot is this node's, if it is there before the time is over.
     pub(super) fn connect_to(&self, node: usize, vip: IpAddr, limit: Duration) -> io::Result<TcpClient> {
-        self.connect_at(self.client(), node, vip, limit)
+        Self::connect_at(self.client(), node, vip, limit)
     }
 
     /// The same of another host.
     pub(super) fn connect_at(
-        &self,
         client: &Host,
         node: usize,
         vip: IpAddr,
