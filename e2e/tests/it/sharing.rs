@@ -65,6 +65,13 @@ async fn roll_and_drain(lab: &Lab, service: &Service, vips: &[IpAddr]) -> anyhow
     share(lab, "None").await?;
     for vip in vips {
         lab.await_load_shared(*vip, load_shared::ONE_SERVER, LIMIT).await?;
+        // The nodes follow: else those that are to share it anew might not have stopped.
+        await_that(&format!("one node serves {vip}"), LIMIT, async || {
+            let servers = answers(lab, *vip, &[]).await?;
+            ensure!(servers.len() == 1, "{servers:?} answer");
+            Ok(Some(()))
+        })
+        .await?;
     }
     share(lab, "Local").await?;
     await_shared(lab, vips, &NODES).await
