@@ -62,7 +62,8 @@ identifiers! {
     /// `True` while some node answers for the address; with a reason of [`announced`].
     CONDITION_ANNOUNCED = "Announced";
     /// `True` while another node has the connections to the address, so that they continue if the announcing node dies; with a reason of
-    /// [`connections_replicated`]. Absent where its Announcement has other `connections`, and where the nodes that serve it see its clients.
+    /// [`connections_replicated`]. Absent where its Announcement has other `connections`,
+    /// and on addresses of `Local` Services or that several nodes share.
     CONDITION_CONNECTIONS_REPLICATED = "ConnectionsReplicated";
     /// `True` while several nodes serve the address; with a reason of [`load_shared`]. Absent where `loadSharing`
     /// does not apply.
