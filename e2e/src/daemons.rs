@@ -182,6 +182,14 @@ impl Daemons {
             .context(Hopeless))
     }
 
+    /// Fails if a process of a host has not ended.
+    pub(crate) fn check_ended(&self, sandbox: &Sandbox, host: &str) -> anyhow::Result<()> {
+        for name in self.names(host) {
+            ensure!(self.outer(sandbox, host, &name)?.is_none(), "{name} has not ended");
+        }
+        Ok(())
+    }
+
     /// Id of a process as the host's processes see it; `None` once it has ended.
     pub(crate) fn outer(&self, sandbox: &Sandbox, host: &str, name: &str) -> anyhow::Result<Option<Pid>> {
         Ok(sandbox.outer(self.get(host, name)?.pid))

@@ -136,37 +136,35 @@ impl Node<'_> {
     /// virtual machines. The bridge has the link-layer address of `eth0`. Its packets do not pass iptables and nftables as bridged ones: the
     /// kernel would drop what leaves for another node's pod by the port by which it came.
     pub fn move_to_bridge(&self, bridge: &str) -> anyhow::Result<()> {
-        let prepare = format!(
-            "$of link add {bridge} address {} type bridge mcast_snooping 0 forward_delay 0\n\
-             $of link set {bridge} up\n\
-             $of link set eth0 master {bridge}\n\
-             nsenter --net=/run/netns/{} sh -c 'nf=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $nf ] || echo 0 >$nf'",
+        self.script(&format!(
+            "ip -n {name} link add {bridge} address {} type bridge mcast_snooping 0 forward_delay 0\n\
+             ip -n {name} link set {bridge} up\n\
+             nsenter --net=/run/netns/{name} sh -c 'nf=/proc/sys/net/bridge/bridge-nf-call-iptables; [ ! -e $nf ] || echo 0 >$nf'",
             self.mac(),
-            self.name()
-        );
-        self.move_addresses("eth0", bridge, &prepare)
+            name = self.name(),
+        ))?;
+        self.move_addresses("eth0", bridge, &format!("link set eth0 master {bridge}"))
     }
 
     /// Reverts [`Self::move_to_bridge`] and deletes the bridge.
     pub fn move_from_bridge(&self, bridge: &str) -> anyhow::Result<()> {
-        self.move_addresses(bridge, "eth0", "$of link set eth0 nomaster")?;
+        self.move_addresses(bridge, "eth0", "link set eth0 nomaster")?;
         self.script(&format!("ip -n {} link del {bridge}", self.name()))
     }
 
-    /// Moves the addresses and routes of one interface to another one. `prepare` runs when the first has lost them.
-    fn move_addresses(&self, from: &str, to: &str, prepare: &str) -> anyhow::Result<()> {
+    /// Moves the addresses and routes of one interface to another one. `between` is the command of `ip` for the time at which neither has
+    /// them. One process does it all: an agent that looked meanwhile would report that the node has no interface, and the node would lose
+    /// its rank.
+    fn move_addresses(&self, from: &str, to: &str, between: &str) -> anyhow::Result<()> {
         self.script(&format!(
-            "of='ip -n {}'\n\
-             v4=$($of -4 -o addr show dev {from} scope global | awk '{{print $4}}')\n\
-             v6=$($of -6 -o addr show dev {from} scope global | awk '{{print $4}}')\n\
-             routes=$($of -4 route show dev {from}; $of -6 route show dev {from} | grep -v ^fe80 || true)\n\
-             $of addr flush dev {from} scope global\n\
-             {prepare}\n\
-             for address in $v4; do $of addr add $address brd + dev {to}; done\n\
-             for address in $v6; do $of addr add $address dev {to} nodad; done\n\
-             echo \"$routes\" | sed 's/ linkdown//' | while read -r route; do\n\
-             [ -z \"$route\" ] || $of route replace $route dev {to}\ndone",
-            self.name()
+            "of='ip -n {name}'\n\
+             {{ echo addr flush dev {from} scope global; echo {between}\n\
+             $of -4 -o addr show dev {from} scope global | awk '{{print \"addr add\", $4, \"brd + dev {to}\"}}'\n\
+             $of -6 -o addr show dev {from} scope global | awk '{{print \"addr add\", $4, \"dev {to} nodad\"}}'\n\
+             {{ $of -4 route show dev {from}; $of -6 route show dev {from} | grep -v ^fe80 || true; }} | sed 's/ linkdown//' |\n\
+             awk 'NF {{print \"route replace\", $0, \"dev {to}\"}}'; }} >/run/lab/move-{name}\n\
+             $of -batch /run/lab/move-{name}",
+            name = self.name(),
         ))
     }
 
@@ -269,6 +267,8 @@ impl Node<'_> {
                 let _ = kill(*pid, Signal::SIGKILL);
             }
             ensure!(alive.is_empty(), "{} alive: {alive:?}", alive.len());
+            // One that is ending has no environment any more, and is no use to start again yet.
+            self.lab.daemons.check_ended(&self.lab.sandbox, self.name())?;
             Ok(Some(()))
         })
         .await

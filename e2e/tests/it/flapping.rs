@@ -6,7 +6,7 @@ use anyhow::ensure;
 use serde_json::json;
 use windlass_e2e::{Answering, Lab, await_that, scenario};
 
-use crate::setup::LIMIT;
+use crate::setup::{LIMIT, settled_owner};
 
 /// So many questions are answered in six seconds: a node that need not wait preempts within half a one, and what is lost within five
 /// is lost once.
@@ -24,7 +24,7 @@ fn a_node_whose_link_flaps_takes_addresses_back_at_once_and_then_only_when_it_ha
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
         lab.load_balancer("web", |_| ()).await?;
         let vip = lab.ingress("web", LIMIT).await?;
-        let owner = lab.await_owner("c1", vip).await?;
+        let owner = settled_owner(lab, vip).await?;
         let (answering, node) = (lab.answering("c1", &[vip])?, lab.node(&owner)?);
         for is_first in [true, false] {
             await_served_by(&answering, vip, &owner).await?;

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::Value;
 use windlass_e2e::{Lab, Signal, await_that, scenario, windlass_binary};
 
-use crate::setup::{LIMIT, code_lines};
+use crate::setup::{LIMIT, code_lines, settled_owner};
 
 /// What a command printed, and its exit code.
 pub(crate) struct Answer {
@@ -79,7 +79,7 @@ fn questions_are_answered_in_a_cluster_that_works_and_in_one_that_does_not() -> 
         lab.pool("default", &["192.0.2.200"]).await?;
         lab.load_balancer("web", |_| ()).await?;
         let vip = lab.ingress("web", LIMIT).await?;
-        let owner = lab.await_owner("c1", vip).await?;
+        let owner = settled_owner(lab, vip).await?;
         let (first, second) = if owner == "n1" { ("n1", "n2") } else { ("n2", "n1") };
         let status = await_that("nothing is an error", LIMIT, async || {
             let status = ask(lab, "status").await?;

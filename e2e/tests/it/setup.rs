@@ -36,7 +36,21 @@ pub(crate) async fn served(lab: &Lab) -> anyhow::Result<IpAddr> {
     lab.load_balancer("web", |_| ()).await?;
     let vip = lab.ingress("web", LIMIT).await?;
     await_answer(lab, vip).await?;
+    settled_owner(lab, vip).await?;
     Ok(vip)
+}
+
+/// Waits until the node that ranks first has the address, and returns its name. Agents that start together may begin in another order: the
+/// first one then takes the address from another, ten seconds later where no kube-proxy tells of connections.
+pub(crate) async fn settled_owner(lab: &Lab, vip: IpAddr) -> anyhow::Result<String> {
+    await_that(&format!("the node that ranks first has {vip}"), LIMIT, async || {
+        let ranked = router_of(lab, vip).await?.spec.nodes;
+        let first = ranked.into_iter().next().context("no node is ranked")?.name;
+        let owner = lab.await_owner("c1", vip).await?;
+        ensure!(owner == first, "{owner} has it, not {first}");
+        Ok(Some(first))
+    })
+    .await
 }
 
 /// Lets a Service have addresses of both families, IPv4 first.
