@@ -72,6 +72,7 @@
 //! A kernel may remove an interface's chain with the interface ([`Sharing::update`] with the new index makes it anew).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use windlass_kernel::netfilter::attributes::Attributes;
 use windlass_kernel::netfilter::expression::counted;
@@ -79,6 +80,7 @@ use windlass_kernel::netfilter::failure::TableError;
 use windlass_kernel::netfilter::message::Operation;
 use windlass_kernel::netfilter::table::{Checked, OwnedTable};
 
+mod by_share;
 mod contents;
 mod hash;
 mod ruleset;
@@ -88,9 +90,11 @@ mod substitutes;
 #[cfg(test)]
 mod tests;
 
+pub use by_share::ByShare;
 use contents::Contents;
 pub use hash::{LOTS, SharedBy, lot};
 pub(crate) use ruleset::{is_about_plain, lot_of_error, lot_of_packet};
+use set::Directed;
 pub use shares::{FORMER, Share, Shares, SharingLink};
 
 /// Reason why the desired sharing is not in force.
@@ -106,6 +110,8 @@ pub fn try_sharing(table: &str) -> Result<(), SharingError> {
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.
 pub struct Sharing {
     table: OwnedTable<Contents>,
+    /// What is directed, and the links that it follows from.
+    directed: (BTreeMap<String, SharingLink>, ByShare<Arc<Directed>>),
 }
 
 impl Sharing {
@@ -129,7 +135,7 @@ impl Sharing {
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
     ) -> Result<Self, SharingError> {
-        let mut sharing = Self { table: OwnedTable::open(table)? };
+        let mut sharing = Self { table: OwnedTable::open(table)?, directed: Default::default() };
         sharing.update(shares, links)?;
         Ok(sharing)
     }
@@ -141,7 +147,10 @@ impl Sharing {
         shares: &Shares,
         links: &BTreeMap<String, SharingLink>,
     ) -> Result<(), SharingError> {
-        Ok(self.table.apply(Contents::of(shares, links))?)
+        if self.directed.0 != *links {
+            self.directed = (links.clone(), ByShare::default());
+        }
+        Ok(self.table.apply(Contents::of(shares, links, &mut self.directed.1))?)
     }
 
     /// Looks whether the table and its rules are there, and makes them anew in one transaction if not. Cheap even while others change

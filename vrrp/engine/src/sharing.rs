@@ -15,7 +15,6 @@ use windlass_kernel::clock;
 use windlass_kernel::interfaces::Follower;
 use windlass_kernel::netfilter::monitor::RulesetMonitor;
 use windlass_kernel::poll::poll;
-use windlass_kernel::port::Protocol;
 use windlass_vrrp::Time;
 
 use crate::handle::SharedState;
@@ -147,14 +146,9 @@ impl SharingThread {
 
     /// Returns true if this node is the director of a shared address, or may soon be.
     fn directs(&self, shares: &Shares, now: Time) -> bool {
-        let is_shared = |vip: &IpAddr| {
-            [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
-                .iter()
-                .any(|protocol| shares.services.contains_key(&(*vip, *protocol)))
-        };
         let handles = self.shared.handles();
         let mut directing = handles.iter().filter(|handle| handle.is_active(now) || handle.misses_active());
-        directing.any(|handle| handle.plan().addresses.iter().any(is_shared))
+        directing.any(|handle| handle.plan().addresses.iter().any(|vip| shares.has(*vip)))
     }
 
     /// Waits for an order or for one of these. Returns true if one is there.

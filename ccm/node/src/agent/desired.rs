@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use windlass_api::{
@@ -50,7 +51,7 @@ pub(crate) struct Desired {
     /// Virtual IPs of the cluster that are restricted to some clients or some Services.
     pub(crate) restricted: Vec<Restricted>,
     /// Virtual IPs that this node serves together with others, by address.
-    pub(crate) shared: Vec<SharedAddress>,
+    pub(crate) shared: Vec<Arc<SharedAddress>>,
     /// Virtual IPs that it cannot share, by address.
     pub(crate) unshared: Vec<Unshared>,
     /// Virtual IPs of this node's virtual routers that are not announced here.

@@ -17,7 +17,7 @@ use super::index::{Part, Update};
 use super::replication::way_back::WaysBack;
 use super::replication::{Known, Obstacle, Replication, Share, Standing};
 use super::service_proxy::ServiceProxy;
-use super::sharing::{SharedAddress, shares};
+use super::sharing::{Conversion, SharedAddress};
 use crate::flaps::Flaps;
 use crate::keys::Keys;
 
@@ -37,7 +37,8 @@ pub(super) struct EngineUpdates {
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
     /// Addresses that the engine directs packets for, and its table of them; `None`: not given yet.
-    shared: Option<(Vec<SharedAddress>, Arc<Shares>)>,
+    shared: Option<(Vec<Arc<SharedAddress>>, Arc<Shares>)>,
+    conversion: Conversion,
     /// Failed checks of this node: they lower its priority.
     failed: FailedChecks,
     keys: Arc<Keys>,
@@ -66,6 +67,7 @@ impl EngineUpdates {
             wanted,
             given,
             shared: None,
+            conversion: Conversion::default(),
             failed,
             keys,
             flaps,
@@ -185,7 +187,12 @@ impl EngineUpdates {
                 self.share(desired);
                 self.refresh(Some(desired));
             }
-            Update::Part(Part { restricted: false, routers }) => self.update_routers(desired, routers),
+            Update::Part(Part { restricted: false, shared, routers }) => {
+                if *shared {
+                    self.share(desired);
+                }
+                self.update_routers(desired, routers);
+            }
         }
     }
 
@@ -215,7 +222,7 @@ impl EngineUpdates {
     /// Passes the shared addresses to the engine if they changed. Also if none is shared at first: an earlier process may have left a table.
     fn share(&mut self, desired: &Desired) {
         if self.shared.as_ref().is_none_or(|(known, _)| *known != desired.shared) {
-            let new = Arc::new(shares(&desired.shared));
+            let new = Arc::new(self.conversion.of(&desired.shared));
             self.engine.share(Arc::clone(&new));
             self.shared = Some((desired.shared.clone(), new));
         }

@@ -1,21 +1,25 @@
 //! Incremental update of the desired state: a changed virtual IP costs work for itself only. Pure.
 //!
-//! [`desired`] defines the result. This module only spares that computation in one case: an address that joins, leaves or is announced for
-//! the first time in a virtual router that this node already runs. Any other change recomputes everything.
+//! [`desired`] defines the result. This module only spares that computation in one case: an address that joins, leaves, is shared otherwise or
+//! is announced for the first time in a virtual router that this node already runs. Any other change recomputes everything.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_api::{SharedLoad, VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_engine::Family;
 
 use super::addresses::Answered;
 use super::desired::{Assignment, Desired, desired, is_announceable, is_forced, is_wanted};
 use super::restricted::Restricted;
 use crate::keys::Keys;
 
+mod shared;
 #[cfg(test)]
 mod tests;
+
+use shared::Ports;
 
 /// Scope of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +37,13 @@ pub(crate) struct Part {
     pub(crate) routers: BTreeSet<String>,
     /// True if restrictions of virtual IPs changed.
     pub(crate) restricted: bool,
+    /// True if shared virtual IPs changed.
+    pub(crate) shared: bool,
 }
 
 impl Part {
     pub(crate) fn is_empty(&self) -> bool {
-        self.routers.is_empty() && !self.restricted
+        self.routers.is_empty() && !self.restricted && !self.shared
     }
 }
 
@@ -50,6 +56,8 @@ pub(crate) struct Index {
     vips: HashMap<String, Known>,
     /// Number of virtual IPs that are not named after their address: two of these may share one.
     misnamed: usize,
+    /// Elements of shared addresses in the kernel's maps.
+    elements: BTreeMap<Family, usize>,
 }
 
 /// Relevant fields of a virtual IP.
@@ -107,7 +115,8 @@ impl Index {
         let routers =
             routers.iter().map(|router| (named(&router.metadata.name), Arc::clone(router))).collect();
         let misnamed = vips.values().filter(|known| known.misnamed).count();
-        (Self { node: node.to_owned(), answered, routers, vips, misnamed }, desired)
+        let elements = shared::elements(&desired.shared);
+        (Self { node: node.to_owned(), answered, routers, vips, misnamed, elements }, desired)
     }
 
     /// Returns true if the desired state was computed from this very `answered`.
@@ -150,17 +159,13 @@ impl Index {
         if self.misnamed + of(&old) > 0 {
             return false;
         }
-        // The router's ports are the union of all its addresses' ports; few Services have one. All shared addresses have room in one table.
-        let counts =
-            |known: &Known| !known.health_check_node_ports.is_empty() || known.load_sharing.is_some();
-        if [&old, &new].into_iter().flatten().any(counts) {
-            return false;
-        }
         // Copied only while it is being written to disk.
         let desired = Arc::make_mut(desired);
-        let moved = self.leave(old.as_ref(), new.as_ref(), desired, part);
-        moved.and_then(|()| self.join(new.as_ref(), desired, part)).is_ok() && {
-            restrict(old.as_ref(), new.as_ref(), desired, part);
+        let (old, new) = (old.as_ref(), new.as_ref());
+        let ports = self.share((old, new), now, desired, part);
+        let ports = ports.and_then(|ports| self.leave((old, new), &ports, desired, part).map(|()| ports));
+        ports.and_then(|ports| self.join(new, &ports, desired, part)).is_ok() && {
+            restrict(old, new, desired, part);
             true
         }
     }
@@ -168,18 +173,22 @@ impl Index {
     /// Removes the address from the virtual router that it leaves.
     fn leave(
         &self,
-        old: Option<&Known>,
-        new: Option<&Known>,
+        (old, new): (Option<&Known>, Option<&Known>),
+        ports: &Ports,
         desired: &mut Desired,
         part: &mut Part,
     ) -> Result<(), NeedsWhole> {
         let Some((known, router)) = old.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
         };
+        let gone = self.unused(ports, (known, router), desired)?;
+        let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
+        if gone.iter().fold(false, |any, port| any | assignment.health_check_node_ports.remove(port)) {
+            part.routers.insert(router.clone());
+        }
         if new.and_then(|new| new.router.as_ref()) == Some(router) {
             return Ok(());
         }
-        let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
         assignment.addresses.remove(&known.address);
         assignment.unproven.remove(&known.address);
         assignment.forced.remove(&known.address);
@@ -189,7 +198,13 @@ impl Index {
     }
 
     /// Inserts the address into the virtual router that it joins, and updates its sets `unproven` and `forced`.
-    fn join(&self, new: Option<&Known>, desired: &mut Desired, part: &mut Part) -> Result<(), NeedsWhole> {
+    fn join(
+        &self,
+        new: Option<&Known>,
+        ports: &Ports,
+        desired: &mut Desired,
+        part: &mut Part,
+    ) -> Result<(), NeedsWhole> {
         let Some((known, router)) = new.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
         };
@@ -200,6 +215,9 @@ impl Index {
         };
         put(&mut assignment.unproven, !known.announced);
         put(&mut assignment.forced, known.forced);
+        for port in &ports.new {
+            changed |= assignment.health_check_node_ports.insert(*port);
+        }
         if changed {
             part.routers.insert(router.clone());
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass_api::{
@@ -18,7 +19,7 @@ pub(crate) mod finding;
 mod tests;
 
 /// Most elements of each map in the kernel: some 30 MiB. Addresses beyond are not shared.
-const MOST_ELEMENTS: usize = 262_144;
+pub(crate) const MOST_ELEMENTS: usize = 262_144;
 
 /// A virtual IP that several nodes serve. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub(crate) fn shared<'a>(
     routers: &[&VirtualRouter],
     vips: impl Iterator<Item = &'a VirtualIP>,
     answered: &Answered,
-) -> (Vec<SharedAddress>, Vec<Unshared>) {
+) -> (Vec<Arc<SharedAddress>>, Vec<Unshared>) {
     let routers: HashMap<Option<&str>, &VirtualRouter> =
         routers.iter().map(|router| (router.metadata.name.as_deref(), *router)).collect();
     let mut vips: Vec<_> = vips.filter(|vip| vip.spec.load_sharing.is_some()).collect();
@@ -76,7 +77,7 @@ pub(crate) fn shared<'a>(
             Ok(())
         });
         match outcome {
-            Ok(()) => shared.push(one),
+            Ok(()) => shared.push(Arc::new(one)),
             Err((reason, why)) => unshared.push(Unshared { address: one.address, reason, why }),
         }
     }
@@ -85,7 +86,7 @@ pub(crate) fn shared<'a>(
 
 impl SharedAddress {
     /// Copies the objects; `None` if `node` neither serves the address nor may announce it.
-    fn of(
+    pub(crate) fn of(
         node: &str,
         vip: &VirtualIP,
         load: &SharedLoad,
@@ -123,7 +124,8 @@ impl SharedAddress {
         self.load.table().map_err(|error| format!("spec.loadSharing: {error}"))
     }
 
-    fn check(&self, router: &VirtualRouter) -> Result<(), (&'static str, String)> {
+    /// Returns the condition's reason, and why, if the address cannot be shared.
+    pub(crate) fn check(&self, router: &VirtualRouter) -> Result<(), (&'static str, String)> {
         self.table().map_err(|why| (reasons::NOT_SUPPORTED, why))?;
         if router.spec.virtual_mac {
             let why =
@@ -138,32 +140,54 @@ impl SharedAddress {
     }
 
     /// Returns the largest number of elements that it has in one map or set.
-    fn elements(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         let protocols: BTreeSet<PortProtocol> = self.ports.iter().map(|one| one.protocol).collect();
         self.ports.len().max(protocols.len().saturating_mul(LOTS))
     }
 }
 
-/// Converts to the engine's format.
-pub(crate) fn shares(all: &[SharedAddress]) -> Shares {
-    let mut shares = Shares::default();
-    for one in all {
-        // Invalid ones were left out before.
-        let Ok(table) = one.table() else { continue };
-        shares.peers.entry(one.interface.clone()).or_default().extend(&one.peers);
-        for (protocol, of_engine) in [
-            (PortProtocol::Tcp, Protocol::Tcp),
-            (PortProtocol::Udp, Protocol::Udp),
-            (PortProtocol::Sctp, Protocol::Sctp),
-        ] {
-            let ports = one.ports.iter().filter(|port| port.protocol == protocol);
-            let ports: BTreeSet<u16> = ports.map(|port| port.port).collect();
-            if !ports.is_empty() {
-                shares.services.insert((one.address, of_engine), share(one, &table, protocol, ports));
-            }
+/// A shared address, and its shares in the engine's format.
+type ConvertedAddress = (Arc<SharedAddress>, Vec<(Protocol, Arc<Share>)>);
+
+/// Conversion to the engine's format: an address that stays is not converted again.
+#[derive(Debug, Default)]
+pub(crate) struct Conversion {
+    known: BTreeMap<IpAddr, ConvertedAddress>,
+}
+
+impl Conversion {
+    /// Converts these addresses.
+    pub(crate) fn of(&mut self, all: &[Arc<SharedAddress>]) -> Shares {
+        let mut before = std::mem::take(&mut self.known);
+        let known = all.iter().map(|one| {
+            let kept = before.remove(&one.address).filter(|(of, _)| of == one);
+            (one.address, kept.unwrap_or_else(|| (Arc::clone(one), converted(one))))
+        });
+        self.known = known.collect();
+        let mut shares = Shares::default();
+        for (one, services) in self.known.values().filter(|(_, services)| !services.is_empty()) {
+            shares.peers.entry(one.interface.clone()).or_default().extend(&one.peers);
+            let services = services.iter();
+            shares.services.extend(services.map(|(protocol, share)| ((one.address, *protocol), Arc::clone(share))));
         }
+        shares
     }
-    shares
+}
+
+fn converted(one: &SharedAddress) -> Vec<(Protocol, Arc<Share>)> {
+    // Invalid ones were left out before.
+    let Ok(table) = one.table() else { return Vec::new() };
+    let share = |(protocol, of_engine)| {
+        let ports = one.ports.iter().filter(|port| port.protocol == protocol);
+        let ports: BTreeSet<u16> = ports.map(|port| port.port).collect();
+        (!ports.is_empty()).then(|| (of_engine, Arc::new(share(one, &table, protocol, ports))))
+    };
+    let protocols = [
+        (PortProtocol::Tcp, Protocol::Tcp),
+        (PortProtocol::Udp, Protocol::Udp),
+        (PortProtocol::Sctp, Protocol::Sctp),
+    ];
+    protocols.into_iter().filter_map(share).collect()
 }
 
 fn share(one: &SharedAddress, table: &LotTable, protocol: PortProtocol, ports: BTreeSet<u16>) -> Share {

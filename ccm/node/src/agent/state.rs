@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -36,7 +37,7 @@ struct Envelope {
     restricted: Vec<Restricted>,
     /// The same.
     #[serde(default)]
-    shared: Vec<SharedAddress>,
+    shared: Vec<Arc<SharedAddress>>,
 }
 
 /// Reason why a state file is not used.
@@ -164,7 +165,7 @@ impl Body {
     fn of(
         routers: &[Assignment],
         restricted: &[Restricted],
-        shared: &[SharedAddress],
+        shared: &[Arc<SharedAddress>],
     ) -> serde_json::Result<Self> {
         let restricted = if restricted.is_empty() { Vec::new() } else { serde_json::to_vec(restricted)? };
         let shared = if shared.is_empty() { Vec::new() } else { serde_json::to_vec(shared)? };

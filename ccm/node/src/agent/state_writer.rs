@@ -20,8 +20,8 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Shortest pause between writes: a burst of updates causes few writes.
 const LEAST_PAUSE: Duration = Duration::from_millis(250);
-/// Pause per address, as each write contains all of them.
-const PAUSE_OF_EACH: Duration = Duration::from_micros(200);
+/// Pause as a multiple of the time that the last write took: each contains all addresses.
+const REST: u32 = 20;
 
 /// Longest pause: a node without the API server starts from the state on disk.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -68,6 +68,7 @@ pub(crate) async fn run(
         let target = file.clone();
         let count = addresses(&state);
         let lacks_most = 2 * count < on_disk && !failed;
+        let began = Instant::now();
         let written = blocking(move || {
             if lacks_most {
                 keep_previous(&target, on_disk, count);
@@ -75,7 +76,8 @@ pub(crate) async fn run(
             target.store(&state)
         })
         .await;
-        not_before = Instant::now() + pause_after(count);
+        let rest = began.elapsed().saturating_mul(REST).clamp(LEAST_PAUSE, LONGEST_PAUSE);
+        not_before = Instant::now() + rest;
         write_failed.set(i64::from(!matches!(written, Some(Ok(())))));
         match written {
             Some(Ok(())) => {
@@ -112,9 +114,4 @@ fn keep_previous(file: &StateFile, before: usize, after: usize) {
 
 fn addresses(state: &Desired) -> usize {
     state.assignments.iter().map(|one| one.addresses.len()).sum()
-}
-
-fn pause_after(addresses: usize) -> Duration {
-    let pause = PAUSE_OF_EACH.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
-    pause.clamp(LEAST_PAUSE, LONGEST_PAUSE)
 }

@@ -252,13 +252,13 @@ impl Set {
     fn next(self, by: SharedBy, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
         let services = one.trails.iter().flat_map(|trails| &trails.services);
         let mut elements = BTreeSet::new();
-        for (service, (shared_by, steps)) in services {
-            let (vip, protocol) = service;
-            if *shared_by != by || !self.owns(vip) {
+        for (service, trail) in services {
+            let ((vip, protocol), (shared_by, steps)) = (service, &**trail);
+            let known = other.trails.as_ref().and_then(|trails| trails.services.get(service));
+            if *shared_by != by || !self.owns(vip) || known.is_some_and(|known| Arc::ptr_eq(known, trail)) {
                 continue;
             }
-            let known = other.trails.as_ref().and_then(|trails| trails.services.get(service));
-            let known = known.filter(|(known_by, _)| *known_by == by).map(|(_, steps)| steps);
+            let known = known.filter(|known| known.0 == by).map(|known| &known.1);
             let is_new = |(lot, step): &(&u8, &Step)| known.and_then(|known| known.get(lot)) != Some(*step);
             for (lot, step) in steps.iter().filter(is_new) {
                 let number = u32::from(*lot).to_ne_bytes();

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use windlass_kernel::mark_mask::MarkMask;
 use windlass_kernel::port::Protocol;
@@ -21,7 +22,7 @@ pub(super) const MOST_TIMES: u8 = 4;
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
 pub struct Trails {
     /// Next node for unknown packets of each lot, by address and protocol.
-    pub services: BTreeMap<(IpAddr, Protocol), (SharedBy, BTreeMap<u8, Step>)>,
+    pub services: BTreeMap<(IpAddr, Protocol), Arc<(SharedBy, BTreeMap<u8, Step>)>>,
     /// Addresses and marks of the nodes to which their packets are passed. A connection that was passed on stays so while its mark is here.
     pub marked: BTreeSet<(IpAddr, u32)>,
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_kernel::netfilter::element::Element;
 use windlass_vrrp::Family;
 
+use super::by_share::ByShare;
 use super::hash::LOTS;
 use super::set::{Directed, Service, Set, elements};
 use super::shares::{Share, Shares, SharingLink};
@@ -28,16 +29,21 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Returns the contents on a node with these interfaces.
-    pub(super) fn of(shares: &Shares, links: &BTreeMap<String, SharingLink>) -> Self {
-        let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
-            let directed = directed(share, (*vip, *protocol), links.get(&share.interface)?);
-            (!directed.lots.is_empty()).then(|| ((*vip, *protocol), Arc::new(directed)))
+    /// Returns the contents on a node with these interfaces. `known`: what `links` led to before.
+    pub(super) fn of(
+        shares: &Shares,
+        links: &BTreeMap<String, SharingLink>,
+        known: &mut ByShare<Arc<Directed>>,
+    ) -> Self {
+        let directed = known.follow(shares, |service, share| {
+            let link = links.get(&share.interface);
+            Arc::new(link.map_or_else(Directed::default, |link| directed(share, service, link)))
         });
+        let services = directed.filter(|(_, directed)| !directed.lots.is_empty());
         Self {
             devices: links.iter().map(|(name, link)| (name.clone(), link.index)).collect(),
             peers: links.values().flat_map(|link| link.peers.values().copied()).collect(),
-            services: services.collect(),
+            services: services.map(|(service, directed)| (service, Arc::clone(directed))).collect(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use windlass_kernel::port::Protocol;
 
@@ -19,7 +20,14 @@ pub struct Shares {
     /// own may be among them. Packets from their link-layer addresses are served where they arrive.
     pub peers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The shared addresses, for each of their protocols.
-    pub services: BTreeMap<(IpAddr, Protocol), Share>,
+    pub services: BTreeMap<(IpAddr, Protocol), Arc<Share>>,
+}
+
+impl Shares {
+    /// Returns true if this address is shared.
+    pub fn has(&self, vip: IpAddr) -> bool {
+        self.services.range((vip, Protocol::Tcp)..=(vip, Protocol::Sctp)).next().is_some()
+    }
 }
 
 /// Ports of a shared address, and the nodes that serve them.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::hash::{LOTS, place};
-use super::shares::{Share, Shares};
+use super::shares::Share;
 
 #[cfg(test)]
 mod tests;
@@ -14,21 +14,13 @@ const NONE: u8 = u8::MAX;
 /// Substitutes of a lot that a node asks after it was away itself: the second one served the lot if the first was away as well.
 const ASKED: usize = 2;
 
-impl Shares {
-    /// Returns the shares while servers are out: `silent` ones, which do not answer, and `filtered` ones, to which packets of clients do not
+impl Share {
+    /// Returns the share while servers are out: `silent` ones, which do not answer, and `filtered` ones, to which packets of clients do not
     /// pass. A lot of theirs is served by the next node in the order of the lot that has lots of its own and is not out, or where its packets
     /// arrive if all are silent. If all that answer are filtered, they count as not out: no other node could serve. All other lots stay: every
     /// node that knows of the same servers computes the same.
     #[must_use]
     pub fn without(&self, silent: &BTreeSet<IpAddr>, filtered: &BTreeSet<IpAddr>) -> Self {
-        let services =
-            self.services.iter().map(|(service, share)| (*service, share.without(silent, filtered)));
-        Self { peers: self.peers.clone(), services: services.collect() }
-    }
-}
-
-impl Share {
-    fn without(&self, silent: &BTreeSet<IpAddr>, filtered: &BTreeSet<IpAddr>) -> Self {
         let mut living = self.serving();
         living.retain(|node, _| !silent.contains(node));
         let has_other = living.keys().any(|node| !filtered.contains(node));
@@ -70,8 +62,10 @@ impl Share {
 
     /// Returns the servers that have lots, with their indexes.
     pub fn serving(&self) -> BTreeMap<IpAddr, u8> {
-        let lots = self.lots.iter().copied().collect::<BTreeSet<u8>>().into_iter();
-        lots.filter_map(|index| Some((*self.servers.get(usize::from(index))?, index))).collect()
+        let mut has_lots = [false; 1 + u8::MAX as usize];
+        self.lots.iter().for_each(|index| has_lots[usize::from(*index)] = true);
+        let servers = (0..=u8::MAX).zip(&self.servers).zip(has_lots).filter(|(_, has_lots)| *has_lots);
+        servers.map(|((index, server), _)| (*server, index)).collect()
     }
 }
 

@@ -10,16 +10,16 @@ use crate::lab::in_namespace;
 fn shares(addresses: u16, servers: u8) -> Shares {
     let mut lots = [0; LOTS];
     lots.iter_mut().zip((0..servers).cycle()).for_each(|(lot, server)| *lot = server);
-    let share = Share {
+    let share = Arc::new(Share {
         interface: "lo".to_owned(),
         ports: [80, 443].into(),
         by: SharedBy::Connection,
         servers: (0..10).map(peer).collect(),
         lots,
         former: Vec::new(),
-    };
+    });
     let vips = (0..addresses).map(|n| IpAddr::from([10, 1, n.to_be_bytes()[0], n.to_be_bytes()[1]]));
-    Shares { services: vips.map(|vip| ((vip, Protocol::Tcp), share.clone())).collect(), ..Shares::default() }
+    Shares { services: vips.map(|vip| ((vip, Protocol::Tcp), Arc::clone(&share))).collect(), ..Shares::default() }
 }
 
 fn peer(n: u8) -> IpAddr {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -34,15 +35,15 @@ fn shares(
     let mut lots = [0; LOTS];
     let indexes = (0..).take(servers.len()).cycle();
     lots.iter_mut().zip(indexes).for_each(|(lot, server)| *lot = server);
-    let share = Share {
+    let share = Arc::new(Share {
         interface: interface.to_owned(),
         ports: [PORT].into(),
         by: SharedBy::Connection,
         servers: servers.to_vec(),
         lots,
         former: Vec::new(),
-    };
-    let services = vips.map(|vip| ((vip.into(), protocol), share.clone())).collect();
+    });
+    let services = vips.map(|vip| ((vip.into(), protocol), Arc::clone(&share))).collect();
     Shares { services, ..Shares::default() }
 }
 
@@ -98,7 +99,7 @@ fn round() -> [f64; 3] {
     let keys: Vec<_> = shares.services.keys().copied().take(CHANGES).collect();
     let change = |key| {
         let share = shares.services.get_mut(&key).unwrap();
-        share.lots.iter_mut().take(MOVED_LOTS).for_each(|lot| *lot = (*lot + 1) % NODES);
+        Arc::make_mut(share).lots.iter_mut().take(MOVED_LOTS).for_each(|lot| *lot = (*lot + 1) % NODES);
         let begin = Instant::now();
         sharing.update(&shares, &links).expect("change the table");
         begin.elapsed().as_secs_f64() * 1e3

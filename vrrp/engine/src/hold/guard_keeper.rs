@@ -27,12 +27,40 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of looks of which one also has a helper thread compare the sets, and shows the guard that the process lives. With the time that
 /// this takes, an element that another process changed is restored within five seconds.
 const COMPARED_EVERY: u32 = 4;
+/// Time without a comparison of the sets, as a multiple of the time that the last one took: that of 100,000 elements takes half a second.
+const COMPARE_REST: u32 = 10;
 /// Minimum time without a sign of life: one that is due each second may be late.
 const SHORTEST_AWAKE: Duration = Duration::from_secs(3);
 /// Time until the next try after the guard was refused.
 const RETRY: Duration = Duration::from_secs(30);
 
-type Comparing = Background<Comparison, Result<Compared, Failure>>;
+/// Comparison of the sets by a helper thread, one at a time.
+struct Comparing {
+    thread: Background<Comparison, Result<Compared, Failure>>,
+    begun: Time,
+    rests_until: Time,
+}
+
+impl Comparing {
+    /// Begins, if the thread is idle and rested, and another process can have changed the sets.
+    fn begin(&mut self, guard: &mut Guard, now: Time) -> Result<(), GuardError> {
+        if self.thread.is_idle()
+            && self.rests_until <= now
+            && let Some(comparison) = guard.comparison()?
+        {
+            self.begun = now;
+            self.thread.submit(comparison);
+        }
+        Ok(())
+    }
+
+    /// Returns the outcome once the thread is done; an error if it panicked instead.
+    fn poll(&mut self, now: Time) -> Option<Result<Result<Compared, Failure>, RecvError>> {
+        let outcome = self.thread.poll()?;
+        self.rests_until = now + now.since(self.begun).saturating_mul(COMPARE_REST);
+        Some(outcome)
+    }
+}
 
 /// The guard and when it is to be looked at.
 pub(super) struct GuardKeeper {
@@ -89,7 +117,11 @@ impl GuardKeeper {
             acted: false,
             due: now + CHECK_INTERVAL.saturating_mul(COMPARED_EVERY),
             quick_checks: 0,
-            comparing: Background::new(comparing, shared, Comparison::run),
+            comparing: Comparing {
+                thread: Background::new(comparing, shared, Comparison::run),
+                begun: now,
+                rests_until: now,
+            },
             compared: None,
             comparing_failed: false,
             pause: CHECK_INTERVAL,
@@ -129,7 +161,7 @@ impl GuardKeeper {
         forwarding: &Forwarding,
         now: Time,
     ) {
-        self.poll_comparison();
+        self.poll_comparison(now);
         let Some(wanted) = self.outstanding(requests, restrictions, forwarding, now) else { return };
         self.act(wanted, now);
         self.acted = true;
@@ -148,8 +180,8 @@ impl GuardKeeper {
     }
 
     /// Records the result of the helper thread.
-    fn poll_comparison(&mut self) {
-        match self.comparing.poll() {
+    fn poll_comparison(&mut self, now: Time) {
+        match self.comparing.poll(now) {
             Some(Ok(Ok(compared))) => {
                 self.compared = Some(compared);
                 self.comparing_failed = false;
@@ -259,7 +291,7 @@ impl GuardKeeper {
             checked = guard.settle(&compared)?;
             if checked.is_none() {
                 // This process has changed a set in the middle of it.
-                compare(guard, &mut self.comparing)?;
+                self.comparing.begin(guard, now)?;
             }
         }
         if self.due <= now && !matches!(checked, Some(Checked::Restored { .. })) {
@@ -268,7 +300,7 @@ impl GuardKeeper {
             checked = Some(guard.quick_check()?);
             if self.quick_checks == 0 {
                 guard.stay_awake()?;
-                compare(guard, &mut self.comparing)?;
+                self.comparing.begin(guard, now)?;
             }
         }
         if self.due <= now || matches!(checked, Some(Checked::Restored { .. })) {
@@ -336,16 +368,6 @@ fn pause_after(checked: Option<Checked>, pause: Duration, table: &str) -> Durati
             pause.saturating_mul(2).min(MAX_CHECK_INTERVAL)
         }
     }
-}
-
-/// Has the helper thread compare the sets, if it is idle and another process can have changed them.
-fn compare(guard: &mut Guard, comparing: &mut Comparing) -> Result<(), GuardError> {
-    if comparing.is_idle()
-        && let Some(comparison) = guard.comparison()?
-    {
-        comparing.submit(comparison);
-    }
-    Ok(())
 }
 
 /// Inputs that the guard follows from.

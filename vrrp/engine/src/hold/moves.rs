@@ -175,7 +175,9 @@ impl Moves {
         }
         let inputs = self.plan.passing_inputs();
         if inputs != self.passed_by {
-            self.forwarding.passed = self.plan.passing().map(Arc::new);
+            let (_, marks, _) = &inputs;
+            let passed = self.forwarding.passed.as_deref();
+            self.forwarding.passed = self.plan.passing((&self.passed_by, marks), passed).map(Arc::new);
             self.passed_by = inputs;
         }
     }

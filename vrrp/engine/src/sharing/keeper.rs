@@ -5,14 +5,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_dataplane::sharing::{Share, Shares, Sharing, SharingError, SharingLink};
+use windlass_dataplane::sharing::{Shares, Sharing, SharingError, SharingLink};
+use windlass_kernel::clock;
 use windlass_kernel::interfaces::Interfaces;
 use windlass_kernel::netfilter::table::Checked;
 use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
 
 use super::prover::Prover;
-use super::trails::Trails;
+use super::trails::{Surroundings, Tracer, Trails};
 use super::watch::Watch;
 use crate::status::SharingStatus;
 
@@ -21,16 +22,15 @@ use crate::status::SharingStatus;
 const SETTLE: Duration = Duration::from_millis(500);
 /// Time for which the first table waits for the peers' answers: the one that an earlier process left directs meanwhile.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Time between two comparisons of all elements with what was written.
+/// Time between two comparisons of all elements with what was written, and the same as a multiple of the time that the last one took: other
+/// programs may change nftables all the time.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
+const COMPARE_REST: u32 = 50;
 /// Time until the next try after the kernel lacked something.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// Shares, and links with the peers that are known.
 type Inputs = (Arc<Shares>, BTreeMap<String, SharingLink>);
-
-/// Inputs of trails: shares and links, silent servers, and true if this node was away.
-type TrailInputs = (Inputs, BTreeSet<IpAddr>, bool);
 
 /// The table, and what is known of the peers.
 pub(super) struct Keeper<'a> {
@@ -41,9 +41,7 @@ pub(super) struct Keeper<'a> {
     /// Shares by which packets are directed, and newer ones with the time from which on they are.
     declared: VecDeque<(Time, Arc<Shares>)>,
     /// Nodes that may have connections of lots.
-    trails: Option<(Arc<Trails>, TrailInputs)>,
-    /// Number of moves of lots, by shared address.
-    moves: BTreeMap<IpAddr, u32>,
+    tracer: Tracer,
     /// Shares and links that the table was last changed to: its contents take time to compute.
     applied: Option<Inputs>,
     begun: Time,
@@ -65,8 +63,7 @@ impl<'a> Keeper<'a> {
             sharing: None,
             is_clean: false,
             declared: VecDeque::new(),
-            trails: None,
-            moves: BTreeMap::new(),
+            tracer: Tracer::default(),
             applied: None,
             begun: now,
             watch: Watch::default(),
@@ -97,8 +94,13 @@ impl<'a> Keeper<'a> {
         self.status.filtered.clone_from(self.prover.filtered());
         self.status.silent.clone_from(self.watch.silent());
         self.status.returning = self.watch.returning(now);
-        self.follow_trails(shares, &links, now);
-        let declared = &self.directed(shares, now);
+        let surroundings = Surroundings {
+            links: links.clone(),
+            silent: self.status.silent.clone(),
+            was_away: self.watch.was_away(now),
+        };
+        let are_moved = self.tracer.follow(shares, surroundings);
+        let declared = &self.directed(shares, are_moved, now);
         let shares = &self.watch.substituted(declared, self.prover.filtered(), now);
         let waits =
             self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
@@ -120,34 +122,11 @@ impl<'a> Keeper<'a> {
         self.status.clone()
     }
 
-    /// Finds the nodes that may have connections of lots anew, if what they follow from has changed. A server that is silent is not asked.
-    fn follow_trails(&mut self, shares: &Arc<Shares>, links: &BTreeMap<String, SharingLink>, now: Time) {
-        let (silent, was_away) = (self.watch.silent(), self.watch.was_away(now));
-        let known = self.trails.as_ref().map(|(_, ((known, _), ..))| Arc::clone(known)).unwrap_or_default();
-        if !Arc::ptr_eq(&known, shares) {
-            let addresses: BTreeSet<IpAddr> = shares.services.keys().map(|(vip, _)| *vip).collect();
-            self.moves.retain(|vip, _| addresses.contains(vip));
-            for vip in moved(&known, shares).collect::<BTreeSet<_>>() {
-                let moves = self.moves.entry(vip).or_default();
-                *moves = moves.wrapping_add(1);
-            }
-        }
-        self.trails.take_if(|(_, ((of, known), out, away))| {
-            !Arc::ptr_eq(of, shares) || known != links || out != silent || *away != was_away
-        });
-        self.trails.get_or_insert_with(|| {
-            let trails = Trails::of(shares, links, silent, &self.moves, was_away);
-            (Arc::new(trails), ((Arc::clone(shares), links.clone()), silent.clone(), was_away))
-        });
-    }
-
     /// Returns the shares by which packets are directed now. Lots that have moved from nodes with connections follow later.
-    fn directed(&mut self, newest: &Arc<Shares>, now: Time) -> Arc<Shares> {
+    fn directed(&mut self, newest: &Arc<Shares>, are_moved: bool, now: Time) -> Arc<Shares> {
         if !self.declared.back().is_some_and(|(_, shares)| Arc::ptr_eq(shares, newest)) {
-            let is_moved =
-                self.declared.back().is_some_and(|(_, shares)| moved(shares, newest).next().is_some());
-            let from = if is_moved { now + SETTLE } else { now };
-            self.declared.push_back((from, Arc::clone(newest)));
+            let waits = are_moved && !self.declared.is_empty();
+            self.declared.push_back((if waits { now + SETTLE } else { now }, Arc::clone(newest)));
         }
         while self.declared.get(1).is_some_and(|(from, _)| *from <= now) {
             self.declared.pop_front();
@@ -162,8 +141,7 @@ impl<'a> Keeper<'a> {
 
     /// Returns the nodes that may have connections of lots; `None` while no address is shared.
     pub(super) fn trails(&self) -> Option<Arc<Trails>> {
-        let (trails, ..) = self.trails.as_ref()?;
-        (!trails.addresses.is_empty()).then(|| Arc::clone(trails))
+        self.tracer.trails()
     }
 
     /// Returns true if nothing is shared or was, so that there is nothing to look at.
@@ -204,8 +182,11 @@ impl<'a> Keeper<'a> {
         let checked = if now < self.compare_at {
             sharing.quick_check()?
         } else {
-            self.compare_at = now + COMPARE_INTERVAL;
-            sharing.full_check()?
+            let begun = clock::now();
+            let checked = sharing.full_check();
+            let took = clock::now().since(begun);
+            self.compare_at = now + took.saturating_mul(COMPARE_REST).max(COMPARE_INTERVAL);
+            checked?
         };
         if let Checked::Restored { found } = checked {
             tracing::warn!(
@@ -258,14 +239,4 @@ impl<'a> Keeper<'a> {
         }
         known
     }
-}
-
-/// Returns the addresses of which lots have moved from servers that may have connections. One that is new counts if all its lots have former
-/// servers: of the others this node would not know the server until it directs their packets.
-fn moved(old: &Shares, new: &Shares) -> impl Iterator<Item = IpAddr> {
-    let has_moved = |service, share: &Share| match old.services.get(service) {
-        Some(old) => !share.former.is_empty() && (&old.servers, &old.lots) != (&share.servers, &share.lots),
-        None => share.all_have_moved(),
-    };
-    new.services.iter().filter(move |(service, share)| has_moved(*service, share)).map(|((vip, _), _)| *vip)
 }

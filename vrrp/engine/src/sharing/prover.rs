@@ -38,7 +38,7 @@ impl Prover {
         now: Time,
     ) {
         self.open(links);
-        let is_shared = |address: &IpAddr| shares.services.keys().any(|(vip, _)| vip == address);
+        let is_shared = |address: &IpAddr| shares.has(*address);
         for link in links.values() {
             self.receive(link, is_shared);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use windlass_dataplane::marked_ways::NextHop;
-use windlass_dataplane::sharing::{LOTS, Share, SharedBy, Shares, SharingLink};
+use windlass_dataplane::sharing::{ByShare, LOTS, Share, SharedBy, Shares, SharingLink};
 use windlass_kernel::port::Protocol;
 use windlass_vrrp::Family;
 
@@ -19,7 +19,7 @@ pub(crate) struct Trails {
     /// All shared addresses, and how often lots of each have moved.
     pub(crate) addresses: BTreeMap<IpAddr, u32>,
     /// Nodes that are asked one after the other about a packet of a lot, for addresses with such lots.
-    pub(crate) services: BTreeMap<(IpAddr, Protocol), Trail>,
+    pub(crate) services: BTreeMap<(IpAddr, Protocol), Arc<Trail>>,
 }
 
 /// Trails, as the thread that directs packets gives them to the hold thread, and what that thread cannot do.
@@ -80,44 +80,107 @@ pub(crate) struct Trail {
     pub(crate) by: SharedBy,
     /// Other nodes of each lot, the next one first.
     pub(crate) lots: BTreeMap<u8, Vec<NextHop>>,
+    /// All these nodes.
+    pub(crate) nodes: BTreeSet<NextHop>,
+}
+
+impl Trail {
+    pub(crate) fn new(by: SharedBy, lots: BTreeMap<u8, Vec<NextHop>>) -> Self {
+        let nodes = lots.values().flatten().copied().collect();
+        Self { by, lots, nodes }
+    }
+}
+
+/// What trails follow from besides the shares.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Surroundings {
+    /// This node's interfaces.
+    pub(super) links: BTreeMap<String, SharingLink>,
+    /// Nodes that are not asked, because they do not answer.
+    pub(super) silent: BTreeSet<IpAddr>,
+    /// True if this node was away. It then also asks the substitutes of each lot about connections of TCP: a flow of UDP would begin at the
+    /// last node that is asked, so at a substitute.
+    pub(super) was_away: bool,
+}
+
+/// Finds the trails anew as shares and surroundings change.
+#[derive(Debug, Default)]
+pub(super) struct Tracer {
+    /// Inputs of the trails.
+    known: Option<(Arc<Shares>, Surroundings)>,
+    by_share: ByShare<Arc<Trail>>,
+    /// Number of moves of lots, by shared address.
+    moves: BTreeMap<IpAddr, u32>,
+    trails: Arc<Trails>,
+}
+
+impl Tracer {
+    /// Finds the trails anew, if these are other shares or surroundings. Returns true if lots have moved since the last call from servers that
+    /// may have connections.
+    pub(super) fn follow(&mut self, shares: &Arc<Shares>, surroundings: Surroundings) -> bool {
+        let (known, before) = self.known.take().unwrap_or_default();
+        let (are_same, are_near) = (Arc::ptr_eq(&known, shares), before == surroundings);
+        let moved = if are_same { BTreeSet::new() } else { moved(&known, shares).collect() };
+        for vip in &moved {
+            let moves = self.moves.entry(*vip).or_default();
+            *moves = moves.wrapping_add(1);
+        }
+        if !are_near {
+            self.by_share = ByShare::default();
+        }
+        if !are_same || !are_near {
+            self.moves.retain(|vip, _| shares.has(*vip));
+            self.trails = Arc::new(self.find(shares, &surroundings));
+        }
+        self.known = Some((Arc::clone(shares), surroundings));
+        !moved.is_empty()
+    }
+
+    /// Returns the trails; `None` while no address is shared.
+    pub(super) fn trails(&self) -> Option<Arc<Trails>> {
+        (!self.trails.addresses.is_empty()).then(|| Arc::clone(&self.trails))
+    }
+
+    fn find(&mut self, shares: &Shares, surroundings: &Surroundings) -> Trails {
+        let moves = |vip| self.moves.get(&vip).copied().unwrap_or_default();
+        let addresses = shares.services.keys().map(|(vip, _)| (*vip, moves(*vip))).collect();
+        let trails = self.by_share.follow(shares, |(vip, protocol), share| {
+            let link = surroundings.links.get(&share.interface);
+            let substituted = matches!(protocol, Protocol::Tcp) && surroundings.was_away;
+            let share = if substituted { &share.with_substitutes() } else { share };
+            let lots = link.map(|link| lots(share, Family::of(vip), link, &surroundings.silent));
+            Arc::new(Trail::new(share.by, lots.unwrap_or_default()))
+        });
+        let services = trails.filter(|(_, trail)| !trail.lots.is_empty());
+        Trails { addresses, services: services.map(|(service, trail)| (service, Arc::clone(trail))).collect() }
+    }
 }
 
 impl Trails {
-    /// Returns the trails on a node with these interfaces, without `silent` nodes. `moves`: number of moves of lots, by address. A node that
-    /// was away also asks the substitutes of each lot about connections of TCP: a flow of UDP would begin at the last node that is asked, so
-    /// at a substitute.
-    pub(crate) fn of(
-        shares: &Shares,
-        links: &BTreeMap<String, SharingLink>,
-        silent: &BTreeSet<IpAddr>,
-        moves: &BTreeMap<IpAddr, u32>,
-        was_away: bool,
-    ) -> Self {
-        let services = shares.services.iter().filter_map(|((vip, protocol), share)| {
-            let link = links.get(&share.interface)?;
-            let trail = match protocol {
-                Protocol::Tcp if was_away => trail(&share.with_substitutes(), Family::of(*vip), link, silent),
-                Protocol::Tcp | Protocol::Udp | Protocol::Sctp => {
-                    trail(share, Family::of(*vip), link, silent)
-                }
-            };
-            (!trail.lots.is_empty()).then_some(((*vip, *protocol), trail))
-        });
-        let addresses = shares.services.keys().map(|(vip, _)| vip);
-        Self {
-            addresses: addresses.map(|vip| (*vip, moves.get(vip).copied().unwrap_or_default())).collect(),
-            services: services.collect(),
-        }
-    }
-
     /// Returns the addresses of all nodes that are asked.
     pub(crate) fn nodes(&self) -> BTreeSet<IpAddr> {
-        let hops = self.services.values().flat_map(|trail| trail.lots.values().flatten());
-        hops.map(|hop| hop.address).collect()
+        self.services.values().flat_map(|trail| &trail.nodes).map(|hop| hop.address).collect()
     }
 }
 
-fn trail(share: &Share, family: Family, link: &SharingLink, silent: &BTreeSet<IpAddr>) -> Trail {
+/// Returns the addresses of which lots have moved from servers that may have connections. One that is new counts if all its lots have former
+/// servers: of the others this node would not know the server until it directs their packets.
+fn moved(old: &Shares, new: &Shares) -> impl Iterator<Item = IpAddr> {
+    let has_moved = |service, share: &Arc<Share>| match old.services.get(service) {
+        Some(old) if Arc::ptr_eq(old, share) => false,
+        Some(old) => !share.former.is_empty() && (&old.servers, &old.lots) != (&share.servers, &share.lots),
+        None => share.all_have_moved(),
+    };
+    new.services.iter().filter(move |(service, share)| has_moved(*service, share)).map(|((vip, _), _)| *vip)
+}
+
+/// Returns the other nodes of each lot, the next one first.
+fn lots(
+    share: &Share,
+    family: Family,
+    link: &SharingLink,
+    silent: &BTreeSet<IpAddr>,
+) -> BTreeMap<u8, Vec<NextHop>> {
     // A node without an address among the others has a place in the order, too.
     let own = link.own.iter().find(|own| Family::of(**own) == family).copied();
     let own = own.unwrap_or(match family {
@@ -131,5 +194,5 @@ fn trail(share: &Share, family: Family, link: &SharingLink, silent: &BTreeSet<Ip
         (!hops.is_empty()).then_some((lot, hops))
     };
     let lots = if share.former.is_empty() { 0..0 } else { 0..u8::try_from(LOTS).unwrap_or(u8::MAX) };
-    Trail { by: share.by, lots: lots.filter_map(others).collect() }
+    lots.filter_map(others).collect()
 }

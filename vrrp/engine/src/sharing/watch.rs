@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_dataplane::marked_ways::NextHop;
-use windlass_dataplane::sharing::{Shares, SharingLink};
+use windlass_dataplane::sharing::{ByShare, Share, Shares, SharingLink};
 use windlass_kernel::netlink::KeptRouteSocket;
 use windlass_vrrp::Time;
 
@@ -15,8 +15,26 @@ use super::liveness::Liveness;
 /// Time for which a node that was away asks the nodes that served its lots meanwhile about connections.
 const AWAY_WINDOW: Duration = Duration::from_hours(1);
 
-/// Shares, and servers that are out: silent ones and filtered ones.
-type Inputs = (Arc<Shares>, [BTreeSet<IpAddr>; 2]);
+/// Shares with others in the place of servers that are out.
+#[derive(Default)]
+struct Substituted {
+    /// Shares that it follows from.
+    of: Arc<Shares>,
+    /// Servers that are out: silent ones and filtered ones.
+    out: [BTreeSet<IpAddr>; 2],
+    by_share: ByShare<Arc<Share>>,
+    shares: Arc<Shares>,
+}
+
+impl Substituted {
+    fn follow(&mut self, shares: &Arc<Shares>) {
+        let [silent, filtered] = &self.out;
+        let all = self.by_share.follow(shares, |_, share| Arc::new(share.without(silent, filtered)));
+        let services = all.map(|(service, share)| (service, Arc::clone(share))).collect();
+        self.shares = Arc::new(Shares { peers: shares.peers.clone(), services });
+        self.of = Arc::clone(shares);
+    }
+}
 
 /// Servers that are asked, and what follows from their answers.
 #[derive(Default)]
@@ -24,8 +42,8 @@ pub(super) struct Watch {
     liveness: Liveness,
     /// Servers with lots, each with one of its shared addresses, and the shares that they follow from.
     serving: Option<(Arc<Shares>, BTreeMap<IpAddr, IpAddr>)>,
-    /// Shares without the servers that are out, and what they follow from.
-    substituted: Option<(Inputs, Arc<Shares>)>,
+    /// `None` while no server is out.
+    substituted: Option<Substituted>,
     /// End of the time for which other nodes may have connections of this node's lots.
     away_until: Option<Time>,
     /// Servers that did not answer at the last round.
@@ -120,13 +138,12 @@ impl Watch {
             return Arc::clone(shares);
         }
         let out = [silent, filtered.clone()];
-        self.substituted.take_if(|((of, without), _)| !Arc::ptr_eq(of, shares) || *without != out);
-        let (_, substituted) = self.substituted.get_or_insert_with(|| {
-            let [silent, filtered] = &out;
-            let substituted = Arc::new(shares.without(silent, filtered));
-            ((Arc::clone(shares), out), substituted)
-        });
-        Arc::clone(substituted)
+        self.substituted.take_if(|known| known.out != out);
+        let known = self.substituted.get_or_insert_with(|| Substituted { out, ..Substituted::default() });
+        if !Arc::ptr_eq(&known.of, shares) {
+            known.follow(shares);
+        }
+        Arc::clone(&known.shares)
     }
 
     /// Returns when there is a server to ask.

@@ -20,7 +20,7 @@ use crate::mark_mask::MarkMask;
 mod tests;
 
 /// Maximum number of VIPs that are listed one by one; for more, the kernel lists all connections of the family.
-const ONE_BY_ONE: usize = 16;
+const ONE_BY_ONE: usize = 4;
 
 impl Tracking {
     /// Removes connections to these VIPs that have these marks in these bits, and returns their number.

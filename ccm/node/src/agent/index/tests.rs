@@ -43,9 +43,9 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
             "virtualRouter": router.map(|router| ROUTERS[router]),
             "sources": match sources { 1 => allowed("10.0.0.0/8"), 2 => allowed("10.1.0.0/16"), _ => json!([]) },
             "onAddressInUse": if sources == 5 { "Claim" } else { "Refuse" },
-            "ports": [{ "protocol": "TCP", "port": 80 }],
-            "loadSharing": match sources { 6 => shared("ab"), 7 => shared("abb"), 8 => shared("abc"), _ => json!(null) },
-            "healthCheckNodePorts": match sources { 3 => json!([30000]), 4 => json!([30000, 30001]), _ => json!([]) },
+            "ports": [{ "protocol": "TCP", "port": if sources == 9 { 443 } else { 80 } }],
+            "loadSharing": match sources { 6 => shared("ab"), 7 | 9 => shared("abb"), 8 => shared("abc"), _ => json!(null) },
+            "healthCheckNodePorts": match sources { 3 | 6 => json!([30000]), 4 | 7 => json!([30000, 30001]), _ => json!([]) },
         },
     });
     match state {
@@ -111,7 +111,7 @@ enum Event {
 fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
     let router = prop_oneof![1 => Just(None), 8 => (0..ROUTERS.len()).prop_map(Some)];
     let misnamed = prop_oneof![30 => Just(false), 1 => Just(true)];
-    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..9_u8];
+    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..10_u8, 1 => 6..8_u8];
     (0..ADDRESSES.len(), router, 0..6_u8, sources, misnamed).prop_map(
         |(address, router, state, sources, misnamed)| vip(address, router, state, sources, misnamed),
     )
@@ -214,6 +214,7 @@ proptest! {
                 prop_assert!(is_same || part.routers.contains(router), "{} of {:?}", router, part);
             }
             prop_assert!(before.restricted == desired.restricted || part.restricted);
+            prop_assert!(before.shared == desired.shared || part.shared);
             prop_assert_eq!(&before.refused, &desired.refused);
             prop_assert_eq!(&before.problems, &desired.problems);
         }
@@ -235,6 +236,10 @@ fn a_vip_that_joins_is_announced_and_leaves_its_router_is_no_reason_to_look_at_a
         ("is in quarantine", Some(vip(2, Some(0), 5, 1, false)), Some("a")),
         ("is gone", None, None),
         ("is another's", Some(vip(2, Some(3), 0, 0, false)), None),
+        ("has a port", Some(vip(2, Some(0), 0, 3, false)), Some("a")),
+        ("is shared", Some(vip(2, Some(0), 0, 6, false)), Some("a")),
+        ("is shared otherwise", Some(vip(2, Some(0), 0, 7, false)), None),
+        ("is shared no more", Some(vip(2, Some(0), 0, 4, false)), Some("a")),
     ];
     for (what, vip, routers) in steps {
         let mut part = Part::default();

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::health::FailedNodeCheck;
-use crate::agent::sharing::{SharedAddress, shares};
+use crate::agent::sharing::{Conversion, SharedAddress};
 
 /// The page with the families that the real types give, through the real registry.
 fn page(families: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) -> String {
@@ -107,14 +107,14 @@ fn shared_addresses_are_counted_once_and_the_kernel_is_asked_for_packets_only_wh
         assert!(none.lines().any(|got| got == line), "{line}\n{none}");
     }
     let nodes = json!([{ "key": "a", "name": "n1", "address": "192.0.2.11" }]);
-    let shared: Vec<SharedAddress> = serde_json::from_value(json!([{
+    let shared: Vec<Arc<SharedAddress>> = serde_json::from_value(json!([{
         "address": "192.0.2.200", "interface": "eth0", "peers": [],
         "ports": [{ "protocol": "TCP", "port": 53 }, { "protocol": "UDP", "port": 53 }],
         "load": { "nodes": nodes, "lots": "a".repeat(120) },
     }]))
     .unwrap();
     let mut status = SharingStatus::default();
-    status.in_force = Arc::new(shares(&shared));
+    status.in_force = Arc::new(Conversion::default().of(&shared));
     status.silent = ["192.0.2.12".parse().unwrap()].into();
     status.returning = ["192.0.2.12".parse().unwrap(), "192.0.2.13".parse().unwrap()].into();
     status.filtered = ["192.0.2.13".parse().unwrap(), "192.0.2.14".parse().unwrap()].into();

@@ -56,8 +56,12 @@ fn answered() -> Answered {
     Answered { own: [("192.0.2.13".parse().unwrap(), "bond0".to_owned())].into(), ..Answered::default() }
 }
 
-fn of(node: &str, router: &VirtualRouter, vips: &[VirtualIP]) -> (Vec<SharedAddress>, Vec<Unshared>) {
+fn of(node: &str, router: &VirtualRouter, vips: &[VirtualIP]) -> (Vec<Arc<SharedAddress>>, Vec<Unshared>) {
     shared(node, &[router], vips.iter().filter(|vip| is_wanted(vip)), &answered())
+}
+
+fn shares(all: &[Arc<SharedAddress>]) -> Shares {
+    Conversion::default().of(all)
 }
 
 fn addresses(all: &[&str]) -> BTreeSet<IpAddr> {
@@ -243,7 +247,7 @@ proptest! {
         load["formerLots"] = json!([String::from_iter(former)]);
         let (shared, _) = of("n1", &router(), &[vip(VIP, &load, &ports())]);
         let text = serde_json::to_string(&shared).unwrap();
-        let read: Vec<SharedAddress> = serde_json::from_str(&text).unwrap();
+        let read: Vec<Arc<SharedAddress>> = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
         prop_assert_eq!(shares(&read), shares(&shared));
     }

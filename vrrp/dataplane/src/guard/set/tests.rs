@@ -200,7 +200,7 @@ fn of_the_next_nodes_of_lots_only_those_that_differ_are_written_with_a_bit_for_h
     let vip: IpAddr = "192.0.2.50".parse().unwrap();
     let guarded = |by, steps: &[(u8, u32, u8)]| {
         let steps = steps.iter().map(|(lot, mark, times)| (*lot, Step { mark: *mark, times: *times }));
-        let services = [((vip, Protocol::Tcp), (by, steps.collect()))].into();
+        let services = [((vip, Protocol::Tcp), Arc::new((by, steps.collect())))].into();
         Guarded { trails: Some(Arc::new(Trails { services, ..Trails::default() })), ..Guarded::default() }
     };
     let missing_lots = |by, one: &Guarded, other: &Guarded| -> Vec<(u8, u32)> {

@@ -25,7 +25,7 @@ fn share(servers: &[&str]) -> Share {
 
 /// This many addresses with these servers.
 fn shares(count: u8, servers: &[&str]) -> Shares {
-    let services = (0..count).map(|n| ((IpAddr::from([203, 0, 113, n]), Protocol::Tcp), share(servers)));
+    let services = (0..count).map(|n| ((IpAddr::from([203, 0, 113, n]), Protocol::Tcp), Arc::new(share(servers))));
     Shares { services: services.collect(), ..Shares::default() }
 }
 
@@ -34,6 +34,11 @@ fn links(index: u32, peers: &[&str]) -> BTreeMap<String, SharingLink> {
     let all = (1..).zip(PEERS).filter(|(_, peer)| peers.contains(peer));
     let peers = all.map(|(n, peer)| (address(peer), [2, 0, 0, 0, 0, n])).collect();
     [("eth0".to_owned(), SharingLink { index, peers, ..SharingLink::default() })].into()
+}
+
+/// The contents on a node that had none.
+fn contents(shares: &Shares, links: &BTreeMap<String, SharingLink>) -> Contents {
+    Contents::of(shares, links, &mut ByShare::default())
 }
 
 /// The contents after each transaction.
@@ -56,7 +61,7 @@ fn changes(from: &Contents, to: &Contents) -> usize {
 fn a_lot_is_directed_only_to_another_node_whose_link_layer_address_is_known() {
     let shares = shares(1, &[OWN, PEERS[0], PEERS[1], PEERS[2]]);
     let lots = |peers: &[&str]| -> Vec<(u8, IpAddr)> {
-        let contents = Contents::of(&shares, &links(2, peers));
+        let contents = contents(&shares, &links(2, peers));
         contents.services.values().flat_map(|one| one.lots.clone()).take(2).collect()
     };
     assert_eq!(lots(&[]), []);
@@ -64,13 +69,13 @@ fn a_lot_is_directed_only_to_another_node_whose_link_layer_address_is_known() {
     // The one of IPv6 gets nothing that is sent to an address of IPv4.
     assert_eq!(lots(&PEERS), [(1, address(PEERS[0])), (2, address(PEERS[1]))]);
     let elsewhere = [("eth1".to_owned(), SharingLink::default())].into();
-    assert_eq!(Contents::of(&shares, &elsewhere).services, BTreeMap::new());
+    assert_eq!(contents(&shares, &elsewhere).services, BTreeMap::new());
 }
 
 #[test]
 fn many_changes_are_carried_out_in_transactions_of_two_thousand_elements_at_most() {
     let [before, after] = [&[PEERS[0]], &[PEERS[1]]]
-        .map(|servers: &[&str; 1]| Contents::of(&shares(100, servers), &links(2, &PEERS)));
+        .map(|servers: &[&str; 1]| contents(&shares(100, servers), &links(2, &PEERS)));
     for (from, to, least) in
         [(&Contents::default(), &before, 7), (&before, &after, 12), (&after, &Contents::default(), 7)]
     {
@@ -87,8 +92,8 @@ fn many_changes_are_carried_out_in_transactions_of_two_thousand_elements_at_most
 
 #[test]
 fn while_packets_are_directed_all_peers_are_known() {
-    let before = Contents::of(&shares(100, &PEERS[..1]), &links(2, &PEERS[..1]));
-    let after = Contents::of(&shares(100, &PEERS[1..2]), &links(2, &PEERS[1..2]));
+    let before = contents(&shares(100, &PEERS[..1]), &links(2, &PEERS[..1]));
+    let after = contents(&shares(100, &PEERS[1..2]), &links(2, &PEERS[1..2]));
     let both: BTreeSet<_> = before.peers.union(&after.peers).copied().collect();
     let steps = transactions(&before, &after);
     for step in &steps[..steps.len() - 1] {
@@ -99,7 +104,7 @@ fn while_packets_are_directed_all_peers_are_known() {
 
 #[test]
 fn a_device_that_is_made_anew_is_looked_at_when_the_addresses_know_its_index() {
-    let [old, new] = [2, 3].map(|index| Contents::of(&shares(100, &PEERS[..1]), &links(index, &PEERS)));
+    let [old, new] = [2, 3].map(|index| contents(&shares(100, &PEERS[..1]), &links(index, &PEERS)));
     let moved = transactions(&old, &new);
     assert_eq!(moved.len(), 1, "200 ports each way");
     let begun = transactions(&Contents::default(), &new);
@@ -110,8 +115,8 @@ fn a_device_that_is_made_anew_is_looked_at_when_the_addresses_know_its_index() {
 fn one_lot_that_moves_changes_two_elements() {
     let wanted = shares(1, &PEERS[..2]);
     let mut moved = wanted.clone();
-    moved.services.values_mut().for_each(|share| share.lots[0] = 1);
-    let [from, to] = [wanted, moved].map(|shares| Contents::of(&shares, &links(2, &PEERS)));
+    moved.services.values_mut().for_each(|share| Arc::make_mut(share).lots[0] = 1);
+    let [from, to] = [wanted, moved].map(|shares| contents(&shares, &links(2, &PEERS)));
     assert_eq!(changes(&from, &to), 2);
 }
 
@@ -122,14 +127,14 @@ fn udp_of_a_lot_with_former_servers_is_directed_to_the_node_after_its_server_and
     share.lots = [1; LOTS];
     let lot = |share: &Share, protocol| {
         let shares = Shares {
-            services: [((address("203.0.113.1"), protocol), share.clone())].into(),
+            services: [((address("203.0.113.1"), protocol), Arc::new(share.clone()))].into(),
             ..Shares::default()
         };
         let mut links = links(2, &PEERS);
         for link in links.values_mut() {
             link.own = [address(own)].into();
         }
-        let contents = Contents::of(&shares, &links);
+        let contents = contents(&shares, &links);
         contents.services.values().next().map(|directed| directed.lots[&0])
     };
     // Server, former servers, and where UDP goes: to the next one in the order of the lot, which is here that of the addresses.

@@ -155,8 +155,7 @@ impl MovePlan {
         };
         if !is_same {
             let services = trails.iter().flat_map(|trails| &trails.services);
-            let asked = services
-                .flat_map(|((vip, _), trail)| trail.lots.values().flatten().map(move |hop| (*vip, *hop)));
+            let asked = services.flat_map(|((vip, _), trail)| trail.nodes.iter().map(move |hop| (*vip, *hop)));
             self.asked = asked.collect();
             self.passed.extend(&self.asked);
             if let Some(trails) = &trails {
@@ -292,10 +291,21 @@ impl MovePlan {
         (self.trails.clone(), marks.collect(), self.passed.clone())
     }
 
-    /// Returns the next node for packets of shared addresses that this node does not know: the first that lives and has a mark.
-    pub(super) fn passing(&self) -> Option<guard::Trails> {
+    /// Returns the next node for packets of shared addresses that this node does not know: the first that lives and has a mark. `passed`: what
+    /// followed from the inputs `before`.
+    pub(super) fn passing(
+        &self,
+        (before, marks): (&PassingInputs, &BTreeMap<NextHop, u32>),
+        passed: Option<&guard::Trails>,
+    ) -> Option<guard::Trails> {
+        let (trails_before, marks_before, _) = before;
+        let passed = passed.filter(|_| marks_before == marks);
+        let kept = |service, trail| {
+            let before = trails_before.as_ref()?.services.get(service)?;
+            passed.filter(|_| Arc::ptr_eq(before, trail))?.services.get(service).cloned()
+        };
         let step = |hops: &Vec<NextHop>, protocol: Protocol| {
-            let marks: Vec<u32> = hops.iter().filter_map(|hop| self.mark_of(*hop)).collect();
+            let marks: Vec<u32> = hops.iter().filter_map(|hop| marks.get(hop).copied()).collect();
             // TCP may come round to this node again, because there may be one node more than this one knows of. A flow of UDP begins at the
             // last node.
             let more = match protocol {
@@ -306,8 +316,11 @@ impl MovePlan {
             Some(Step { mark: *marks.first()?, times })
         };
         let services = self.trails.as_ref()?.services.iter().map(|(service, trail)| {
-            let steps = trail.lots.iter().filter_map(|(lot, hops)| Some((*lot, step(hops, service.1)?)));
-            (*service, (trail.by, steps.collect()))
+            let steps = || {
+                let steps = trail.lots.iter().filter_map(|(lot, hops)| Some((*lot, step(hops, service.1)?)));
+                Arc::new((trail.by, steps.collect()))
+            };
+            (*service, kept(service, trail).unwrap_or_else(steps))
         });
         Some(guard::Trails { services: services.collect(), marked: self.passed_to().collect() })
     }

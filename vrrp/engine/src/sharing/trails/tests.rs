@@ -28,9 +28,9 @@ fn share(server: u8, former: &[u8]) -> Share {
 fn asked(share: &Share, own: u8) -> Vec<u8> {
     let peers = (0..4).filter(|n| *n != own).map(|n| (node(n), [2, 0, 0, 0, 0, n])).collect();
     let link = SharingLink { index: 2, own: [node(own)].into(), peers };
-    let trail = trail(share, Family::V4, &link, &BTreeSet::new());
+    let lots = lots(share, Family::V4, &link, &BTreeSet::new());
     let index = |hop: &NextHop| (0..4).find(|n| node(*n) == hop.address).unwrap();
-    trail.lots.get(&0).into_iter().flatten().map(index).collect()
+    lots.get(&0).into_iter().flatten().map(index).collect()
 }
 
 /// Nodes that a packet meets which only `knower` knows, from the one to which the director sends it.
@@ -89,9 +89,9 @@ fn a_node_whose_link_layer_address_is_unknown_is_asked_and_a_silent_one_is_not()
     let link = SharingLink { index: 2, own: [node(0)].into(), peers: [(node(3), [2, 0, 0, 0, 0, 3])].into() };
     for (silent, asked) in [(None, &[3, 1][..]), (Some(1), &[3])] {
         let silent = silent.map(node).into_iter().collect();
-        let trail = trail(&share(0, &[1, 3]), Family::V4, &link, &silent);
+        let lots = lots(&share(0, &[1, 3]), Family::V4, &link, &silent);
         let asked: Vec<_> = asked.iter().map(|n| NextHop { interface: 2, address: node(*n) }).collect();
-        assert_eq!(trail.lots[&0], asked);
+        assert_eq!(lots[&0], asked);
     }
 }
 
@@ -143,4 +143,55 @@ proptest! {
             }
         }
     }
+}
+
+/// The address `number`, served by this node, with its former servers.
+fn shares(of: &BTreeMap<u8, (u8, Vec<u8>)>) -> Arc<Shares> {
+    let services = of.iter().map(|(number, (server, former))| {
+        ((IpAddr::from([203, 0, 113, *number]), Protocol::Tcp), Arc::new(share(*server, former)))
+    });
+    Arc::new(Shares { services: services.collect(), ..Shares::default() })
+}
+
+proptest! {
+    /// Shares, silent nodes and an absence, one after the other.
+    #[test]
+    fn trails_that_are_followed_are_those_that_are_found_from_nothing(
+        changes in proptest::collection::vec(
+            (proptest::collection::btree_map(0_u8..3, (0_u8..4, proptest::collection::vec(0_u8..4, 0..3)), 0..3),
+             proptest::option::of(1_u8..4), any::<bool>()),
+            1..12,
+        ),
+    ) {
+        let peers = (1..4).map(|n| (node(n), [2, 0, 0, 0, 0, n])).collect();
+        let link = SharingLink { index: 2, own: [node(0)].into(), peers };
+        let mut tracer = Tracer::default();
+        for (of, silent, was_away) in changes {
+            let shares = shares(&of);
+            let silent = silent.map(node).into_iter().collect();
+            let links = [("eth0".to_owned(), link.clone())].into();
+            let surroundings = Surroundings { links, silent, was_away };
+            tracer.follow(&shares, surroundings.clone());
+            let mut anew = Tracer::default();
+            anew.follow(&shares, surroundings);
+            prop_assert_eq!(&tracer.trails.services, &anew.trails.services);
+            prop_assert!(tracer.trails.addresses.keys().eq(anew.trails.addresses.keys()));
+        }
+    }
+}
+
+#[test]
+fn an_address_has_moved_when_lots_with_former_servers_have_another_server() {
+    let mut tracer = Tracer::default();
+    let mut moves = |server: u8, former: &[u8]| {
+        let shares = shares(&[(1, (server, former.to_vec()))].into());
+        let is_moved = tracer.follow(&shares, Surroundings::default());
+        (is_moved, tracer.trails.addresses.values().copied().next())
+    };
+    assert_eq!(moves(0, &[]), (false, Some(0)), "new, served by one node all the time");
+    assert_eq!(moves(0, &[1]), (false, Some(0)), "the same server");
+    assert_eq!(moves(1, &[0]), (true, Some(1)));
+    assert_eq!(moves(1, &[0]), (false, Some(1)));
+    assert_eq!(moves(2, &[1, 0]), (true, Some(2)));
+    assert_eq!(moves(0, &[]), (false, Some(2)), "no node has connections of its lots");
 }

@@ -27,7 +27,7 @@ fn lots_of_a_peer_that_has_not_answered_are_served_where_they_arrive_until_it_do
         .services
         .iter_mut()
         .filter(|((vip, _), _)| vip.is_ipv4())
-        .for_each(|(_, share)| share.servers[1] = silent);
+        .for_each(|(_, share)| Arc::make_mut(share).servers[1] = silent);
     let wanted = Arc::new(wanted);
     let director = &scene.nodes[0].engine;
     director.share(Arc::clone(&wanted));

@@ -297,7 +297,7 @@ pub(super) fn shares_after(nodes: usize, lots: [u8; LOTS], former: &[[u8; LOTS]]
     let servers: [Vec<IpAddr>; 2] = [(0..nodes).map(v4).collect(), (0..nodes).map(v6).collect()];
     let services = VIPS.iter().zip(&servers).flat_map(|(vip, servers)| {
         [(Protocol::Tcp, 80), (Protocol::Udp, 53)]
-            .map(|(protocol, port)| ((*vip, protocol), share(servers, port)))
+            .map(|(protocol, port)| ((*vip, protocol), Arc::new(share(servers, port))))
     });
     let peers: BTreeSet<IpAddr> = servers.iter().flatten().copied().collect();
     Shares { peers: [("eth0".to_owned(), peers)].into(), services: services.collect() }
