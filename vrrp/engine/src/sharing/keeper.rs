@@ -99,15 +99,34 @@ impl<'a> Keeper<'a> {
             silent: self.status.silent.clone(),
             was_away: self.watch.was_away(now),
         };
-        let are_moved = self.tracer.follow(shares, surroundings);
-        let declared = &self.directed(shares, are_moved, now);
+        let are_new = !self.tracer.knows(shares);
+        let are_moved = self.tracer.note_moves(shares);
+        if are_new {
+            // First: other nodes will soon send packets here that this one does not know.
+            self.tracer.follow(surroundings.clone());
+        }
+        self.direct(shares, are_moved, &links, now);
+        // Last: clients wait for those that take the place of a silent node.
+        self.tracer.follow(surroundings);
+        self.status.clone()
+    }
+
+    /// Puts the shares in force by which packets are directed now.
+    fn direct(
+        &mut self,
+        newest: &Arc<Shares>,
+        are_moved: bool,
+        links: &BTreeMap<String, SharingLink>,
+        now: Time,
+    ) {
+        let declared = &self.directed(newest, are_moved, now);
         let shares = &self.watch.substituted(declared, self.prover.filtered(), now);
         let waits =
             self.sharing.is_none() && !self.status.unknown_peers.is_empty() && now < self.begun + FIRST_WAIT;
         if waits || self.retry_at.is_some_and(|time| now < time) {
-            return self.status.clone();
+            return;
         }
-        let outcome = self.put_in_force(shares, &links, now);
+        let outcome = self.put_in_force(shares, links, now);
         let is_lacking = matches!(outcome, Err(SharingError::Unsupported { .. }));
         self.retry_at = is_lacking.then(|| now + RETRY);
         let error = outcome.err().map(|error| error.to_string());
@@ -119,7 +138,6 @@ impl<'a> Keeper<'a> {
             Some(_) => {}
         }
         self.status.error = error;
-        self.status.clone()
     }
 
     /// Returns the shares by which packets are directed now. Lots that have moved from nodes with connections follow later.

@@ -106,8 +106,10 @@ pub(super) struct Surroundings {
 /// Finds the trails anew as shares and surroundings change.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
-    /// Inputs of the trails.
-    known: Option<(Arc<Shares>, Surroundings)>,
+    /// Shares that were recorded last, and those whose trails were found.
+    noted: Arc<Shares>,
+    found: Arc<Shares>,
+    surroundings: Surroundings,
     by_share: ByShare<Arc<Trail>>,
     /// Number of moves of lots, by shared address.
     moves: BTreeMap<IpAddr, u32>,
@@ -115,25 +117,35 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
-    /// Finds the trails anew, if these are other shares or surroundings. Returns true if lots have moved since the last call from servers that
-    /// may have connections.
-    pub(super) fn follow(&mut self, shares: &Arc<Shares>, surroundings: Surroundings) -> bool {
-        let (known, before) = self.known.take().unwrap_or_default();
-        let (are_same, are_near) = (Arc::ptr_eq(&known, shares), before == surroundings);
-        let moved = if are_same { BTreeSet::new() } else { moved(&known, shares).collect() };
+    /// Returns true if these shares were recorded last.
+    pub(super) fn knows(&self, shares: &Arc<Shares>) -> bool {
+        Arc::ptr_eq(&self.noted, shares)
+    }
+
+    /// Records these shares. Returns true if lots have moved since the last call from servers that may have connections.
+    pub(super) fn note_moves(&mut self, shares: &Arc<Shares>) -> bool {
+        if self.knows(shares) {
+            return false;
+        }
+        let moved: BTreeSet<IpAddr> = moved(&self.noted, shares).collect();
         for vip in &moved {
             let moves = self.moves.entry(*vip).or_default();
             *moves = moves.wrapping_add(1);
         }
-        if !are_near {
-            self.by_share = ByShare::default();
-        }
-        if !are_same || !are_near {
-            self.moves.retain(|vip, _| shares.has(*vip));
-            self.trails = Arc::new(self.find(shares, &surroundings));
-        }
-        self.known = Some((Arc::clone(shares), surroundings));
+        self.moves.retain(|vip, _| shares.has(*vip));
+        self.noted = Arc::clone(shares);
         !moved.is_empty()
+    }
+
+    /// Finds the trails of the shares that were recorded last anew, if these or the surroundings are others.
+    pub(super) fn follow(&mut self, surroundings: Surroundings) {
+        if self.surroundings != surroundings {
+            (self.by_share, self.surroundings) = (ByShare::default(), surroundings);
+        } else if Arc::ptr_eq(&self.found, &self.noted) {
+            return;
+        }
+        self.found = Arc::clone(&self.noted);
+        self.trails = Arc::new(self.find());
     }
 
     /// Returns the trails; `None` while no address is shared.
@@ -141,7 +153,8 @@ impl Tracer {
         (!self.trails.addresses.is_empty()).then(|| Arc::clone(&self.trails))
     }
 
-    fn find(&mut self, shares: &Shares, surroundings: &Surroundings) -> Trails {
+    fn find(&mut self) -> Trails {
+        let (shares, surroundings) = (&self.found, &self.surroundings);
         let moves = |vip| self.moves.get(&vip).copied().unwrap_or_default();
         let addresses = shares.services.keys().map(|(vip, _)| (*vip, moves(*vip))).collect();
         let trails = self.by_share.follow(shares, |(vip, protocol), share| {

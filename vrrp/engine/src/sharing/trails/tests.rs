@@ -171,9 +171,11 @@ proptest! {
             let silent = silent.map(node).into_iter().collect();
             let links = [("eth0".to_owned(), link.clone())].into();
             let surroundings = Surroundings { links, silent, was_away };
-            tracer.follow(&shares, surroundings.clone());
             let mut anew = Tracer::default();
-            anew.follow(&shares, surroundings);
+            for one in [&mut tracer, &mut anew] {
+                one.note_moves(&shares);
+                one.follow(surroundings.clone());
+            }
             prop_assert_eq!(&tracer.trails.services, &anew.trails.services);
             prop_assert!(tracer.trails.addresses.keys().eq(anew.trails.addresses.keys()));
         }
@@ -185,7 +187,8 @@ fn an_address_has_moved_when_lots_with_former_servers_have_another_server() {
     let mut tracer = Tracer::default();
     let mut moves = |server: u8, former: &[u8]| {
         let shares = shares(&[(1, (server, former.to_vec()))].into());
-        let is_moved = tracer.follow(&shares, Surroundings::default());
+        let is_moved = tracer.note_moves(&shares);
+        tracer.follow(Surroundings::default());
         (is_moved, tracer.trails.addresses.values().copied().next())
     };
     assert_eq!(moves(0, &[]), (false, Some(0)), "new, served by one node all the time");
