@@ -361,7 +361,7 @@ mod trails;
 
 pub use guarded::{Guarded, Moved, UnknownConnections};
 use ruleset::{Contents, Parts};
-pub use trails::{Step, Trails};
+pub use trails::{Step, Steps, Trails};
 
 use crate::restriction::Restrictions;
 pub use windlass_kernel::netfilter::table::Checked;

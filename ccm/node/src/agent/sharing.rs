@@ -168,7 +168,9 @@ impl Conversion {
         for (one, services) in self.known.values().filter(|(_, services)| !services.is_empty()) {
             shares.peers.entry(one.interface.clone()).or_default().extend(&one.peers);
             let services = services.iter();
-            shares.services.extend(services.map(|(protocol, share)| ((one.address, *protocol), Arc::clone(share))));
+            shares
+                .services
+                .extend(services.map(|(protocol, share)| ((one.address, *protocol), Arc::clone(share))));
         }
         shares
     }

@@ -22,10 +22,13 @@ pub(super) const MOST_TIMES: u8 = 4;
 #[expect(clippy::exhaustive_structs, reason = "filled in by the user")]
 pub struct Trails {
     /// Next node for unknown packets of each lot, by address and protocol.
-    pub services: BTreeMap<(IpAddr, Protocol), Arc<(SharedBy, BTreeMap<u8, Step>)>>,
+    pub services: BTreeMap<(IpAddr, Protocol), Arc<Steps>>,
     /// Addresses and marks of the nodes to which their packets are passed. A connection that was passed on stays so while its mark is here.
     pub marked: BTreeSet<(IpAddr, u32)>,
 }
+
+/// Parts of a packet that determine its lot, and the next node of each lot.
+pub type Steps = (SharedBy, BTreeMap<u8, Step>);
 
 /// Next node for a packet that this node does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,7 +19,10 @@ fn shares(addresses: u16, servers: u8) -> Shares {
         former: Vec::new(),
     });
     let vips = (0..addresses).map(|n| IpAddr::from([10, 1, n.to_be_bytes()[0], n.to_be_bytes()[1]]));
-    Shares { services: vips.map(|vip| ((vip, Protocol::Tcp), Arc::clone(&share))).collect(), ..Shares::default() }
+    Shares {
+        services: vips.map(|vip| ((vip, Protocol::Tcp), Arc::clone(&share))).collect(),
+        ..Shares::default()
+    }
 }
 
 fn peer(n: u8) -> IpAddr {

@@ -129,8 +129,8 @@ impl Tracer {
         }
         let moved: BTreeSet<IpAddr> = moved(&self.noted, shares).collect();
         for vip in &moved {
-            let moves = self.moves.entry(*vip).or_default();
-            *moves = moves.wrapping_add(1);
+            let count = self.moves.entry(*vip).or_default();
+            *count = count.wrapping_add(1);
         }
         self.moves.retain(|vip, _| shares.has(*vip));
         self.noted = Arc::clone(shares);
@@ -165,7 +165,10 @@ impl Tracer {
             Arc::new(Trail::new(share.by, lots.unwrap_or_default()))
         });
         let services = trails.filter(|(_, trail)| !trail.lots.is_empty());
-        Trails { addresses, services: services.map(|(service, trail)| (service, Arc::clone(trail))).collect() }
+        Trails {
+            addresses,
+            services: services.map(|(service, trail)| (service, Arc::clone(trail))).collect(),
+        }
     }
 }
 

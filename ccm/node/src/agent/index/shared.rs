@@ -73,7 +73,9 @@ impl Index {
         let router = new.and_then(|known| self.routers.get(known.router.as_ref()?));
         let (Some(router), Some(vip)) = (router, now) else { return Ok(None) };
         let Some(load) = &vip.spec.load_sharing else { return Ok(None) };
-        let Some(one) = SharedAddress::of(&self.node, vip, load, router, &self.answered) else { return Ok(None) };
+        let Some(one) = SharedAddress::of(&self.node, vip, load, router, &self.answered) else {
+            return Ok(None);
+        };
         one.check(router).map_err(|_| NeedsWhole)?;
         Ok(Some(one))
     }
@@ -86,7 +88,8 @@ impl Index {
         for (one, is_new) in [(before, false), (after, true)] {
             let Some(one) = one else { continue };
             let sum = self.elements.entry(Family::of(one.address)).or_default();
-            *sum = if is_new { sum.saturating_add(one.elements()) } else { sum.saturating_sub(one.elements()) };
+            *sum =
+                if is_new { sum.saturating_add(one.elements()) } else { sum.saturating_sub(one.elements()) };
             if *sum > MOST_ELEMENTS {
                 return Err(NeedsWhole);
             }

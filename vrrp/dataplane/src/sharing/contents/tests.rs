@@ -25,7 +25,8 @@ fn share(servers: &[&str]) -> Share {
 
 /// This many addresses with these servers.
 fn shares(count: u8, servers: &[&str]) -> Shares {
-    let services = (0..count).map(|n| ((IpAddr::from([203, 0, 113, n]), Protocol::Tcp), Arc::new(share(servers))));
+    let services =
+        (0..count).map(|n| ((IpAddr::from([203, 0, 113, n]), Protocol::Tcp), Arc::new(share(servers))));
     Shares { services: services.collect(), ..Shares::default() }
 }
 

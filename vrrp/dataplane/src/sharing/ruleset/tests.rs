@@ -49,7 +49,8 @@ fn elements_are_shown_as_what_they_are() {
             lots: [0; LOTS],
             former: Vec::new(),
         };
-        let shares = Shares { services: [((vip, Protocol::Tcp), Arc::new(share))].into(), ..Shares::default() };
+        let shares =
+            Shares { services: [((vip, Protocol::Tcp), Arc::new(share))].into(), ..Shares::default() };
         let peers = [(server, [2, 0, 0, 0, 0, 1])].into();
         let links = [("lo".to_owned(), SharingLink { index: 1, peers, ..SharingLink::default() })].into();
         let _sharing = Sharing::install(TABLE, &shares, &links).unwrap();

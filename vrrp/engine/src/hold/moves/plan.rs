@@ -155,7 +155,8 @@ impl MovePlan {
         };
         if !is_same {
             let services = trails.iter().flat_map(|trails| &trails.services);
-            let asked = services.flat_map(|((vip, _), trail)| trail.nodes.iter().map(move |hop| (*vip, *hop)));
+            let asked =
+                services.flat_map(|((vip, _), trail)| trail.nodes.iter().map(move |hop| (*vip, *hop)));
             self.asked = asked.collect();
             self.passed.extend(&self.asked);
             if let Some(trails) = &trails {

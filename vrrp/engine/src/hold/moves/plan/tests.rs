@@ -248,7 +248,8 @@ fn more_nodes_than_marks_are_told_and_a_mark_is_not_used_again_before_the_others
 fn trails(peers: &[u8]) -> Arc<Trails> {
     let hops = peers.iter().map(|n| NextHop { interface: 2, address: peer(*n) }).collect();
     let trail = Trail::new(SharedBy::Connection, [(7, hops)].into());
-    let services = if peers.is_empty() { BTreeMap::new() } else { [((vip(0), Protocol::Tcp), Arc::new(trail))].into() };
+    let services =
+        if peers.is_empty() { BTreeMap::new() } else { [((vip(0), Protocol::Tcp), Arc::new(trail))].into() };
     Arc::new(Trails { addresses: [(vip(0), 0)].into(), services })
 }
 
