@@ -110,7 +110,7 @@ pub fn try_sharing(table: &str) -> Result<(), SharingError> {
 /// place; [`Self::remove`] deletes it. Every call may wait in the kernel.
 pub struct Sharing {
     table: OwnedTable<Contents>,
-    /// What is directed, and the links that it follows from.
+    /// Directed packets of each service, and the links that they follow from.
     directed: (BTreeMap<String, SharingLink>, ByShare<Arc<Directed>>),
 }
 

@@ -156,7 +156,7 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// Converts these addresses.
+    /// Converts the addresses.
     pub(crate) fn of(&mut self, all: &[Arc<SharedAddress>]) -> Shares {
         let mut before = std::mem::take(&mut self.known);
         let known = all.iter().map(|one| {

@@ -1,4 +1,4 @@
-//! What follows from each share, kept while the share stays: of a thousand shared addresses one changes at a time. Pure.
+//! Values that follow from each share, kept while the share stays: of a thousand shared addresses one changes at a time. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

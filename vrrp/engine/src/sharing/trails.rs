@@ -91,7 +91,7 @@ impl Trail {
     }
 }
 
-/// What trails follow from besides the shares.
+/// Inputs of trails besides the shares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Surroundings {
     /// This node's interfaces.
