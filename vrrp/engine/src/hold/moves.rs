@@ -141,6 +141,7 @@ impl Moves {
             self.plan.note_counted(packets, now);
         }
         self.without_mark = self.plan.follow_trails(trails);
+        self.plan.bury_silent().into_iter().for_each(say_dead);
         let without_mark = self.plan.follow(served(requests.iter().filter(|one| forwards(&one.plan))), now);
         for peer in without_mark {
             tracing::warn!(
@@ -429,20 +430,27 @@ impl Moves {
     /// Ends forwarding to nodes that no longer answer: packets sent to them are lost, and clients had better get a reset.
     fn bury_the_dead(&mut self, hops: &[(NextHop, u32)], now: Time) {
         for (hop, _) in hops {
+            if self.plan.is_silent(*hop) {
+                continue;
+            }
             let reachable = self.route.with(|route| route.is_reachable(hop.interface, hop.address));
             if let Ok(Some(false)) = reachable {
                 // It may come back.
                 let _ = self.route.with(|route| route.ask_host(hop.interface, hop.address));
             }
             if self.plan.note_reachable(*hop, reachable.unwrap_or(None)) {
-                tracing::info!(
-                    peer = %hop.address,
-                    "a node that has connections of addresses no longer answers: they are reset"
-                );
+                say_dead(*hop);
             }
         }
         self.plan.expire(now);
     }
+}
+
+fn say_dead(hop: NextHop) {
+    tracing::info!(
+        peer = %hop.address,
+        "a node that has connections of addresses no longer answers: they are reset"
+    );
 }
 
 /// Returns the VIPs whose routes are to be written now: those not installed yet, and a part of the others in turn, as another process may

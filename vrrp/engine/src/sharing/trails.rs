@@ -18,6 +18,8 @@ mod tests;
 pub(crate) struct Trails {
     /// All shared addresses, and how often lots of each have moved.
     pub(crate) addresses: BTreeMap<IpAddr, u32>,
+    /// Nodes that do not answer, if this node directs packets.
+    pub(crate) silent: BTreeSet<IpAddr>,
     /// Nodes that are asked one after the other about a packet of a lot, for addresses with such lots.
     pub(crate) services: BTreeMap<(IpAddr, Protocol), Arc<Trail>>,
 }
@@ -167,6 +169,7 @@ impl Tracer {
         let services = trails.filter(|(_, trail)| !trail.lots.is_empty());
         Trails {
             addresses,
+            silent: surroundings.silent.clone(),
             services: services.map(|(service, trail)| (service, Arc::clone(trail))).collect(),
         }
     }

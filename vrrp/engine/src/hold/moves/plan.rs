@@ -208,6 +208,25 @@ impl MovePlan {
         is_new
     }
 
+    /// Takes the nodes for dead that do not answer this node as the director. (Its questions, one after the other, keep the kernel from finding
+    /// that out.) Returns those that are taken for dead from now on.
+    pub(super) fn bury_silent(&mut self) -> Vec<NextHop> {
+        let mut silent: Vec<NextHop> =
+            self.slots.keys().filter(|hop| self.is_silent(**hop)).copied().collect();
+        silent.retain(|hop| {
+            if let Some(slot) = self.slots.get_mut(hop).filter(|slot| slot.lives()) {
+                slot.looks_without_answer = LOOKS_WITHOUT_ANSWER.saturating_sub(1);
+            }
+            self.note_reachable(*hop, Some(false))
+        });
+        silent
+    }
+
+    /// Returns true if the node does not answer this node as the director.
+    pub(super) fn is_silent(&self, hop: NextHop) -> bool {
+        self.trails.as_ref().is_some_and(|trails| trails.silent.contains(&hop.address))
+    }
+
     /// A peer with this address may have died: it has to show that it lives, if it handed over.
     pub(super) fn doubt(&mut self, peer: IpAddr) {
         for (_, slot) in self.slots.iter_mut().filter(|(hop, _)| hop.address == peer) {

@@ -1,5 +1,6 @@
 //! Connections and flows of lots that move: the node that has them is asked.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
@@ -161,6 +162,37 @@ fn a_former_server_without_endpoints_passes_on_the_connections_of_others() {
         for answer in answers {
             assert!(answer.starts_with("0 "), "{mode:?}: {answer}");
         }
+    }
+}
+
+/// The director asks each server again and again, so that the kernel does not find out by itself.
+#[test]
+fn connections_that_the_director_passes_on_are_reset_when_their_node_dies() {
+    if !require_root() {
+        return;
+    }
+    let _turn = take_turn();
+    let scene = Scene::with(NODES, Mode::Nftables, Some(ConnectionForwarding::default()));
+    scene.share_all(&all_at(1, &[], SharedBy::Connection));
+    let mut clients = Clients::new(&scene, TCP / 5, 0);
+    let mut even = [0; LOTS];
+    (0..LOTS).for_each(|lot| even[lot] = u8::try_from(lot % NODES).unwrap());
+    scene.share_all(&shares_after(NODES, even, &[[1; LOTS]], SharedBy::Connection));
+    for client in &mut clients.tcp {
+        assert_eq!(client.ask().unwrap(), client.answer);
+    }
+    // The first node directs. It forgets a node to which it has passed nothing.
+    clients.tcp.retain(|client| client.expected() == 0);
+    let director = &scene.nodes[0].engine;
+    await_some("the packets' count", || (director.forwarding_status().packets > 0).then_some(()));
+    scene.lan.pull_cable(1);
+    for client in &mut clients.tcp {
+        let error = client.ask().map_err(|error| error.kind());
+        assert!(
+            matches!(error, Err(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)),
+            "{}: {error:?}",
+            client.own
+        );
     }
 }
 

@@ -246,11 +246,17 @@ fn more_nodes_than_marks_are_told_and_a_mark_is_not_used_again_before_the_others
 
 /// Trails of the first VIP: its only lot asks these peers.
 fn trails(peers: &[u8]) -> Arc<Trails> {
+    trails_without(peers, &[])
+}
+
+/// The same while these do not answer.
+fn trails_without(peers: &[u8], silent: &[u8]) -> Arc<Trails> {
     let hops = peers.iter().map(|n| NextHop { interface: 2, address: peer(*n) }).collect();
     let trail = Trail::new(SharedBy::Connection, [(7, hops)].into());
     let services =
         if peers.is_empty() { BTreeMap::new() } else { [((vip(0), Protocol::Tcp), Arc::new(trail))].into() };
-    Arc::new(Trails { addresses: [(vip(0), 0)].into(), services })
+    let silent = silent.iter().map(|n| peer(*n)).collect();
+    Arc::new(Trails { addresses: [(vip(0), 0)].into(), silent, services })
 }
 
 fn passing(plan: &MovePlan) -> Option<guard::Trails> {
@@ -305,6 +311,22 @@ fn a_node_that_does_not_answer_is_not_asked_until_it_does() {
     assert_eq!(plan.marked(), [(vip(0), 0x20)].into(), "what it had is forgotten");
     plan.note_reachable(hop, Some(true));
     assert_eq!(step(&plan), Some((0x10, 3)));
+}
+
+#[test]
+fn connections_that_were_passed_on_end_with_the_silence_of_their_node() {
+    let mut plan = plan();
+    plan.follow_trails(Some(trails(&[1, 2])));
+    assert_eq!(plan.bury_silent(), []);
+    plan.follow_trails(Some(trails_without(&[2], &[1])));
+    assert_eq!(plan.marked(), [(vip(0), 0x10), (vip(0), 0x20)].into(), "they were passed on");
+    let hop = NextHop { interface: 2, address: peer(1) };
+    assert_eq!(plan.bury_silent(), [hop]);
+    assert_eq!(plan.bury_silent(), [], "told once");
+    assert_eq!(plan.marked(), [(vip(0), 0x20)].into());
+    plan.follow_trails(Some(trails(&[1, 2])));
+    assert_eq!(plan.bury_silent(), []);
+    assert_eq!(plan.marked().len(), 2, "it is asked again");
 }
 
 #[test]
