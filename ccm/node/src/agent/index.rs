@@ -181,12 +181,16 @@ impl Index {
         let Some((known, router)) = old.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
         };
+        let stays = new.and_then(|new| new.router.as_ref()) == Some(router);
         let gone = self.unused(ports, (known, router), desired)?;
+        if stays && gone.is_empty() {
+            return Ok(());
+        }
         let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
         if gone.iter().fold(false, |any, port| any | assignment.health_check_node_ports.remove(port)) {
             part.routers.insert(router.clone());
         }
-        if new.and_then(|new| new.router.as_ref()) == Some(router) {
+        if stays {
             return Ok(());
         }
         assignment.addresses.remove(&known.address);

@@ -203,9 +203,13 @@ impl MovePlan {
             return false;
         }
         let is_new = slot.looks_without_answer == LOOKS_WITHOUT_ANSWER;
+        self.bury(hop);
+        is_new
+    }
+
+    fn bury(&mut self, hop: NextHop) {
         self.passed.retain(|passed| passed.1 != hop || self.asked.contains(passed));
         self.end_where(|known| known.hop == Some(hop));
-        is_new
     }
 
     /// Takes the nodes for dead that do not answer this node as the director. (Its questions, one after the other, keep the kernel from finding
@@ -214,10 +218,11 @@ impl MovePlan {
         let mut silent: Vec<NextHop> =
             self.slots.keys().filter(|hop| self.is_silent(**hop)).copied().collect();
         silent.retain(|hop| {
-            if let Some(slot) = self.slots.get_mut(hop).filter(|slot| slot.lives()) {
-                slot.looks_without_answer = LOOKS_WITHOUT_ANSWER.saturating_sub(1);
-            }
-            self.note_reachable(*hop, Some(false))
+            let Some(slot) = self.slots.get_mut(hop) else { return false };
+            let is_new = slot.lives();
+            slot.looks_without_answer = LOOKS_WITHOUT_ANSWER;
+            self.bury(*hop);
+            is_new
         });
         silent
     }
